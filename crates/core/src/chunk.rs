@@ -46,7 +46,12 @@ impl Header {
             "f32" | "i32" | "u32" => 4,
             _ => 8,
         };
-        Header { kind: "dense".into(), dtype: dtype.into(), shape: vec![rows, cols], bytes: rows * cols * width }
+        Header {
+            kind: "dense".into(),
+            dtype: dtype.into(),
+            shape: vec![rows, cols],
+            bytes: rows * cols * width,
+        }
     }
 }
 

@@ -1,0 +1,188 @@
+//! What a round asks for and how it can fail, in words that need no user types.
+//!
+//! The machines know a round by its [`RoundSpec`]; what the user's function is and what its bytes mean is the
+//! business of the crate around them. A [`Fault`] is a failure inside user code or user data that a worker reports;
+//! a [`Death`] is the end of a worker as its supervisor saw it.
+
+use crate::ids::{Block, DataSetId, RoundId, WorkerId};
+use crate::reduce::Cut;
+use crate::time::Span;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A round as the scheduler sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoundSpec {
+    /// The data it runs over.
+    pub dataset: DataSetId,
+    /// Its chunks and blocks.
+    pub cut: Cut,
+}
+
+/// What kind of thing went wrong while a worker did what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FaultKind {
+    /// The user's function panicked.
+    Panic,
+    /// The executable has no function of that name.
+    UnknownFunction,
+    /// The parameters could not be read.
+    Params,
+    /// A chunk could not be had or opened.
+    Chunk,
+    /// Two results could not be combined.
+    Merge,
+    /// A result could not be read back.
+    Result,
+}
+
+/// A failure inside user code or user data. It fails its round at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// What kind.
+    pub kind: FaultKind,
+    /// On which chunk, where that is known.
+    pub chunk: Option<u32>,
+    /// What it said.
+    pub message: String,
+    /// Source file and line, where known.
+    pub location: Option<String>,
+    /// The remote backtrace, where there is one.
+    pub backtrace: Option<String>,
+}
+
+/// Why a worker is no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// It ended by itself with this code.
+    Exited(i32),
+    /// A signal ended it.
+    Signal(i32),
+    /// It asked for more memory than its limit allows.
+    OutOfMemory {
+        /// The limit.
+        limit_bytes: u64,
+        /// What it asked for when it was refused.
+        asked_bytes: u64,
+    },
+    /// It said nothing for this many microseconds.
+    Silent(u64),
+    /// It did not let go of a round that was over.
+    Unresponsive,
+    /// It broke the protocol in this way.
+    Protocol(String),
+    /// It could not be started.
+    Start(String),
+}
+
+/// What an executor was doing, as far as its supervisor could see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Activity {
+    /// Not yet through the handshake.
+    Starting,
+    /// Reading a task or taking in chunks.
+    Receiving,
+    /// Inside the user's function.
+    Mapping,
+    /// Handing results over.
+    Sending,
+    /// Waiting for work.
+    Idle,
+}
+
+/// The end of a worker: cause, circumstances, last words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    /// Why.
+    pub cause: Cause,
+    /// What it was doing.
+    pub activity: Activity,
+    /// Blocks it was inside when it died: these are the ones to blame.
+    pub inside: Vec<(RoundId, Block)>,
+    /// The last lines it printed.
+    pub last_lines: Vec<String>,
+}
+
+impl Death {
+    /// A death of which only the cause is known.
+    pub fn of(cause: Cause) -> Self {
+        Death { cause, activity: Activity::Idle, inside: Vec::new(), last_lines: Vec::new() }
+    }
+}
+
+/// Why a round failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoundFailure {
+    /// User code or user data failed on a worker.
+    Fault {
+        /// Whose report it is; `None` when the master itself found it.
+        worker: Option<WorkerId>,
+        /// What happened.
+        fault: Fault,
+    },
+    /// A block ended its executor as often as we try.
+    Poison {
+        /// The block.
+        block: Block,
+        /// Who died of it, and how, oldest first.
+        deaths: Vec<(WorkerId, Death)>,
+    },
+    /// No worker is left and none can be started.
+    NoWorkers {
+        /// The last death on each seat.
+        deaths: Vec<(WorkerId, Death)>,
+    },
+    /// The user cancelled it.
+    Cancelled,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Exited(code) => write!(f, "exited with code {code}"),
+            Cause::Signal(n) => write!(f, "killed by signal {n} ({})", signal_name(*n)),
+            Cause::OutOfMemory { limit_bytes, asked_bytes } => {
+                write!(f, "out of memory: asked for {asked_bytes} bytes more under a limit of {limit_bytes}")
+            }
+            Cause::Silent(us) => write!(f, "silent for {}", Span(*us)),
+            Cause::Unresponsive => f.write_str("did not stop when its round was over, so it was killed"),
+            Cause::Protocol(why) => write!(f, "broke the protocol: {why}"),
+            Cause::Start(why) => write!(f, "could not be started: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cause)?;
+        if !self.last_lines.is_empty() {
+            write!(f, "; its last lines:")?;
+            for line in &self.last_lines {
+                write!(f, "\n    | {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name of a signal on Linux.
+pub fn signal_name(n: i32) -> &'static str {
+    match n {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL, an illegal instruction",
+        5 => "SIGTRAP",
+        6 => "SIGABRT, an abort",
+        7 => "SIGBUS, a bad memory access",
+        8 => "SIGFPE, an arithmetic error",
+        9 => "SIGKILL, by someone else or by the kernel when memory ran out",
+        11 => "SIGSEGV, a bad memory access",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU, its time limit",
+        31 => "SIGSYS, a forbidden system call",
+        _ => "no common one",
+    }
+}

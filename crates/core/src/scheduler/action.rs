@@ -1,0 +1,78 @@
+//! What the scheduler wants done. Actions are imperatives, carried out in order by whoever drives it.
+
+use crate::ids::{RoundId, WorkerId};
+use crate::job::{Cause, RoundFailure};
+use crate::journal::What;
+use crate::reduce::Node;
+use crate::wire::message::Span;
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start this incarnation; answer with `WorkerJoined` or `WorkerLost`.
+    Start {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// End this worker, whatever it does, and answer with `WorkerLost`.
+    Kill {
+        /// Which.
+        worker: WorkerId,
+        /// Why.
+        cause: Cause,
+    },
+    /// Ask a worker for a sign of life.
+    Ping {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// Give blocks to a worker.
+    Assign {
+        /// To whom.
+        worker: WorkerId,
+        /// Of which round.
+        round: RoundId,
+        /// Which blocks.
+        spans: Vec<Span>,
+    },
+    /// Tell a worker that a round is over.
+    Cancel {
+        /// Whom.
+        worker: WorkerId,
+        /// Which round.
+        round: RoundId,
+    },
+    /// The part just delivered counts: merge it.
+    Accept {
+        /// Of which round.
+        round: RoundId,
+        /// Which subtree.
+        node: Node,
+    },
+    /// The part just delivered does not count: drop it.
+    Discard {
+        /// Of which round.
+        round: RoundId,
+        /// Which subtree.
+        node: Node,
+    },
+    /// All blocks of a round are in: hand its value to the user.
+    Finish {
+        /// Which.
+        round: RoundId,
+    },
+    /// A round failed: hand the reason to the user.
+    Fail {
+        /// Which.
+        round: RoundId,
+        /// Why.
+        failure: RoundFailure,
+    },
+    /// No worker has anything of this round any more: what was kept for it can go.
+    Close {
+        /// Which.
+        round: RoundId,
+    },
+    /// Write this into the journal.
+    Note(What),
+}

@@ -1,0 +1,42 @@
+//! Deadlines and limits of the scheduler.
+
+use crate::time::Span;
+
+/// Deadlines and limits. The defaults are what users get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// A worker with blocks that says nothing for so long is asked for a sign of life.
+    pub ping_after: Span,
+    /// After so long others get its blocks too.
+    pub suspect_after: Span,
+    /// After so long it is killed and counts as lost.
+    pub lost_after: Span,
+    /// A worker that is told to drop a round and does not within this time is killed.
+    pub let_go_within: Span,
+    /// A started worker must be through its handshake within this time.
+    pub start_within: Span,
+    /// Pause before the second start in a row that came to nothing; doubled each time.
+    pub restart_after: Span,
+    /// So many executors may die inside a block before its round fails.
+    pub kills_max: u32,
+    /// So many starts in a row may come to nothing before a seat is given up.
+    pub fruitless_max: u32,
+    /// A worker that lived so long did not come to nothing, even if there was no work for it.
+    pub fruitful_after: Span,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            ping_after: Span::from_ms(1_000),
+            suspect_after: Span::from_ms(10_000),
+            lost_after: Span::from_ms(15_000),
+            let_go_within: Span::from_ms(500),
+            start_within: Span::from_ms(15_000),
+            restart_after: Span::from_ms(50),
+            kills_max: 3,
+            fruitless_max: 6,
+            fruitful_after: Span::from_ms(5_000),
+        }
+    }
+}

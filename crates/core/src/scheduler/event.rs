@@ -1,0 +1,76 @@
+//! What can happen to the scheduler. Events are past facts.
+
+use crate::ids::{RoundId, SeatId, WorkerId};
+use crate::job::{Death, Fault, RoundSpec};
+use crate::reduce::Node;
+use crate::wire::message::Span;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The user asked for a worker here that runs so many blocks at once.
+    SeatAdded {
+        /// Where.
+        seat: SeatId,
+        /// How many at once.
+        slots: u32,
+    },
+    /// A started worker is through the handshake.
+    WorkerJoined {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// A worker said something that is of no other interest here.
+    WorkerSpoke {
+        /// Which.
+        worker: WorkerId,
+    },
+    /// A worker is gone, or could not be started. The answer to every [`Kill`](super::Action::Kill), too.
+    WorkerLost {
+        /// Which.
+        worker: WorkerId,
+        /// How.
+        death: Death,
+    },
+    /// The user asked for a round.
+    RoundSubmitted {
+        /// Its number, never used before.
+        round: RoundId,
+        /// What it is.
+        spec: RoundSpec,
+    },
+    /// The user does not want a round any more.
+    RoundCancelled {
+        /// Which.
+        round: RoundId,
+    },
+    /// A worker handed over the root of a finished subtree.
+    PartDelivered {
+        /// Who.
+        worker: WorkerId,
+        /// Of which round.
+        round: RoundId,
+        /// Which subtree.
+        node: Node,
+        /// The blocks under it, as they were given out.
+        spans: Vec<Span>,
+    },
+    /// User code or user data failed, on a worker or (`None`) while the master combined results.
+    Faulted {
+        /// Who says so.
+        worker: Option<WorkerId>,
+        /// In which round.
+        round: RoundId,
+        /// What.
+        fault: Fault,
+    },
+    /// A worker dropped what it had of a round, as it was told.
+    RoundLetGo {
+        /// Who.
+        worker: WorkerId,
+        /// Which round.
+        round: RoundId,
+    },
+    /// Time passed.
+    Ticked,
+}

@@ -1,0 +1,128 @@
+//! What must hold between any two events. Each check has a name, is written once, and panics when it fails.
+//!
+//! Debug builds run them all after every event; the simulator does in every build.
+
+use super::Scheduler;
+use super::roster::SeatState;
+use crate::ids::{RoundId, WorkerId};
+use std::collections::BTreeMap;
+
+/// Runs every check.
+pub fn check(s: &Scheduler) {
+    leases_agree_on_both_sides(s);
+    holders_are_alive(s);
+    a_block_is_never_forgotten(s);
+    counts_are_true(s);
+    two_copies_are_with_two_workers(s);
+    rounds_that_are_over_wait_only_for_leases(s);
+    only_rounds_that_are_over_are_let_go(s);
+    attempts_are_distinct(s);
+}
+
+/// The number of blocks a worker is recorded to have equals the number of blocks recorded to be with it.
+fn leases_agree_on_both_sides(s: &Scheduler) {
+    let mut by_blocks: BTreeMap<(WorkerId, RoundId), u32> = BTreeMap::new();
+    for (&round, record) in &s.rounds {
+        for lease in record.blocks.iter().flat_map(|b| b.leases()) {
+            *by_blocks.entry((lease.worker, round)).or_default() += 1;
+        }
+    }
+    let by_workers: BTreeMap<(WorkerId, RoundId), u32> = s
+        .roster
+        .up()
+        .flat_map(|(id, _, w)| w.leases.iter().map(move |(&round, &n)| ((id, round), n)))
+        .collect();
+    assert_eq!(by_blocks, by_workers, "leases disagree");
+}
+
+/// Nobody dead or past has a block.
+fn holders_are_alive(s: &Scheduler) {
+    for (round, record) in &s.rounds {
+        for lease in record.blocks.iter().flat_map(|b| b.leases()) {
+            assert!(
+                s.roster.get(lease.worker).is_some(),
+                "{round}: {} is not up but has a block",
+                lease.worker
+            );
+        }
+    }
+}
+
+/// While somebody dependable is up, every block of an open round is done or with somebody.
+fn a_block_is_never_forgotten(s: &Scheduler) {
+    if !s.roster.up().any(|(_, _, w)| w.is_dependable()) {
+        return;
+    }
+    for (round, record) in s.rounds.iter().filter(|(_, r)| !r.over) {
+        for (n, block) in record.blocks.iter().enumerate() {
+            assert!(block.done || block.leases().next().is_some(), "{round}: block {n} is with nobody");
+        }
+    }
+}
+
+/// The running totals are what counting would give.
+fn counts_are_true(s: &Scheduler) {
+    for (round, record) in &s.rounds {
+        let done = record.blocks.iter().filter(|b| b.done).count();
+        let leased: usize = record.blocks.iter().map(|b| b.leases().count()).sum();
+        assert_eq!((record.done as usize, record.leased as usize), (done, leased), "{round}: totals");
+    }
+}
+
+/// Two copies of a block are never with the same worker.
+fn two_copies_are_with_two_workers(s: &Scheduler) {
+    for (round, record) in &s.rounds {
+        for (n, block) in record.blocks.iter().enumerate() {
+            let holders: Vec<WorkerId> = block.leases().map(|l| l.worker).collect();
+            if let [a, b] = holders[..] {
+                assert_ne!(a, b, "{round}: block {n} is with one worker twice");
+            }
+        }
+    }
+}
+
+/// A round that is over is kept only while somebody still has a piece of it, and all of those were told.
+fn rounds_that_are_over_wait_only_for_leases(s: &Scheduler) {
+    for (round, record) in s.rounds.iter().filter(|(_, r)| r.over) {
+        assert!(record.leased > 0, "{round} is over and idle, but not closed");
+        for (id, _, worker) in s.roster.up().filter(|(_, _, w)| w.leases.contains_key(round)) {
+            assert!(worker.letting_go.contains_key(round), "{id} was not told that {round} is over");
+        }
+    }
+}
+
+/// A worker is told to let go of nothing that is still wanted.
+fn only_rounds_that_are_over_are_let_go(s: &Scheduler) {
+    for (id, _, worker) in s.roster.up() {
+        for round in worker.letting_go.keys() {
+            assert!(
+                s.rounds.get(round).is_some_and(|r| r.over),
+                "{id} was told to drop {round}, which is wanted"
+            );
+        }
+    }
+}
+
+/// No two holders of a block have it under the same attempt, and none under one that was never given.
+fn attempts_are_distinct(s: &Scheduler) {
+    for (round, record) in &s.rounds {
+        for (n, block) in record.blocks.iter().enumerate() {
+            let attempts: Vec<u32> = block.leases().map(|l| l.attempt).collect();
+            assert!(
+                attempts.iter().all(|&a| 1 <= a && a <= block.attempts),
+                "{round}: block {n}, {attempts:?}"
+            );
+            assert!(attempts.len() < 2 || attempts[0] != attempts[1], "{round}: block {n}, {attempts:?}");
+        }
+    }
+    for (id, seat) in &s.roster.seats {
+        if let SeatState::Starting { .. } = seat.state {
+            let starting = WorkerId { seat: *id, incarnation: seat.incarnation };
+            let holds = s.rounds.values().flat_map(|r| &r.blocks).flat_map(|b| b.leases());
+            assert!(
+                holds.filter(|l| l.worker == starting).count() == 0,
+                "{starting} has blocks before it is up"
+            );
+        }
+    }
+}

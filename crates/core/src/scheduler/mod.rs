@@ -1,0 +1,377 @@
+//! The master's machine: which worker does what, and what counts.
+//!
+//! [`Scheduler::handle`] is the only way in: an [`Event`] and the time. [`Action`]s come out of the same call, to be
+//! carried out in order. The machine has no clock, sends nothing and never sees a byte of data; it knows chunks by
+//! index, blocks by number and results by the subtree they are the root of.
+//!
+//! ```text
+//!   events                                       actions
+//!   SeatAdded, WorkerJoined, WorkerSpoke,  ┌───────────┐  Start, Kill, Ping
+//!   WorkerLost ───────────────────────────▶│           │──▶ Assign, Cancel
+//!   RoundSubmitted, RoundCancelled ───────▶│ Scheduler │
+//!   PartDelivered, Faulted, RoundLetGo ───▶│           │──▶ Accept, Discard
+//!   Ticked ───────────────────────────────▶└───────────┘──▶ Finish, Fail, Close, Note
+//! ```
+//!
+//! A round:
+//!
+//! ```text
+//!   submitted ──▶ open ──▶ all blocks done: Finish ─┐
+//!                  │                                ├──▶ over ──▶ no lease left: Close
+//!                  └──▶ fault, poison, cancelled,  ─┘     holders are told to let go,
+//!                       nobody left: Fail                 and killed if they do not
+//! ```
+//!
+//! **What counts.** A result is the root of a subtree and covers whole blocks. It counts only if every block in it is
+//! held by its sender under the attempt it names, and none of them is done; otherwise all of it is dropped, since a
+//! combined result cannot be taken apart. Late, repeated and overtaken results are all the same case.
+//!
+//! **What must hold** between events is in [`invariants`], one named check for each.
+
+mod action;
+mod config;
+mod event;
+pub mod invariants;
+mod placement;
+mod retry;
+mod roster;
+mod round;
+
+pub use action::Action;
+pub use config::Config;
+pub use event::Event;
+
+use crate::ids::{RoundId, SeatId, WorkerId};
+use crate::job::{Cause, Death, RoundFailure, RoundSpec};
+use crate::journal::What;
+use crate::reduce::Node;
+use crate::time::Time;
+use crate::wire::message;
+use roster::{Roster, SeatRecord, SeatState, WorkerRecord};
+use round::RoundRecord;
+use std::collections::BTreeMap;
+
+/// The master's machine.
+#[derive(Debug)]
+pub struct Scheduler {
+    config: Config,
+    /// Every seat the user asked for.
+    roster: Roster,
+    /// Rounds that are open, and those over of which somebody still has a piece.
+    rounds: BTreeMap<RoundId, RoundRecord>,
+}
+
+impl Scheduler {
+    /// A machine without seats and rounds.
+    pub fn new(config: Config) -> Self {
+        Scheduler { config, roster: Roster::default(), rounds: BTreeMap::new() }
+    }
+
+    /// Takes in what happened and says what to do about it.
+    pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        match event {
+            Event::SeatAdded { seat, slots } => self.on_seat_added(now, seat, slots, out),
+            Event::WorkerJoined { worker } => self.on_worker_joined(now, worker, out),
+            Event::WorkerSpoke { worker } => self.hear(now, worker, out),
+            Event::WorkerLost { worker, death } => self.on_worker_lost(now, worker, death, out),
+            Event::RoundSubmitted { round, spec } => self.on_round_submitted(now, round, spec, out),
+            Event::RoundCancelled { round } => self.fail(now, round, RoundFailure::Cancelled, out),
+            Event::PartDelivered { worker, round, node, spans } => {
+                self.hear(now, worker, out);
+                self.on_part_delivered(now, worker, round, node, &spans, out);
+            }
+            Event::Faulted { worker, round, fault } => {
+                if let Some(worker) = worker {
+                    self.hear(now, worker, out);
+                    let holds = self.roster.get(worker).is_some_and(|w| w.leases.contains_key(&round));
+                    if !holds {
+                        return; // of an attempt that no longer counts
+                    }
+                }
+                self.fail(now, round, RoundFailure::Fault { worker, fault }, out);
+            }
+            Event::RoundLetGo { worker, round } => {
+                self.hear(now, worker, out);
+                self.on_round_let_go(worker, round, out);
+            }
+            Event::Ticked => self.on_ticked(now, out),
+        }
+        if cfg!(debug_assertions) {
+            invariants::check(self);
+        }
+    }
+
+    /// When the next [`Event::Ticked`] is due if nothing else happens.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let c = &self.config;
+        let seats = self.roster.seats.values().filter_map(|seat| match &seat.state {
+            SeatState::Starting { since, dying: false } => Some(*since + c.start_within),
+            SeatState::Resting { until } => Some(*until),
+            SeatState::Up(w) if !w.dying && !w.leases.is_empty() => {
+                let ping = w.heard.max(w.pinged) + c.ping_after;
+                let verdict = w.heard + if w.suspect { c.lost_after } else { c.suspect_after };
+                let let_go = w.letting_go.values().min().copied();
+                Some(ping.min(verdict).min(let_go.unwrap_or(ping)))
+            }
+            _ => None,
+        });
+        seats.min()
+    }
+
+    /// Whether every seat has a worker that is ready.
+    pub fn is_complete(&self) -> bool {
+        self.roster.seats.values().all(|s| s.worker().is_some())
+    }
+
+    /// Seats that stay empty, with the last incarnation and how it ended.
+    pub fn given_up(&self) -> impl Iterator<Item = (WorkerId, Option<&Death>)> {
+        self.roster
+            .seats
+            .iter()
+            .filter(|(_, s)| matches!(s.state, SeatState::GivenUp))
+            .map(|(&seat, s)| (WorkerId { seat, incarnation: s.incarnation }, s.last_death.as_ref()))
+    }
+
+    /// Slots of all seats that are not given up.
+    pub fn slots(&self) -> u32 {
+        self.roster.seats.values().filter(|s| !matches!(s.state, SeatState::GivenUp)).map(|s| s.slots).sum()
+    }
+
+    /// Workers that have blocks of a round, with how many.
+    pub fn holders(&self, round: RoundId) -> impl Iterator<Item = (WorkerId, u32)> {
+        self.roster.up().filter_map(move |(id, _, w)| Some((id, *w.leases.get(&round)?)))
+    }
+
+    /// Whether any round is open or waits for leases.
+    pub fn is_busy(&self) -> bool {
+        !self.rounds.is_empty()
+    }
+
+    fn on_seat_added(&mut self, now: Time, seat: SeatId, slots: u32, out: &mut Vec<Action>) {
+        assert!(slots > 0, "a seat without slots");
+        let worker = WorkerId { seat, incarnation: 0 };
+        let record = SeatRecord {
+            slots,
+            incarnation: 0,
+            state: SeatState::Starting { since: now, dying: false },
+            fruitless: 0,
+            last_death: None,
+        };
+        let old = self.roster.seats.insert(seat, record);
+        assert!(old.is_none(), "{seat} was added twice");
+        out.push(Action::Note(What::WorkerStarted(worker)));
+        out.push(Action::Start { worker });
+    }
+
+    fn on_worker_joined(&mut self, now: Time, worker: WorkerId, out: &mut Vec<Action>) {
+        let Some(seat) = self.roster.seats.get_mut(&worker.seat) else { return };
+        if seat.incarnation != worker.incarnation
+            || !matches!(seat.state, SeatState::Starting { dying: false, .. })
+        {
+            return;
+        }
+        seat.state = SeatState::Up(WorkerRecord::new(now));
+        out.push(Action::Note(What::WorkerJoined(worker)));
+        self.place_all(now, out);
+    }
+
+    fn on_round_submitted(&mut self, now: Time, round: RoundId, spec: RoundSpec, out: &mut Vec<Action>) {
+        assert!(spec.cut.chunks > 0, "{round} has no chunks");
+        let (chunks, blocks) = (spec.cut.chunks, spec.cut.blocks());
+        let old = self.rounds.insert(round, RoundRecord::new(spec));
+        assert!(old.is_none(), "{round} was submitted twice");
+        out.push(Action::Note(What::RoundStarted { round, chunks, blocks }));
+        if self.roster.is_deserted() {
+            self.fail_all(now, out);
+        } else {
+            self.place(now, round, out);
+        }
+    }
+
+    fn on_part_delivered(
+        &mut self,
+        now: Time,
+        worker: WorkerId,
+        round: RoundId,
+        node: Node,
+        spans: &[message::Span],
+        out: &mut Vec<Action>,
+    ) {
+        let (Some(record), Some(_)) = (self.rounds.get_mut(&round), self.roster.get(worker)) else {
+            out.push(Action::Discard { round, node });
+            return;
+        };
+        let blocks = record.spec.cut.blocks_of(node);
+        if blocks.is_empty() || !tiles(spans, blocks.clone()) {
+            let why = format!("a result for {node:?} that covers other blocks than it names");
+            out.push(Action::Discard { round, node });
+            self.kill(worker, Cause::Protocol(why), out);
+            return;
+        }
+        let named = || spans.iter().flat_map(|s| s.blocks().map(move |b| (b as usize, s.attempt)));
+        let counts = !record.over
+            && named()
+                .all(|(b, attempt)| !record.blocks[b].done && record.blocks[b].is_held_as(worker, attempt));
+        let mut returned = 0;
+        for (b, attempt) in named() {
+            let block = &mut record.blocks[b];
+            if block.is_held_as(worker, attempt) {
+                block.revoke(worker);
+                returned += 1;
+            }
+            block.done |= counts;
+        }
+        record.leased -= returned;
+        self.return_count(worker, round, returned);
+        let record = self.rounds.get_mut(&round).expect("it was there");
+        if counts {
+            record.done += blocks.len() as u32;
+            let finished = record.done as usize == record.blocks.len();
+            self.roster.seats.get_mut(&worker.seat).expect("the worker is up").fruitless = 0;
+            out.push(Action::Accept { round, node });
+            if finished {
+                out.push(Action::Finish { round });
+                self.end(now, round, true, out);
+            }
+        } else {
+            out.push(Action::Note(What::Discarded { round, worker, blocks: blocks.len() as u32 }));
+            out.push(Action::Discard { round, node });
+            self.close_if_idle(round, out);
+            self.place(now, round, out);
+        }
+    }
+
+    fn on_round_let_go(&mut self, worker: WorkerId, round: RoundId, out: &mut Vec<Action>) {
+        match self.rounds.get(&round) {
+            Some(record) if !record.over => {
+                self.kill(worker, Cause::Protocol(format!("it dropped {round}, which is not over")), out);
+            }
+            _ => self.return_leases(worker, round, None, out),
+        }
+    }
+
+    fn on_ticked(&mut self, now: Time, out: &mut Vec<Action>) {
+        let config = self.config;
+        let seats: Vec<SeatId> = self.roster.seats.keys().copied().collect();
+        let mut doubted = false;
+        for seat_id in seats {
+            let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
+            let id = WorkerId { seat: seat_id, incarnation: seat.incarnation };
+            match &mut seat.state {
+                SeatState::Starting { since, dying: false } if now.since(*since) >= config.start_within => {
+                    let why = format!("no word from it within {}", config.start_within);
+                    self.kill(id, Cause::Start(why), out);
+                }
+                SeatState::Resting { until } if *until <= now => self.start(now, seat_id, out),
+                SeatState::Up(w) if !w.dying && !w.leases.is_empty() => {
+                    let silent = now.since(w.heard);
+                    if silent >= config.lost_after {
+                        self.kill(id, Cause::Silent(silent.0), out);
+                    } else if w.letting_go.values().any(|&by| by <= now) {
+                        self.kill(id, Cause::Unresponsive, out);
+                    } else {
+                        if silent >= config.suspect_after && !w.suspect {
+                            w.suspect = true;
+                            doubted = true;
+                            out.push(Action::Note(What::WorkerSuspected(id)));
+                        }
+                        if now.since(w.heard.max(w.pinged)) >= config.ping_after {
+                            w.pinged = now;
+                            out.push(Action::Ping { worker: id });
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if doubted {
+            self.place_all(now, out);
+        }
+    }
+
+    /// A worker said something: it is alive.
+    fn hear(&mut self, now: Time, worker: WorkerId, out: &mut Vec<Action>) {
+        if let Some(record) = self.roster.get_mut(worker) {
+            record.heard = now;
+            if std::mem::take(&mut record.suspect) {
+                out.push(Action::Note(What::WorkerReturned(worker)));
+                self.place_all(now, out);
+            }
+        }
+    }
+
+    /// Has a worker killed; it counts as there until its loss is reported, but gets nothing more.
+    fn kill(&mut self, worker: WorkerId, cause: Cause, out: &mut Vec<Action>) {
+        let seat = self.roster.seats.get_mut(&worker.seat).expect("only known workers are killed");
+        assert_eq!(seat.incarnation, worker.incarnation, "only the living are killed");
+        let dying = match &mut seat.state {
+            SeatState::Starting { dying, .. } => dying,
+            SeatState::Up(w) => &mut w.dying,
+            SeatState::Resting { .. } | SeatState::GivenUp => return,
+        };
+        if !std::mem::replace(dying, true) {
+            out.push(Action::Kill { worker, cause });
+        }
+    }
+
+    fn place_all(&mut self, now: Time, out: &mut Vec<Action>) {
+        let open: Vec<RoundId> = self.rounds.iter().filter(|(_, r)| !r.over).map(|(id, _)| *id).collect();
+        for round in open {
+            self.place(now, round, out);
+        }
+    }
+
+    fn fail(&mut self, now: Time, round: RoundId, failure: RoundFailure, out: &mut Vec<Action>) {
+        if self.rounds.get(&round).is_some_and(|r| !r.over) {
+            out.push(Action::Fail { round, failure });
+            self.end(now, round, false, out);
+        }
+    }
+
+    /// The user has been answered. Whoever still has a piece of the round is told.
+    fn end(&mut self, now: Time, round: RoundId, finished: bool, out: &mut Vec<Action>) {
+        self.rounds.get_mut(&round).expect("an open round").over = true;
+        out.push(Action::Note(What::RoundOver { round, finished }));
+        let by = now + self.config.let_go_within;
+        let holders: Vec<WorkerId> = self.holders(round).map(|(id, _)| id).collect();
+        for worker in holders {
+            let record = self.roster.get_mut(worker).expect("holders are up");
+            record.letting_go.insert(round, by);
+            out.push(Action::Cancel { worker, round });
+        }
+        self.close_if_idle(round, out);
+    }
+
+    fn return_count(&mut self, worker: WorkerId, round: RoundId, blocks: u32) {
+        let Some(record) = self.roster.get_mut(worker) else { return };
+        if let Some(left) = record.leases.get_mut(&round) {
+            *left -= blocks;
+            if *left == 0 {
+                record.leases.remove(&round);
+                record.letting_go.remove(&round);
+            }
+        }
+    }
+
+    fn close_if_idle(&mut self, round: RoundId, out: &mut Vec<Action>) {
+        if self.rounds.get(&round).is_some_and(|r| r.over && r.leased == 0) {
+            self.rounds.remove(&round);
+            out.push(Action::Close { round });
+        }
+    }
+}
+
+/// Whether the spans are exactly these blocks, in order, none twice.
+fn tiles(spans: &[message::Span], blocks: std::ops::Range<u32>) -> bool {
+    let mut at = blocks.start;
+    for span in spans {
+        if span.first != at || span.len == 0 || span.len > blocks.end - at {
+            return false;
+        }
+        at += span.len;
+    }
+    at == blocks.end
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Who gets which blocks.
+//!
+//! Every worker gets one run of neighbouring blocks, as long as its number of slots warrants. Neighbours matter twice:
+//! a worker that holds whole subtrees sends few roots, and the same worker gets the same blocks next round, when its
+//! chunks are still at hand. Therefore a run also ends at a multiple of a power of two where that costs little
+//! evenness (at most a sixteenth of a share).
+
+use super::round::RoundRecord;
+use super::{Action, Roster, Scheduler};
+use crate::ids::{Block, RoundId, WorkerId};
+use crate::journal::What;
+use crate::time::Time;
+use crate::wire::message::Span;
+
+impl Scheduler {
+    /// Gives out all blocks of a round that nobody dependable has.
+    pub(super) fn place(&mut self, now: Time, round: RoundId, out: &mut Vec<Action>) {
+        let Some(record) = self.rounds.get_mut(&round) else { return };
+        let roster = &mut self.roster;
+        let needy = record.needy(|w| roster.is_suspect(w));
+        if needy.is_empty() {
+            return;
+        }
+        let able: Vec<(WorkerId, u32)> =
+            roster.up().filter(|(_, _, w)| w.is_dependable()).map(|(id, seat, _)| (id, seat.slots)).collect();
+        if able.is_empty() {
+            return;
+        }
+        let (risky, plain): (Vec<Block>, Vec<Block>) =
+            needy.iter().partition(|&&b| record.blocks[b as usize].kills > 0);
+        let mut shares: Vec<Vec<Block>> = shares(&plain, &able);
+        // A block that has killed goes last, so that its next victim has delivered everything else, and not to the
+        // same seat each time, in case it was the seat.
+        for (n, &block) in risky.iter().enumerate() {
+            let turn = n + record.blocks[block as usize].kills as usize;
+            shares[turn % able.len()].push(block);
+        }
+        for ((worker, _), blocks) in able.into_iter().zip(shares) {
+            if !blocks.is_empty() {
+                grant(roster, record, now, round, worker, &blocks, out);
+            }
+        }
+    }
+}
+
+fn grant(
+    roster: &mut Roster,
+    record: &mut RoundRecord,
+    now: Time,
+    round: RoundId,
+    worker: WorkerId,
+    blocks: &[Block],
+    out: &mut Vec<Action>,
+) {
+    let mut spans: Vec<Span> = Vec::new();
+    let mut again = 0;
+    for &block in blocks {
+        let state = &mut record.blocks[block as usize];
+        let attempt = state.grant(worker);
+        again += u32::from(attempt > 1);
+        let alone = state.kills > 0;
+        match spans.last_mut() {
+            Some(last) if last.blocks().end == block && last.attempt == attempt && !last.alone && !alone => {
+                last.len += 1;
+            }
+            _ => spans.push(Span { first: block, len: 1, attempt, alone }),
+        }
+    }
+    record.leased += blocks.len() as u32;
+    let holder = roster.get_mut(worker).expect("blocks go to living workers");
+    if holder.leases.is_empty() {
+        // It was idle and owed nobody a word.
+        (holder.heard, holder.pinged) = (now, now);
+    }
+    *holder.leases.entry(round).or_default() += blocks.len() as u32;
+    if again > 0 {
+        out.push(Action::Note(What::Retried { round, worker, blocks: again }));
+    }
+    out.push(Action::Assign { worker, round, spans });
+}
+
+/// Cuts a sorted list of blocks into one run per worker, in proportion to slots.
+fn shares(blocks: &[Block], able: &[(WorkerId, u32)]) -> Vec<Vec<Block>> {
+    let slots: u64 = able.iter().map(|(_, s)| u64::from(*s)).sum();
+    let n = blocks.len() as u64;
+    let grain = ((n / able.len() as u64 / 16) + 1).next_power_of_two() >> 1;
+    let mut sum = 0;
+    let mut from = 0;
+    let mut runs = Vec::with_capacity(able.len());
+    for (_, s) in able {
+        sum += u64::from(*s);
+        let mut to = n * sum / slots;
+        if grain > 1 && to < n {
+            to = ((to + grain / 2) / grain * grain).clamp(from, n);
+        }
+        runs.push(blocks[from as usize..to as usize].to_vec());
+        from = to;
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::SeatId;
+
+    fn able(slots: &[u32]) -> Vec<(WorkerId, u32)> {
+        (0..).zip(slots).map(|(n, &s)| (WorkerId { seat: SeatId(n), incarnation: 0 }, s)).collect()
+    }
+
+    #[test]
+    fn shares_cover_every_block_once_and_are_even() {
+        for n in 0..400u32 {
+            for workers in 1..9 {
+                let blocks: Vec<Block> = (0..n).collect();
+                let runs = shares(&blocks, &able(&vec![1; workers]));
+                assert_eq!(runs.concat(), blocks);
+                let mean = f64::from(n) / workers as f64;
+                for run in &runs {
+                    assert!(
+                        (run.len() as f64 - mean).abs() <= 1.0 + mean / 16.0,
+                        "{n} over {workers}: {}",
+                        run.len()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shares_follow_the_slots() {
+        let blocks: Vec<Block> = (0..80).collect();
+        let lens: Vec<usize> = shares(&blocks, &able(&[1, 4, 3])).iter().map(Vec::len).collect();
+        assert_eq!(lens, [10, 40, 30]);
+    }
+}

@@ -1,0 +1,130 @@
+//! What the scheduler believes of seats and the workers on them.
+
+use crate::ids::{RoundId, SeatId, WorkerId};
+use crate::job::Death;
+use crate::time::Time;
+use std::collections::BTreeMap;
+
+/// Where a seat's worker stands.
+///
+/// ```text
+///              joined                 lost
+///   Starting ─────────▶ Up ───────────────────▶ Resting ──▶ Starting (next incarnation)
+///       │                                          ▲   │
+///       └──────────────── lost ────────────────────┘   └──▶ GivenUp, after too many fruitless starts
+/// ```
+#[derive(Debug)]
+pub(crate) enum SeatState {
+    /// Being started.
+    Starting {
+        since: Time,
+        /// Told to be killed; its loss is awaited.
+        dying: bool,
+    },
+    /// At work or ready for it.
+    Up(WorkerRecord),
+    /// Empty until then.
+    Resting { until: Time },
+    /// Empty for good.
+    GivenUp,
+}
+
+/// A seat.
+#[derive(Debug)]
+pub(crate) struct SeatRecord {
+    pub(crate) slots: u32,
+    pub(crate) incarnation: u32,
+    pub(crate) state: SeatState,
+    /// Starts in a row that gave no accepted work.
+    pub(crate) fruitless: u32,
+    /// How the last one ended.
+    pub(crate) last_death: Option<Death>,
+}
+
+/// A living worker.
+#[derive(Debug)]
+pub(crate) struct WorkerRecord {
+    /// When it joined.
+    pub(crate) since: Time,
+    /// When it last said anything, or was first given something after being idle.
+    pub(crate) heard: Time,
+    /// When it was last asked for a sign of life.
+    pub(crate) pinged: Time,
+    /// Silent for long: gets nothing new, and others get what it has.
+    pub(crate) suspect: bool,
+    /// Told to be killed; its loss is awaited.
+    pub(crate) dying: bool,
+    /// How many blocks of each round it has.
+    pub(crate) leases: BTreeMap<RoundId, u32>,
+    /// Rounds it was told to drop, and by when.
+    pub(crate) letting_go: BTreeMap<RoundId, Time>,
+}
+
+impl WorkerRecord {
+    pub(crate) fn new(now: Time) -> Self {
+        WorkerRecord {
+            since: now,
+            heard: now,
+            pinged: now,
+            suspect: false,
+            dying: false,
+            leases: BTreeMap::new(),
+            letting_go: BTreeMap::new(),
+        }
+    }
+
+    /// Whether it may be given work.
+    pub(crate) fn is_dependable(&self) -> bool {
+        !self.suspect && !self.dying
+    }
+}
+
+impl SeatRecord {
+    pub(crate) fn worker(&self) -> Option<&WorkerRecord> {
+        match &self.state {
+            SeatState::Up(worker) => Some(worker),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn worker_mut(&mut self) -> Option<&mut WorkerRecord> {
+        match &mut self.state {
+            SeatState::Up(worker) => Some(worker),
+            _ => None,
+        }
+    }
+}
+
+/// All seats, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    pub(crate) seats: BTreeMap<SeatId, SeatRecord>,
+}
+
+impl Roster {
+    /// The living worker of that name.
+    pub(crate) fn get(&self, id: WorkerId) -> Option<&WorkerRecord> {
+        self.seats.get(&id.seat).filter(|s| s.incarnation == id.incarnation)?.worker()
+    }
+
+    /// The living worker of that name.
+    pub(crate) fn get_mut(&mut self, id: WorkerId) -> Option<&mut WorkerRecord> {
+        self.seats.get_mut(&id.seat).filter(|s| s.incarnation == id.incarnation)?.worker_mut()
+    }
+
+    /// Living workers, in the order of their seats.
+    pub(crate) fn up(&self) -> impl Iterator<Item = (WorkerId, &SeatRecord, &WorkerRecord)> {
+        self.seats.iter().filter_map(|(&seat, record)| {
+            Some((WorkerId { seat, incarnation: record.incarnation }, record, record.worker()?))
+        })
+    }
+
+    pub(crate) fn is_suspect(&self, id: WorkerId) -> bool {
+        self.get(id).is_none_or(|w| !w.is_dependable())
+    }
+
+    /// Whether nobody is here and nobody will come.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.seats.values().all(|s| matches!(s.state, SeatState::GivenUp))
+    }
+}

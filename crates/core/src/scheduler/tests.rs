@@ -1,0 +1,258 @@
+use super::*;
+use crate::ids::DataSetId;
+use crate::job::{Fault, FaultKind};
+use crate::reduce::Cut;
+
+/// A scheduler, what it said last, and shorthands for telling it things.
+struct Story {
+    scheduler: Scheduler,
+    now: u64,
+    said: Vec<Action>,
+}
+
+const ROUND: RoundId = RoundId(1);
+
+fn worker(seat: u32, incarnation: u32) -> WorkerId {
+    WorkerId { seat: SeatId(seat), incarnation }
+}
+
+fn part(w: WorkerId, node: Node, spans: &[(u32, u32, u32)]) -> Event {
+    let spans = spans
+        .iter()
+        .map(|&(first, len, attempt)| message::Span { first, len, attempt, alone: false })
+        .collect();
+    Event::PartDelivered { worker: w, round: ROUND, node, spans }
+}
+
+fn node(level: u8, index: u32) -> Node {
+    Node { level, index }
+}
+
+impl Story {
+    fn with_workers(n: u32) -> Self {
+        let mut story = Story { scheduler: Scheduler::new(Config::default()), now: 0, said: vec![] };
+        for seat in 0..n {
+            story.tell(Event::SeatAdded { seat: SeatId(seat), slots: 1 });
+            story.tell(Event::WorkerJoined { worker: worker(seat, 0) });
+        }
+        story
+    }
+
+    /// Tells it what happened and keeps what it wants done, journal aside.
+    fn tell(&mut self, event: Event) -> &[Action] {
+        self.said.clear();
+        self.scheduler.handle(Time(self.now), event, &mut self.said);
+        self.said.retain(|a| !matches!(a, Action::Note(_)));
+        &self.said
+    }
+
+    fn after_ms(&mut self, ms: u64) -> &[Action] {
+        self.now += ms * 1000;
+        self.tell(Event::Ticked)
+    }
+
+    fn submit(&mut self, chunks: u32) -> &[Action] {
+        let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(chunks, 0) };
+        self.tell(Event::RoundSubmitted { round: ROUND, spec })
+    }
+
+    fn lose(&mut self, w: WorkerId, inside: &[u32]) -> &[Action] {
+        let inside = inside.iter().map(|&b| (ROUND, b)).collect();
+        let death = Death { inside, ..Death::of(Cause::Signal(9)) };
+        self.tell(Event::WorkerLost { worker: w, death })
+    }
+}
+
+fn assign(w: WorkerId, first: u32, len: u32, attempt: u32) -> Action {
+    Action::Assign {
+        worker: w,
+        round: ROUND,
+        spans: vec![message::Span { first, len, attempt, alone: false }],
+    }
+}
+
+#[test]
+fn a_round_is_shared_out_and_finishes() {
+    let mut story = Story::with_workers(2);
+    assert_eq!(story.submit(8), [assign(worker(0, 0), 0, 4, 1), assign(worker(1, 0), 4, 4, 1)]);
+    let accept = |level, index| Action::Accept { round: ROUND, node: node(level, index) };
+    assert_eq!(story.tell(part(worker(1, 0), node(2, 1), &[(4, 4, 1)])), [accept(2, 1)]);
+    assert_eq!(
+        story.tell(part(worker(0, 0), node(2, 0), &[(0, 4, 1)])),
+        [accept(2, 0), Action::Finish { round: ROUND }, Action::Close { round: ROUND }]
+    );
+    assert!(!story.scheduler.is_busy());
+}
+
+#[test]
+fn lost_worker_returns_its_undelivered_blocks_only() {
+    let mut story = Story::with_workers(2);
+    story.submit(8);
+    story.tell(part(worker(0, 0), node(1, 0), &[(0, 2, 1)]));
+    let start = Action::Start { worker: worker(0, 1) };
+    assert_eq!(story.lose(worker(0, 0), &[]), [start, assign(worker(1, 0), 2, 2, 2)]);
+}
+
+#[test]
+fn a_result_of_a_dead_worker_does_not_count() {
+    let mut story = Story::with_workers(2);
+    story.submit(8);
+    story.lose(worker(0, 0), &[]);
+    let late = story.tell(part(worker(0, 0), node(2, 0), &[(0, 4, 1)]));
+    assert_eq!(late, [Action::Discard { round: ROUND, node: node(2, 0) }]);
+}
+
+#[test]
+fn a_result_under_another_attempt_does_not_count() {
+    let mut story = Story::with_workers(1);
+    story.submit(2);
+    let said = story.tell(part(worker(0, 0), node(1, 0), &[(0, 2, 2)]));
+    assert_eq!(said, [Action::Discard { round: ROUND, node: node(1, 0) }]);
+}
+
+#[test]
+fn silent_worker_is_pinged_suspected_and_lost() {
+    let mut story = Story::with_workers(2);
+    story.submit(2);
+    story.tell(part(worker(1, 0), node(0, 1), &[(1, 1, 1)]));
+    assert_eq!(story.after_ms(1_000), [Action::Ping { worker: worker(0, 0) }]);
+    let said = story.after_ms(9_000);
+    assert!(said.contains(&assign(worker(1, 0), 0, 1, 2)), "the other one gets its block too: {said:?}");
+    story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
+    story.now += 4_500_000;
+    story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
+    let said = story.after_ms(500).to_vec();
+    assert!(
+        matches!(said[..], [Action::Kill { worker: w, cause: Cause::Silent(_) }] if w == worker(0, 0)),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn the_first_of_two_copies_counts_and_the_other_is_called_off() {
+    let mut story = Story::with_workers(2);
+    story.submit(2);
+    story.tell(part(worker(1, 0), node(0, 1), &[(1, 1, 1)]));
+    story.after_ms(10_000);
+    let said = story.tell(part(worker(0, 0), node(0, 0), &[(0, 1, 1)])).to_vec();
+    assert_eq!(
+        said,
+        [
+            Action::Accept { round: ROUND, node: node(0, 0) },
+            Action::Finish { round: ROUND },
+            Action::Cancel { worker: worker(1, 0), round: ROUND },
+        ]
+    );
+    assert_eq!(
+        story.tell(part(worker(1, 0), node(0, 0), &[(0, 1, 2)])),
+        [Action::Discard { round: ROUND, node: node(0, 0) }, Action::Close { round: ROUND }]
+    );
+}
+
+#[test]
+fn a_root_that_overlaps_done_blocks_is_dropped_whole_and_the_rest_given_out_again() {
+    let mut story = Story::with_workers(2);
+    story.submit(4);
+    story.after_ms(9_999);
+    story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
+    story.after_ms(1); // worker 0 is suspect: worker 1 gets blocks 0 and 1 too
+    story.tell(part(worker(0, 0), node(0, 0), &[(0, 1, 1)]));
+    let said = story.tell(part(worker(1, 0), node(2, 0), &[(0, 2, 2), (2, 2, 1)])).to_vec();
+    assert_eq!(said[0], Action::Discard { round: ROUND, node: node(2, 0) });
+    assert_eq!(said[1..], [assign(worker(0, 0), 2, 1, 2), assign(worker(1, 0), 3, 1, 2)]);
+}
+
+#[test]
+fn a_block_that_kills_three_executors_fails_its_round() {
+    let mut story = Story::with_workers(1);
+    story.submit(2);
+    for incarnation in 0..2 {
+        story.lose(worker(0, incarnation), &[1]);
+        story.after_ms(1_000);
+        let said = story.tell(Event::WorkerJoined { worker: worker(0, incarnation + 1) }).to_vec();
+        let Action::Assign { spans, .. } = &said[0] else { panic!("{said:?}") };
+        assert!(spans.last().unwrap().alone, "a block that killed goes last and alone: {spans:?}");
+    }
+    let said = story.lose(worker(0, 2), &[1]).to_vec();
+    let failed = said.iter().find_map(|a| match a {
+        Action::Fail { failure: RoundFailure::Poison { block, deaths }, .. } => Some((*block, deaths.len())),
+        _ => None,
+    });
+    assert_eq!(failed, Some((1, 3)), "{said:?}");
+}
+
+#[test]
+fn a_seat_whose_starts_come_to_nothing_is_given_up_and_the_round_fails() {
+    let mut story = Story::with_workers(0);
+    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1 });
+    story.submit(2);
+    for incarnation in 0..=Config::default().fruitless_max {
+        let death = Death::of(Cause::Exited(1));
+        let said = story.tell(Event::WorkerLost { worker: worker(0, incarnation), death }).to_vec();
+        if incarnation == Config::default().fruitless_max {
+            assert!(
+                matches!(said[0], Action::Fail { failure: RoundFailure::NoWorkers { .. }, .. }),
+                "{said:?}"
+            );
+            return;
+        }
+        story.after_ms(60_000);
+    }
+}
+
+#[test]
+fn a_cancelled_round_is_over_at_once_and_a_deaf_worker_is_killed() {
+    let mut story = Story::with_workers(2);
+    story.submit(2);
+    let said = story.tell(Event::RoundCancelled { round: ROUND }).to_vec();
+    assert_eq!(said[0], Action::Fail { round: ROUND, failure: RoundFailure::Cancelled });
+    story.tell(Event::RoundLetGo { worker: worker(0, 0), round: ROUND });
+    let said = story.after_ms(500).to_vec();
+    assert_eq!(said, [Action::Kill { worker: worker(1, 0), cause: Cause::Unresponsive }]);
+    assert_eq!(
+        story.lose(worker(1, 0), &[]),
+        [Action::Start { worker: worker(1, 1) }, Action::Close { round: ROUND }][..]
+            .iter()
+            .rev()
+            .cloned()
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_fault_fails_the_round_and_calls_everybody_off() {
+    let mut story = Story::with_workers(2);
+    story.submit(4);
+    let fault = Fault {
+        kind: FaultKind::Panic,
+        chunk: Some(1),
+        message: "no".into(),
+        location: None,
+        backtrace: None,
+    };
+    let event = Event::Faulted { worker: Some(worker(0, 0)), round: ROUND, fault: fault.clone() };
+    let said = story.tell(event.clone()).to_vec();
+    let failure = RoundFailure::Fault { worker: Some(worker(0, 0)), fault };
+    assert_eq!(said[0], Action::Fail { round: ROUND, failure });
+    assert_eq!(said.len(), 3, "both are told: {said:?}");
+    assert_eq!(story.tell(event), [], "the second report of it changes nothing");
+}
+
+#[test]
+fn a_result_that_does_not_cover_what_it_names_breaks_the_protocol() {
+    for spans in [&[(0, 1, 1)][..], &[(0, 3, 1)], &[(1, 2, 1)], &[(0, 1, 1), (0, 1, 1)], &[(0, u32::MAX, 1)]]
+    {
+        let mut story = Story::with_workers(1);
+        story.submit(4);
+        let said = story.tell(part(worker(0, 0), node(1, 0), spans)).to_vec();
+        assert!(matches!(said[1], Action::Kill { cause: Cause::Protocol(_), .. }), "{spans:?}: {said:?}");
+    }
+}
+
+#[test]
+fn work_waits_for_the_first_worker_to_come_up() {
+    let mut story = Story::with_workers(0);
+    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1 });
+    assert_eq!(story.submit(2), []);
+    assert_eq!(story.tell(Event::WorkerJoined { worker: worker(0, 0) }), [assign(worker(0, 0), 0, 2, 1)]);
+}

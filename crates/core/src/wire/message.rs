@@ -1,0 +1,320 @@
+//! The messages, and their bodies.
+//!
+//! Bodies are postcard; large things are not in them. A [`Payload`] (parameters, a partial result) is either a range
+//! of the frame's tail or a place in an *arena*, a piece of shared memory named by a number. The first message that
+//! names an arena carries its file descriptor; after that the number is enough.
+
+use crate::chunk::{ChunkId, Header};
+use crate::ids::{Attempt, Block, DataSetId, RoundId, WorkerId};
+use crate::job::Fault;
+use crate::reduce::{Cut, Node};
+use crate::wire::frame::{Frame, FrameError};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Neighbouring blocks that were given out together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// First block.
+    pub first: Block,
+    /// How many.
+    pub len: u32,
+    /// Which attempt this is, the same for all of them.
+    pub attempt: Attempt,
+    /// Whether to run it with nothing else at stake: a block that killed before takes no finished work with it.
+    pub alone: bool,
+}
+
+impl Span {
+    /// The blocks.
+    pub fn blocks(&self) -> std::ops::Range<Block> {
+        self.first..self.first.saturating_add(self.len)
+    }
+}
+
+/// Where bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Payload {
+    /// In this frame's tail.
+    Tail {
+        /// Where they begin.
+        offset: u32,
+        /// How many.
+        bytes: u32,
+    },
+    /// In shared memory.
+    Arena {
+        /// Its number, chosen by its owner.
+        arena: u64,
+        /// Size of the whole arena.
+        arena_bytes: u64,
+        /// Whether its file descriptor comes with this frame.
+        with_fd: bool,
+        /// Where they begin.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+/// Where the bytes of a chunk can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// In shared memory that the master filled.
+    Region {
+        /// Number of the region, chosen by the master.
+        region: u64,
+        /// Size of the whole region.
+        region_bytes: u64,
+        /// Whether its file descriptor comes with this frame.
+        with_fd: bool,
+        /// Where the chunk begins.
+        offset: u64,
+    },
+    /// In a file on this host.
+    File {
+        /// Its path, absolute.
+        path: Vec<u8>,
+        /// Where the chunk begins.
+        offset: u64,
+    },
+}
+
+/// Asks for blocks of a round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Which round.
+    pub round: RoundId,
+    /// Name of the function.
+    pub function: String,
+    /// Seed of the run; streams are keyed by (seed, round, chunk).
+    pub seed: u64,
+    /// The data set.
+    pub dataset: DataSetId,
+    /// Its cut.
+    pub cut: Cut,
+    /// Names of chunks that this worker has not been told yet: first index and the names from there on.
+    pub chunks: Vec<(u32, Vec<ChunkId>)>,
+    /// What to do.
+    pub spans: Vec<Span>,
+    /// The parameters. Every task of a round says where they are: a worker that delivered all it had of a round
+    /// forgets them, and may get more of it later.
+    pub params: Payload,
+    /// Arenas of this worker that the master has finished reading.
+    pub released: Vec<u64>,
+}
+
+/// One chunk and where to find it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ref {
+    /// Its name.
+    pub id: ChunkId,
+    /// What its bytes mean.
+    pub header: Header,
+    /// Where they are.
+    pub place: Place,
+}
+
+/// The root of a finished subtree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Which.
+    pub node: Node,
+    /// The blocks under it and the attempts they were given out as.
+    pub spans: Vec<Span>,
+    /// Its value.
+    pub payload: Payload,
+}
+
+/// Finished subtrees of a round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Which round.
+    pub round: RoundId,
+    /// The subtrees.
+    pub parts: Vec<Part>,
+    /// Time spent in the user's function and in merging since the last result, summed over slots.
+    pub compute_us: u64,
+    /// Chunks that were found in memory rather than opened, since the last result.
+    pub cache_hits: u32,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// Computing; sent as a heartbeat.
+    Running,
+    /// Waiting for these chunks.
+    Blocked {
+        /// For which round.
+        round: RoundId,
+        /// What is missing.
+        missing: Vec<ChunkId>,
+    },
+}
+
+/// From the master.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// Answers `hello`. Comes with the file descriptor of the status page.
+    Welcome {
+        /// Who you are.
+        worker: WorkerId,
+        /// Most bytes of private memory.
+        memory_bytes_max: Option<u64>,
+        /// Deliver finished work after this much time even if there is more to do.
+        deliver_after_us: u64,
+    },
+    /// Work.
+    Task(Task),
+    /// Chunks that were missing.
+    Refs(Vec<Ref>),
+    /// A round is over: drop it and say so.
+    Cancel(RoundId),
+    /// Say something.
+    Ping,
+    /// Go.
+    Bye,
+}
+
+/// From a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToMaster {
+    /// First words.
+    Hello {
+        /// How many blocks it runs at once.
+        slots: u32,
+        /// Its process.
+        pid: u32,
+        /// Version of the package it was built from.
+        version: String,
+    },
+    /// What it is doing.
+    State(State),
+    /// Finished work.
+    Result(Outcome),
+    /// A fault in user code or data.
+    Error {
+        /// In which round.
+        round: RoundId,
+        /// What happened.
+        fault: Fault,
+    },
+    /// The round was dropped.
+    Cancelled(RoundId),
+    /// Alive.
+    Pong,
+}
+
+/// Why bytes are not a message.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MessageError {
+    /// Not even a frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// A frame of a kind that nobody sends in this direction.
+    #[error("a message of kind {0}, which nobody sends in this direction")]
+    Kind(u8),
+    /// The body does not say what its kind should.
+    #[error("a body that is no {kind} message: {why}")]
+    Body {
+        /// Which message it should be.
+        kind: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Kind of a frame from the master.
+pub const KIND_TO_WORKER: u8 = 1;
+/// Kind of a frame from a worker.
+pub const KIND_TO_MASTER: u8 = 2;
+
+fn body_of<'a, T: Deserialize<'a>>(
+    frame: &Frame<'a>,
+    kind: u8,
+    name: &'static str,
+) -> Result<T, MessageError> {
+    if frame.kind != kind {
+        return Err(MessageError::Kind(frame.kind));
+    }
+    match postcard::take_from_bytes(frame.body) {
+        Ok((message, [])) => Ok(message),
+        Ok((_, rest)) => {
+            Err(MessageError::Body { kind: name, why: format!("{} bytes too many", rest.len()) })
+        }
+        Err(e) => Err(MessageError::Body { kind: name, why: e.to_string() }),
+    }
+}
+
+impl ToWorker {
+    /// Reads a frame from the master.
+    pub fn from_frame(frame: &Frame<'_>) -> Result<Self, MessageError> {
+        body_of(frame, KIND_TO_WORKER, "master's")
+    }
+
+    /// The body of the frame.
+    pub fn to_body(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("messages are plain data")
+    }
+}
+
+impl ToMaster {
+    /// Reads a frame from a worker.
+    pub fn from_frame(frame: &Frame<'_>) -> Result<Self, MessageError> {
+        body_of(frame, KIND_TO_MASTER, "worker's")
+    }
+
+    /// The body of the frame.
+    pub fn to_body(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("messages are plain data")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::SeatId;
+    use crate::wire::frame;
+
+    fn round_trip(message: ToWorker) {
+        let bytes = frame::encode(KIND_TO_WORKER, &message.to_body(), b"");
+        let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
+        assert_eq!(ToWorker::from_frame(&frame), Ok(message));
+    }
+
+    #[test]
+    fn messages_survive_the_trip() {
+        let span = Span { first: 3, len: 4, attempt: 1, alone: false };
+        round_trip(ToWorker::Task(Task {
+            round: RoundId(9),
+            function: "a::b".into(),
+            seed: 1,
+            dataset: DataSetId([7; 32]),
+            cut: Cut::new(100, 2),
+            chunks: vec![(3, vec![ChunkId([1; 32]), ChunkId([2; 32])])],
+            spans: vec![span],
+            params: Payload::Arena { arena: 1, arena_bytes: 1 << 20, with_fd: true, offset: 64, bytes: 8 },
+            released: vec![4],
+        }));
+        let worker = WorkerId { seat: SeatId(1), incarnation: 0 };
+        round_trip(ToWorker::Welcome { worker, memory_bytes_max: None, deliver_after_us: 5 });
+        round_trip(ToWorker::Bye);
+    }
+
+    #[test]
+    fn a_message_for_the_other_side_is_refused() {
+        let bytes = frame::encode(KIND_TO_MASTER, &ToMaster::Pong.to_body(), b"");
+        let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
+        assert_eq!(ToWorker::from_frame(&frame), Err(MessageError::Kind(KIND_TO_MASTER)));
+    }
+
+    #[test]
+    fn bytes_behind_the_message_are_refused() {
+        let mut body = ToMaster::Pong.to_body();
+        body.push(0);
+        let bytes = frame::encode(KIND_TO_MASTER, &body, b"");
+        let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
+        assert!(matches!(ToMaster::from_frame(&frame), Err(MessageError::Body { .. })));
+    }
+}

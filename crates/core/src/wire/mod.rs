@@ -1,0 +1,25 @@
+//! What bytes between master and worker mean.
+//!
+//! [`frame`] says where a message begins and ends and whether it is whole; [`message`] what it says. The five messages
+//! of a round are `task`, `state`, `refs`, `result` and `error`; around them stand `hello` and `welcome` (the
+//! handshake), `ping` and `pong`, `cancel` and `cancelled`, and `bye`.
+//!
+//! ```text
+//!   master                                   worker
+//!     │ ◀───────────────── hello (protocol) ── │
+//!     │ ── welcome ──────────────────────────▶ │
+//!     │ ── task (function, θ, blocks) ───────▶ │
+//!     │ ◀─ state (blocked, missing hashes) ─── │   only for chunks it has not got
+//!     │ ── refs (where the bytes are) ───────▶ │
+//!     │ ◀─ state (running) ─────────────────── │   only while a block runs for over a second
+//!     │ ◀─ result (roots of finished subtrees) │   or error
+//! ```
+//!
+//! Numbers of bytes are bounded before anything is allocated: see [`frame::BODY_BYTES_MAX`] and
+//! [`frame::TAIL_BYTES_MAX`]. What is larger lies in shared memory and the message says where.
+
+pub mod frame;
+pub mod message;
+
+pub use frame::{Frame, FrameError, HEADER_BYTES, PROTOCOL};
+pub use message::{ToMaster, ToWorker};

@@ -1,0 +1,56 @@
+//! What can happen to a worker.
+
+use crate::ids::{Block, RoundId};
+use crate::reduce::{Cut, Node};
+use crate::wire::message::Span;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The master gave blocks.
+    TaskReceived {
+        /// Of which round.
+        round: RoundId,
+        /// How that is cut.
+        cut: Cut,
+        /// Which blocks.
+        spans: Vec<Span>,
+        /// Chunks of those blocks that are not here; the body has asked for them.
+        missing: Vec<u32>,
+    },
+    /// Chunks are here that were missing.
+    ChunksArrived {
+        /// For which round.
+        round: RoundId,
+        /// Their indices.
+        chunks: Vec<u32>,
+    },
+    /// A block has been run and its value offered to the tree.
+    BlockFinished {
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        block: Block,
+    },
+    /// A block failed in user code or data; the body has reported it.
+    BlockFailed {
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        block: Block,
+    },
+    /// The finished subtrees were taken out of the tree.
+    Collected {
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        nodes: Vec<Node>,
+    },
+    /// The master says that a round is over.
+    CancelReceived {
+        /// Which.
+        round: RoundId,
+    },
+    /// Time passed.
+    Ticked,
+}

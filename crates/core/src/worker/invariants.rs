@@ -1,0 +1,64 @@
+//! What must hold in a worker between any two events. Debug builds check it after each.
+
+use super::Worker;
+use super::work::Phase;
+
+/// Runs every check.
+pub fn check(w: &Worker) {
+    slots_add_up(w);
+    a_block_is_in_one_place(w);
+    stopped_rounds_have_nothing_to_run(w);
+    risky_blocks_run_alone(w);
+    finished_work_is_not_kept_back(w);
+}
+
+/// Free and taken slots are all slots.
+fn slots_add_up(w: &Worker) {
+    let running: usize = w.rounds.values().map(|r| r.running.len()).sum();
+    assert_eq!(running as u32 + w.free, w.slots, "slots");
+}
+
+/// A block that is here is queued, running or finished, and only one of these.
+fn a_block_is_in_one_place(w: &Worker) {
+    for (round, work) in &w.rounds {
+        for block in work.attempts.keys() {
+            let places = usize::from(work.queue.contains(block))
+                + usize::from(work.running.contains(block))
+                + usize::from(work.finished.contains(block));
+            assert_eq!(places, 1, "{round}: block {block}");
+        }
+        for block in work.queue.iter().chain(&work.finished) {
+            assert!(work.attempts.contains_key(block), "{round}: block {block} is nobody's");
+        }
+    }
+}
+
+/// A round that failed or was cancelled has nothing queued or finished.
+fn stopped_rounds_have_nothing_to_run(w: &Worker) {
+    for (round, work) in w.rounds.iter().filter(|(_, r)| r.phase != Phase::Open) {
+        assert!(work.queue.is_empty() && work.finished.is_empty(), "{round} was stopped");
+        let waits = !work.running.is_empty() || work.collecting || work.phase == Phase::Failed;
+        assert!(waits, "{round} was stopped and is idle, but not forgotten");
+    }
+}
+
+/// While a block that killed before is running, nothing else of its round is at stake.
+fn risky_blocks_run_alone(w: &Worker) {
+    for (round, work) in &w.rounds {
+        if work.running.iter().any(|b| work.attempts.get(b).is_some_and(|(_, alone)| *alone)) {
+            assert!(
+                work.running.len() == 1 && work.finished.is_empty(),
+                "{round}: a risky block has company"
+            );
+        }
+    }
+}
+
+/// When there is nothing left to run, what is finished is on its way out.
+fn finished_work_is_not_kept_back(w: &Worker) {
+    for (round, work) in &w.rounds {
+        if work.phase == Phase::Open && work.is_drained() && !work.finished.is_empty() {
+            assert!(work.collecting, "{round}: finished work is kept back");
+        }
+    }
+}

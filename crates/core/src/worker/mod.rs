@@ -1,0 +1,203 @@
+//! The worker's machine: what to run next, and when to hand results over.
+//!
+//! It serves an executor process and the threads of the `local` engine alike. The *body* around it reads messages, runs
+//! the user's function, keeps the half-built reduction (a [`Tree`](crate::reduce::Tree)) and sends; the machine decides.
+//!
+//! ```text
+//!   TaskReceived, ChunksArrived ──▶┌────────┐──▶ Run a block in a slot
+//!   BlockFinished, BlockFailed ───▶│ Worker │──▶ Collect: take the finished subtrees out of the tree
+//!   Collected ────────────────────▶│        │──▶ Send them, with the attempts they belong to
+//!   CancelReceived, Ticked ───────▶└────────┘──▶ Forget a round, LetGo of it, Protest
+//! ```
+//!
+//! Blocks run in ascending order, so that neighbours meet in the tree and few values are held. Results go out when
+//! nothing of the round is left to run, or when finished work has waited for `deliver_after`: a death costs at most
+//! that much. A block that killed before is run alone, after everything else was delivered.
+//!
+//! What must hold between events is in [`invariants`].
+
+mod action;
+mod event;
+pub mod invariants;
+mod work;
+
+pub use action::{Action, Delivery};
+pub use event::Event;
+
+use crate::ids::{Attempt, Block, RoundId};
+use crate::reduce::{Cut, Node};
+use crate::time::{Span, Time};
+use crate::wire::message;
+use std::collections::BTreeMap;
+use work::{Phase, RoundWork};
+
+/// The worker's machine.
+#[derive(Debug)]
+pub struct Worker {
+    /// How many blocks run at once.
+    slots: u32,
+    /// How many slots are free.
+    free: u32,
+    deliver_after: Span,
+    /// Rounds of which something is here, served in order.
+    rounds: BTreeMap<RoundId, RoundWork>,
+}
+
+impl Worker {
+    /// A worker with nothing to do.
+    pub fn new(slots: u32, deliver_after: Span) -> Self {
+        assert!(slots > 0, "a worker without slots");
+        Worker { slots, free: slots, deliver_after, rounds: BTreeMap::new() }
+    }
+
+    /// Takes in what happened and says what to do about it.
+    pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        match event {
+            Event::TaskReceived { round, cut, spans, missing } => {
+                self.on_task_received(round, cut, &spans, missing, out);
+            }
+            Event::ChunksArrived { round, chunks } => {
+                if let Some(work) = self.rounds.get_mut(&round) {
+                    work.missing.retain(|chunk| !chunks.contains(chunk));
+                }
+            }
+            Event::BlockFinished { round, block } => self.on_block_finished(now, round, block, out),
+            Event::BlockFailed { round, block } => self.on_block_failed(round, block, out),
+            Event::Collected { round, nodes } => self.on_collected(now, round, nodes, out),
+            Event::CancelReceived { round } => self.on_cancel_received(round, out),
+            Event::Ticked => {}
+        }
+        self.proceed(now, out);
+        if cfg!(debug_assertions) {
+            invariants::check(self);
+        }
+    }
+
+    /// Whether it has blocks that it has not delivered.
+    pub fn is_busy(&self) -> bool {
+        !self.rounds.is_empty()
+    }
+
+    fn on_task_received(
+        &mut self,
+        round: RoundId,
+        cut: Cut,
+        spans: &[message::Span],
+        missing: Vec<u32>,
+        out: &mut Vec<Action>,
+    ) {
+        let work = self.rounds.entry(round).or_insert_with(|| RoundWork::new(cut));
+        if work.phase != Phase::Open {
+            return; // it failed here; the master will say that it is over
+        }
+        let blocks = cut.blocks();
+        for span in spans {
+            let in_range = u64::from(span.first) + u64::from(span.len) <= u64::from(blocks);
+            let is_new = in_range && span.blocks().all(|b| !work.attempts.contains_key(&b));
+            if work.cut != cut || !is_new {
+                let why = format!("{round}: {span:?} of {blocks} blocks is out of range or here already");
+                out.push(Action::Protest { why });
+                return;
+            }
+            for block in span.blocks() {
+                work.attempts.insert(block, (span.attempt, span.alone));
+                work.queue.push_back(block);
+            }
+        }
+        work.missing.extend(missing);
+    }
+
+    fn on_block_finished(&mut self, now: Time, round: RoundId, block: Block, out: &mut Vec<Action>) {
+        let Some(work) = self.rounds.get_mut(&round) else {
+            panic!("{round}: block {block} was not running")
+        };
+        assert!(work.running.remove(&block), "{round}: block {block} was not running");
+        self.free += 1;
+        if work.phase == Phase::Open && work.attempts.contains_key(&block) {
+            work.finished.insert(block);
+            work.waiting_since.get_or_insert(now);
+        }
+        self.settle(round, out);
+    }
+
+    fn on_block_failed(&mut self, round: RoundId, block: Block, out: &mut Vec<Action>) {
+        let Some(work) = self.rounds.get_mut(&round) else {
+            panic!("{round}: block {block} was not running")
+        };
+        assert!(work.running.remove(&block), "{round}: block {block} was not running");
+        self.free += 1;
+        work.stop(Phase::Failed);
+        self.settle(round, out);
+    }
+
+    fn on_collected(&mut self, now: Time, round: RoundId, nodes: Vec<Node>, out: &mut Vec<Action>) {
+        let Some(work) = self.rounds.get_mut(&round) else { return };
+        work.collecting = false;
+        if work.phase != Phase::Open {
+            self.settle(round, out);
+            return;
+        }
+        let parts: Vec<Delivery> = nodes.into_iter().map(|node| work.release(node)).collect();
+        work.waiting_since = (!work.finished.is_empty()).then_some(now);
+        if !parts.is_empty() {
+            out.push(Action::Send { round, parts });
+        }
+        self.settle(round, out);
+    }
+
+    fn on_cancel_received(&mut self, round: RoundId, out: &mut Vec<Action>) {
+        match self.rounds.get_mut(&round) {
+            // All of it was delivered before the word came.
+            None => out.push(Action::LetGo { round }),
+            Some(work) => {
+                work.stop(Phase::Cancelled);
+                self.settle(round, out);
+            }
+        }
+    }
+
+    /// Forgets a round of which nothing is left.
+    fn settle(&mut self, round: RoundId, out: &mut Vec<Action>) {
+        let Some(work) = self.rounds.get(&round) else { return };
+        if !work.running.is_empty() || work.collecting {
+            return;
+        }
+        let forget = match work.phase {
+            Phase::Open => work.attempts.is_empty(),
+            Phase::Failed => false,
+            Phase::Cancelled => true,
+        };
+        if forget {
+            let let_go = work.phase == Phase::Cancelled;
+            self.rounds.remove(&round);
+            out.push(Action::Forget { round });
+            if let_go {
+                out.push(Action::LetGo { round });
+            }
+        }
+    }
+
+    /// Fills the free slots, oldest round first, and has finished work collected where it is time.
+    fn proceed(&mut self, now: Time, out: &mut Vec<Action>) {
+        for (&round, work) in &mut self.rounds {
+            if work.phase != Phase::Open || work.collecting {
+                continue;
+            }
+            while self.free > 0 {
+                let Some(block) = work.next_runnable() else { break };
+                work.running.insert(block);
+                self.free -= 1;
+                let (attempt, _): (Attempt, bool) = work.attempts[&block];
+                out.push(Action::Run { round, block, attempt });
+            }
+            let overdue = work.waiting_since.is_some_and(|since| now.since(since) >= self.deliver_after);
+            if !work.finished.is_empty() && (work.is_drained() || overdue || work.must_deliver_first()) {
+                work.collecting = true;
+                out.push(Action::Collect { round });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+use super::*;
+use crate::reduce::Tree;
+
+const ROUND: RoundId = RoundId(1);
+
+fn span(first: u32, len: u32, attempt: u32) -> message::Span {
+    message::Span { first, len, attempt, alone: false }
+}
+
+fn task(cut: Cut, spans: Vec<message::Span>) -> Event {
+    Event::TaskReceived { round: ROUND, cut, spans, missing: vec![] }
+}
+
+/// A body that does at once whatever the machine wants, and notes it.
+fn drive(worker: &mut Worker, cut: Cut, event: Event) -> Vec<String> {
+    let mut log = Vec::new();
+    let mut tree = Tree::new(cut);
+    let mut todo = vec![event];
+    while !todo.is_empty() {
+        let mut actions = Vec::new();
+        worker.handle(Time(0), todo.remove(0), &mut actions);
+        for action in actions {
+            match action {
+                Action::Run { round, block, .. } => {
+                    log.push(format!("run {block}"));
+                    tree.insert(cut.node(block), (), |_, ()| Ok::<_, ()>(())).unwrap();
+                    todo.push(Event::BlockFinished { round, block });
+                }
+                Action::Collect { round } => {
+                    let nodes = tree.take().into_iter().map(|(node, ())| node).collect();
+                    todo.push(Event::Collected { round, nodes });
+                }
+                Action::Send { parts, .. } => {
+                    for part in parts {
+                        log.push(format!("send {:?}", cut.blocks_of(part.node)));
+                    }
+                }
+                Action::Forget { .. } => log.push("forget".into()),
+                Action::LetGo { .. } => log.push("let go".into()),
+                Action::Protest { why } => log.push(why),
+            }
+        }
+    }
+    log
+}
+
+#[test]
+fn blocks_run_in_order_and_go_out_as_few_roots() {
+    let cut = Cut::new(8, 0);
+    let mut worker = Worker::new(1, Span::from_ms(1000));
+    let log = drive(&mut worker, cut, task(cut, vec![span(2, 5, 1)]));
+    assert_eq!(
+        log,
+        ["run 2", "run 3", "run 4", "run 5", "run 6", "send 2..4", "send 4..6", "send 6..7", "forget"]
+    );
+}
+
+#[test]
+fn a_block_without_its_chunk_waits_and_the_others_go_on() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(1, Span::from_ms(1000));
+    let event = Event::TaskReceived { round: ROUND, cut, spans: vec![span(0, 3, 1)], missing: vec![0] };
+    assert_eq!(drive(&mut worker, cut, event), ["run 1", "run 2"]);
+    let mut actions = Vec::new();
+    worker.handle(Time(1), Event::ChunksArrived { round: ROUND, chunks: vec![0] }, &mut actions);
+    assert_eq!(actions, [Action::Run { round: ROUND, block: 0, attempt: 1 }]);
+}
+
+#[test]
+fn a_risky_block_runs_after_everything_else_was_sent() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(2, Span::from_ms(1000));
+    let risky = message::Span { alone: true, ..span(1, 1, 2) };
+    let log = drive(&mut worker, cut, task(cut, vec![span(0, 1, 1), risky, span(2, 2, 1)]));
+    assert_eq!(log, ["run 0", "run 2", "run 3", "send 0..1", "send 2..4", "run 1", "send 1..2", "forget"]);
+}
+
+#[test]
+fn finished_work_goes_out_after_a_while_though_there_is_more_to_do() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(1, Span(100));
+    let mut out = Vec::new();
+    worker.handle(Time(0), task(cut, vec![span(0, 4, 1)]), &mut out);
+    worker.handle(Time(50), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
+    worker.handle(Time(120), Event::BlockFinished { round: ROUND, block: 1 }, &mut out);
+    assert!(!out.contains(&Action::Collect { round: ROUND }), "{out:?}");
+    worker.handle(Time(160), Event::BlockFinished { round: ROUND, block: 2 }, &mut out);
+    assert_eq!(out.last(), Some(&Action::Collect { round: ROUND }));
+}
+
+#[test]
+fn a_cancelled_round_is_let_go_when_its_running_block_ends() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(1, Span(100));
+    let mut out = Vec::new();
+    worker.handle(Time(0), task(cut, vec![span(0, 4, 1)]), &mut out);
+    worker.handle(Time(1), Event::CancelReceived { round: ROUND }, &mut out);
+    assert_eq!(out.len(), 1, "block 0 is still running: {out:?}");
+    worker.handle(Time(2), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
+    assert_eq!(out[1..], [Action::Forget { round: ROUND }, Action::LetGo { round: ROUND }]);
+    assert!(!worker.is_busy());
+}
+
+#[test]
+fn a_failed_round_waits_for_the_masters_word() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(1, Span(100));
+    let mut out = Vec::new();
+    worker.handle(Time(0), task(cut, vec![span(0, 4, 1)]), &mut out);
+    worker.handle(Time(1), Event::BlockFailed { round: ROUND, block: 0 }, &mut out);
+    assert_eq!(out.len(), 1, "nothing more is run: {out:?}");
+    worker.handle(Time(2), Event::CancelReceived { round: ROUND }, &mut out);
+    assert_eq!(out[1..], [Action::Forget { round: ROUND }, Action::LetGo { round: ROUND }]);
+}
+
+#[test]
+fn impossible_tasks_are_protested() {
+    let cut = Cut::new(4, 0);
+    for spans in [vec![span(3, 2, 1)], vec![span(0, 2, 1), span(1, 1, 1)], vec![span(1, u32::MAX, 1)]] {
+        let mut worker = Worker::new(1, Span(100));
+        let mut out = Vec::new();
+        worker.handle(Time(0), task(cut, spans), &mut out);
+        assert!(matches!(out[0], Action::Protest { .. }), "{out:?}");
+    }
+}
