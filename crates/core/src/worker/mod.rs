@@ -58,7 +58,9 @@ impl Worker {
             }
             Event::ChunksArrived { round, chunks } => {
                 if let Some(work) = self.rounds.get_mut(&round) {
-                    work.missing.retain(|chunk| !chunks.contains(chunk));
+                    for chunk in chunks {
+                        work.missing.remove(&chunk);
+                    }
                 }
             }
             Event::BlockFinished { round, block } => self.on_block_finished(now, round, block, out),
