@@ -1,0 +1,82 @@
+//! What can be wrong with a chunk.
+
+/// Why bytes are not the chunk a function asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChunkError {
+    /// Another kind of chunk.
+    #[error(
+        "the function takes {expected} chunks and this is a {found} chunk; give it a data set of the other kind"
+    )]
+    Kind {
+        /// The kind the function takes.
+        expected: &'static str,
+        /// The kind in the header.
+        found: String,
+    },
+    /// The right kind with other elements.
+    #[error("the function takes elements of type {expected} and the chunk has {found}")]
+    Type {
+        /// The element type the function takes.
+        expected: &'static str,
+        /// The element type in the header.
+        found: String,
+    },
+    /// The header's shape has the wrong number of dimensions or does not go with its length.
+    #[error("a {kind} chunk of {bytes} bytes cannot have the shape {shape:?}")]
+    Shape {
+        /// The kind of chunk.
+        kind: &'static str,
+        /// The shape found.
+        shape: Vec<u64>,
+        /// The number of bytes.
+        bytes: u64,
+    },
+    /// Not as many bytes as the header says.
+    #[error(
+        "the chunk should have {expected} bytes and has {found}: it was cut short or its header is not its own"
+    )]
+    Bytes {
+        /// Bytes in the header.
+        expected: u64,
+        /// Bytes there are.
+        found: u64,
+    },
+    /// Not as many records as the header says.
+    #[error("the chunk should have {expected} records and has {found}")]
+    Records {
+        /// Records in the header.
+        expected: u64,
+        /// Records there are.
+        found: u64,
+    },
+    /// A record of a list could not be read.
+    #[error("record {index} of the chunk is not a {kind}: {reason}")]
+    Record {
+        /// Which record of the chunk, from 0.
+        index: u64,
+        /// The record's type.
+        kind: &'static str,
+        /// What postcard says.
+        reason: String,
+    },
+    /// A record could not be written.
+    #[error("record {index} of type {kind} cannot be serialized: {reason}")]
+    Unwritable {
+        /// Which record, from 0.
+        index: u64,
+        /// The record's type.
+        kind: &'static str,
+        /// What postcard says.
+        reason: String,
+    },
+    /// A line is not text.
+    #[error(
+        "line {line} of the chunk is not valid UTF-8 (byte {column} of the line); convert the file, for example with iconv -t UTF-8"
+    )]
+    Text {
+        /// Which line of the chunk, from 1.
+        line: u64,
+        /// Which byte of the line, from 1.
+        column: u64,
+    },
+}

@@ -1,0 +1,218 @@
+//! The functions of this executable by name.
+//!
+//! `#[qjam::map]`, `#[qjam::fold]` and [`register!`](crate::register) put an [`Entry`] into a table that the linker
+//! puts together from all crates of the program. A worker, being the same executable, has the same table; the master sends it a
+//! name and it finds the function here.
+
+use crate::function::{Function, Job};
+use std::any::{TypeId, type_name_of_val};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// One registered function.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    name: fn() -> &'static str,
+    kind: fn() -> TypeId,
+    build: fn() -> Function,
+}
+
+/// All registered functions, in the order of the linker.
+#[doc(hidden)]
+#[linkme::distributed_slice]
+pub static FUNCTIONS: [Entry];
+
+impl Entry {
+    /// Used by the macros: three ways to ask about one function.
+    #[doc(hidden)]
+    pub const fn new(name: fn() -> &'static str, kind: fn() -> TypeId, build: fn() -> Function) -> Self {
+        Entry { name, kind, build }
+    }
+}
+
+/// The name of a function: its path in the program.
+#[doc(hidden)]
+pub fn name_of<F, M>(f: F) -> &'static str
+where
+    F: Job<M>,
+{
+    type_name_of_val(&f)
+}
+
+/// What tells two functions of one name apart.
+#[doc(hidden)]
+pub fn kind_of<F, M>(_: F) -> TypeId
+where
+    F: Job<M>,
+{
+    TypeId::of::<F>()
+}
+
+/// The function in its erased form.
+#[doc(hidden)]
+pub fn build<F, M>(f: F) -> Function
+where
+    F: Job<M>,
+{
+    f.erase()
+}
+
+/// Why a name gives no function.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownFunction {
+    /// None is registered under it.
+    #[error(
+        "no function {name} is registered; put #[qjam::map] or #[qjam::fold] on it, or name it in qjam::register!(…) if it is generic{}",
+        hint(.near)
+    )]
+    Missing {
+        /// The name asked for.
+        name: String,
+        /// Registered names that look like it, most alike first.
+        near: Vec<String>,
+    },
+    /// Several different ones are.
+    #[error(
+        "{count} different functions are called {name}, so a worker could not tell them apart; rename all but one"
+    )]
+    Ambiguous {
+        /// The name asked for.
+        name: String,
+        /// How many there are.
+        count: usize,
+    },
+}
+
+fn hint(near: &[String]) -> String {
+    if near.is_empty() {
+        String::new()
+    } else {
+        format!(" (registered are, among others, {})", near.join(", "))
+    }
+}
+
+/// Finds a function by the name it was registered under.
+pub fn lookup(name: &str) -> Result<Function, UnknownFunction> {
+    match table().get(name).map(Vec::as_slice) {
+        Some([only]) => Ok((only.build)()),
+        Some(several) => Err(UnknownFunction::Ambiguous { name: name.into(), count: several.len() }),
+        None => {
+            Err(UnknownFunction::Missing { name: name.into(), near: near(name, table().keys().copied()) })
+        }
+    }
+}
+
+/// The names of all registered functions, in alphabetical order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    table().keys().copied()
+}
+
+/// Names to functions. The same function registered twice is one; two of the same name stay two.
+fn table() -> &'static BTreeMap<&'static str, Vec<Entry>> {
+    static TABLE: OnceLock<BTreeMap<&'static str, Vec<Entry>>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut table: BTreeMap<_, Vec<Entry>> = BTreeMap::new();
+        for entry in FUNCTIONS {
+            let same_name = table.entry((entry.name)()).or_default();
+            if same_name.iter().all(|other| (other.kind)() != (entry.kind)()) {
+                same_name.push(*entry);
+            }
+        }
+        table
+    })
+}
+
+/// The names most like one that is not there: first those with the same last part, then by edit distance.
+fn near<'a>(name: &str, registered: impl Iterator<Item = &'a str>) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let mut ranked: Vec<(usize, &str)> = registered
+        .map(|candidate| {
+            let same_last = last_part(candidate) == last_part(name);
+            (if same_last { 0 } else { 1 + distance(last_part(name), last_part(candidate)) }, candidate)
+        })
+        .filter(|(distance, _)| *distance <= 1 + last_part(name).len() / 2)
+        .collect();
+    ranked.sort_unstable();
+    ranked.into_iter().take(SHOWN).map(|(_, candidate)| candidate.to_owned()).collect()
+}
+
+/// `assign` of `my::kmeans::assign<f64>`.
+fn last_part(name: &str) -> &str {
+    let path = name.split('<').next().unwrap_or(name);
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+/// How many letters must be put in, taken out or changed to make `a` into `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Registers functions by hand: generic ones, once for each set of types they are used with.
+///
+/// ```
+/// use qjam::{Dense, chunk::Element};
+///
+/// #[qjam::map]
+/// fn rows<T: Element>(_: &(), x: &Dense<T>) -> u64 {
+///     x.rows() as u64
+/// }
+/// qjam::register!(rows::<f32>, rows::<f64>);
+/// # fn main() {
+/// #     assert!(qjam::registry::names().filter(|name| name.contains("rows")).count() == 2);
+/// # }
+/// ```
+#[macro_export]
+macro_rules! register {
+    ($($function:expr),+ $(,)?) => {$(
+        const _: () = {
+            #[$crate::__private::linkme::distributed_slice($crate::__private::FUNCTIONS)]
+            #[linkme(crate = $crate::__private::linkme)]
+            static ENTRY: $crate::__private::Entry = $crate::__private::Entry::new(
+                || $crate::__private::name_of($function),
+                || $crate::__private::kind_of($function),
+                || $crate::__private::build($function),
+            );
+        };
+    )+};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edit_distance_counts_letters() {
+        for (a, b, expected) in
+            [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("kitten", "sitting", 3), ("ä", "a", 1)]
+        {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+            assert_eq!(distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn last_part_leaves_out_path_and_types() {
+        assert_eq!(last_part("a::b::assign<f64>"), "assign");
+        assert_eq!(last_part("a::b::assign<x::Y<z::W>, f64>"), "assign");
+        assert_eq!(last_part("plain"), "plain");
+        assert_eq!(last_part(""), "");
+    }
+
+    #[test]
+    fn near_names_have_the_same_last_part_first() {
+        let names = ["a::logistik", "b::logistic", "c::unrelated", "d::logistics", "e::logist"];
+        assert_eq!(near("x::logistic", names.into_iter()), ["b::logistic", "a::logistik", "d::logistics"]);
+        assert!(near("x::qqqqqqq", names.into_iter()).is_empty());
+    }
+}

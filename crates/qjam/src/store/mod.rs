@@ -1,0 +1,7 @@
+//! Where chunks and payloads rest: memory that other processes of this host can map, and aligned memory of our own.
+
+mod aligned;
+mod region;
+
+pub(crate) use aligned::AlignedBuf;
+pub use region::{Arena, ArenaView, Region, RegionMut};
