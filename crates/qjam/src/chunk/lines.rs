@@ -56,7 +56,7 @@ impl<'a> IntoIterator for &'a Lines {
 }
 
 /// Lines of a text; the last need not end in a newline.
-pub(crate) fn count_lines(text: &[u8]) -> u64 {
+fn count_lines(text: &[u8]) -> u64 {
     let ends = text.iter().filter(|byte| **byte == b'\n').count() as u64;
     ends + u64::from(text.last().is_some_and(|last| *last != b'\n'))
 }

@@ -35,7 +35,6 @@ pub use list::List;
 pub use nothing::Nothing;
 pub use qjam_core::chunk::{ChunkId, Header};
 
-pub(crate) use lines::count_lines;
 pub(crate) use list::header as list_header;
 
 use bytes::Bytes;

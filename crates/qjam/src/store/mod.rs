@@ -4,4 +4,5 @@ mod aligned;
 mod region;
 
 pub(crate) use aligned::AlignedBuf;
+pub(crate) use region::RegionWriter;
 pub use region::{Arena, ArenaView, Region, RegionMut};

@@ -1,0 +1,194 @@
+//! A data set: an ordered list of chunks, and the source they were cut from.
+//!
+//! Made from values or a file by the constructors of each kind, it goes to the master together with a function. Two
+//! data sets with the same chunks have the same [`DataSetId`], whatever they were made from; workers that know it need
+//! nothing sent again.
+
+use crate::chunk::{Chunk, Dense, Element, Lines, List, Nothing};
+use crate::source::cut::Rule;
+use crate::source::lines::Text;
+use crate::source::list::Values;
+use crate::source::matrix::Matrix;
+use crate::source::nothing::Tasks;
+use crate::source::place::ChunkEntry;
+use crate::source::{DataError, Records, Source, npy, raw};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use qjam_core::ids::DataSetId;
+
+/// An ordered list of chunks of kind `C`. Clones are the same data set.
+///
+/// ```
+/// use qjam::{DataSet, Dense};
+/// let x = DataSet::<Dense<f64>>::dense(vec![0.0; 30_000], 3).unwrap();
+/// assert_eq!((x.records(), x.len()), (10_000, 4));       // chunks of about 64 KiB
+/// let halves = x.partitions(2).unwrap();
+/// assert_eq!(halves.chunk(1).unwrap().rows(), 5_000);
+/// ```
+pub struct DataSet<C> {
+    inner: Arc<CutData>,
+    kind: PhantomData<fn() -> C>,
+}
+
+/// One cut of a source.
+pub(crate) struct CutData {
+    pub(crate) id: DataSetId,
+    pub(crate) chunks: Vec<ChunkEntry>,
+    source: Arc<dyn Source>,
+}
+
+impl<T: Element> DataSet<Dense<T>> {
+    /// A matrix in memory, row after row. The values are copied once, to where other processes can read them.
+    pub fn dense(values: Vec<T>, cols: usize) -> Result<Self, DataError> {
+        Self::from_source(Matrix::in_memory(&values, cols)?)
+    }
+
+    /// A matrix in a file that NumPy wrote (`numpy.save`). The file may be larger than memory and must not change
+    /// while the data set is in use.
+    pub fn npy(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        Self::from_source(npy::open::<T>(path.as_ref())?)
+    }
+
+    /// A matrix in a file of nothing but numbers, as `a.tofile(path)` writes it: row after row, little-endian. The file
+    /// may be larger than memory and must not change while the data set is in use.
+    pub fn raw(path: impl AsRef<Path>, cols: usize) -> Result<Self, DataError> {
+        Self::from_source(raw::open::<T>(path.as_ref(), cols)?)
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> DataSet<List<T>> {
+    /// A list of anything serde can write.
+    ///
+    /// ```
+    /// use qjam::DataSet;
+    /// let names = DataSet::list(["ada", "grace", "mary"].map(String::from)).unwrap();
+    /// assert_eq!(names.records(), 3);
+    /// ```
+    pub fn list(items: impl IntoIterator<Item = T>) -> Result<Self, DataError> {
+        Self::from_source(Values::collect(items.into_iter().map(Ok))?)
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> DataSet<List<T>> {
+    /// Records that come from your own [`Records`].
+    pub fn custom(records: impl Records<Record = T>) -> Result<Self, DataError> {
+        let slices = (0..records.chunks())
+            .map(|index| records.slice(index).map_err(|source| DataError::Slice { index, source }));
+        Self::from_source(Values::collect(slices)?)
+    }
+}
+
+impl DataSet<Lines> {
+    /// The lines of a text file in UTF-8. The file may be larger than memory and must not change while the data set is
+    /// in use.
+    pub fn lines(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        Self::from_source(Text::open(path.as_ref())?)
+    }
+
+    /// The lines of a text.
+    ///
+    /// ```
+    /// use qjam::DataSet;
+    /// let poem = DataSet::text("roses\nviolets\nsugar\n".into()).unwrap().partitions(3).unwrap();
+    /// assert_eq!(poem.chunk(1).unwrap().iter().next(), Some("violets"));
+    /// ```
+    pub fn text(text: String) -> Result<Self, DataError> {
+        Self::from_source(Text::in_memory(&text)?)
+    }
+}
+
+impl DataSet<Nothing> {
+    /// So many tasks without data, for functions that only use their parameters and their [`Ctx`](crate::Ctx).
+    ///
+    /// ```
+    /// assert_eq!(qjam::DataSet::nothing(16).unwrap().len(), 16);
+    /// ```
+    pub fn nothing(tasks: usize) -> Result<Self, DataError> {
+        Self::from_source(Tasks::new(tasks as u64)?)
+    }
+}
+
+impl<C: Chunk> DataSet<C> {
+    fn from_source(source: impl Source + 'static) -> Result<Self, DataError> {
+        Self::cut(Arc::new(source), Rule::Standard)
+    }
+
+    fn cut(source: Arc<dyn Source>, rule: Rule) -> Result<Self, DataError> {
+        let chunks = source.cut(rule)?;
+        let id = DataSetId::of(chunks.iter().map(|chunk| &chunk.id));
+        Ok(DataSet { inner: Arc::new(CutData { id, chunks, source }), kind: PhantomData })
+    }
+
+    /// The same records in another cut: exactly `k` chunks (or one per record, if there are fewer), contiguous and as
+    /// equal as can be.
+    pub fn partitions(&self, k: usize) -> Result<DataSet<C>, DataError> {
+        match k {
+            0 => Err(DataError::ZeroCut { what: "0 partitions" }),
+            _ => Self::cut(self.inner.source.clone(), Rule::Partitions(k as u64)),
+        }
+    }
+
+    /// The same records in another cut: `n` to a chunk, and what is left in the last.
+    pub fn chunk_records(&self, n: usize) -> Result<DataSet<C>, DataError> {
+        match n {
+            0 => Err(DataError::ZeroCut { what: "chunks of 0 records" }),
+            _ => Self::cut(self.inner.source.clone(), Rule::Records(n as u64)),
+        }
+    }
+
+    /// Opens one chunk in this process, for tests and serial runs.
+    pub fn chunk(&self, index: usize) -> Result<C, DataError> {
+        let chunks = self.len();
+        let entry = self.inner.chunks.get(index).ok_or(DataError::NoSuchChunk { index, chunks })?;
+        C::open(&entry.header, entry.load()?).map_err(|source| DataError::Chunk { index, source })
+    }
+}
+
+impl<C> DataSet<C> {
+    /// Number of chunks.
+    pub fn len(&self) -> usize {
+        self.inner.chunks.len()
+    }
+
+    /// Never: a data set has at least one record.
+    pub fn is_empty(&self) -> bool {
+        self.inner.chunks.is_empty()
+    }
+
+    /// Number of records: rows, lines or values.
+    pub fn records(&self) -> u64 {
+        self.inner.source.records()
+    }
+
+    /// Bytes of all chunks together.
+    pub fn bytes(&self) -> u64 {
+        self.inner.source.bytes()
+    }
+
+    /// The name of this cut of these records.
+    pub fn id(&self) -> DataSetId {
+        self.inner.id
+    }
+
+    /// The cut, with its type taken off.
+    pub(crate) fn erased(&self) -> &Arc<CutData> {
+        &self.inner
+    }
+}
+
+impl<C> Clone for DataSet<C> {
+    fn clone(&self) -> Self {
+        DataSet { inner: self.inner.clone(), kind: PhantomData }
+    }
+}
+
+impl<C> fmt::Debug for DataSet<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DataSet({} records in {} chunks, {:?})", self.records(), self.len(), self.id())
+    }
+}

@@ -1,0 +1,141 @@
+//! What can be wrong with a data set.
+
+use super::npy::NpyError;
+use crate::chunk::ChunkError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why there is no data set, or no longer one.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// There is not a single record.
+    #[error("the data set has no {what}; a run needs at least one")]
+    Empty {
+        /// What there is none of: rows, lines, records.
+        what: &'static str,
+    },
+    /// A matrix without columns.
+    #[error("a matrix needs at least one column")]
+    NoColumns,
+    /// Values that do not fill whole rows.
+    #[error("{values} values do not make up whole rows of {cols} columns: {} are left over", values % cols)]
+    Ragged {
+        /// Number of values.
+        values: usize,
+        /// Columns asked for.
+        cols: usize,
+    },
+    /// A raw file that does not hold whole rows.
+    #[error(
+        "{} has {bytes} bytes, which is not a whole number of rows of {row_bytes} bytes ({cols} columns of {dtype}); check the number of columns and the element type", path.display()
+    )]
+    RawSize {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// Length of one row.
+        row_bytes: u64,
+        /// Columns asked for.
+        cols: usize,
+        /// Element type asked for.
+        dtype: &'static str,
+    },
+    /// A file could not be opened or read.
+    #[error("{} cannot be read: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Something else than a regular file.
+    #[error("{} is not a regular file; a data set is read several times and cannot come from a folder or a pipe", path.display())]
+    NotAFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// A file that is not a `.npy` file we can read.
+    #[error("{}: {source}", path.display())]
+    Npy {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: NpyError,
+    },
+    /// A file is not what it was when the data set was made from it.
+    #[error("{} was changed after the data set was made from it ({what}); make the data set again", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// In what it differs.
+        what: &'static str,
+    },
+    /// Shared memory could not be had.
+    #[error("no shared memory for a data set of {bytes} bytes: {source}")]
+    Memory {
+        /// Bytes wanted (or written so far, when their number was not known beforehand).
+        bytes: u64,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A custom data set failed to give one of its slices.
+    #[error("slice {index} of the custom data set cannot be read: {source}")]
+    Slice {
+        /// Which slice.
+        index: usize,
+        /// What its author says.
+        source: io::Error,
+    },
+    /// A cut into pieces of nothing.
+    #[error("a data set cannot be cut into {what}; ask for at least one")]
+    ZeroCut {
+        /// `0 partitions` or `chunks of 0 records`.
+        what: &'static str,
+    },
+    /// More chunks than can be counted.
+    #[error("the cut has {chunks} chunks and the limit is {}; use more records per chunk", u32::MAX)]
+    TooManyChunks {
+        /// How many there would be.
+        chunks: u64,
+    },
+    /// A chunk larger than any worker accepts.
+    #[error(
+        "chunk {index} has {bytes} bytes and the limit is {}; use fewer records per chunk or more partitions",
+        qjam_core::chunk::CHUNK_BYTES_MAX
+    )]
+    ChunkTooLarge {
+        /// Which chunk.
+        index: usize,
+        /// Its length.
+        bytes: u64,
+    },
+    /// There is no such chunk.
+    #[error("there is no chunk {index}: the data set has {chunks}")]
+    NoSuchChunk {
+        /// The index asked for.
+        index: usize,
+        /// How many there are.
+        chunks: usize,
+    },
+    /// A chunk's bytes are not what its type takes, or a record cannot be written.
+    #[error("chunk {index} of the data set: {source}")]
+    Chunk {
+        /// Which chunk.
+        index: usize,
+        /// What is wrong with it.
+        source: ChunkError,
+    },
+    /// A record cannot be serialized.
+    #[error(
+        "record {index} cannot be written: {reason}; the type {kind} must work with postcard (no untagged, flattened or otherwise self-describing formats)"
+    )]
+    Record {
+        /// Which record.
+        index: u64,
+        /// Its type.
+        kind: &'static str,
+        /// What postcard says.
+        reason: String,
+    },
+}

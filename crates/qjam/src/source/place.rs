@@ -1,0 +1,223 @@
+//! Where a chunk's bytes lie on the master's host, and how they are named and fetched.
+
+use super::DataError;
+use crate::chunk::{ChunkId, Header};
+use crate::store::{AlignedBuf, Region};
+use bytes::Bytes;
+use qjam_core::chunk::{CHUNK_BYTES_MAX, Hasher};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+/// One chunk of a cut: its name, what it is, and where its bytes lie.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkEntry {
+    pub(crate) id: ChunkId,
+    pub(crate) header: Header,
+    pub(crate) place: Place,
+}
+
+/// Where bytes lie; how many is in the header.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// In memory that other processes of this host can map.
+    Shared { region: Region, offset: u64 },
+    /// In a file of the user's, as it was when the stamp was taken.
+    File { path: Arc<Path>, offset: u64, stamp: FileStamp },
+}
+
+/// What tells whether a file is still the one that was hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileStamp {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) bytes: u64,
+    pub(crate) modified_ns: i128,
+}
+
+impl FileStamp {
+    fn of(file: &File) -> io::Result<FileStamp> {
+        let meta = file.metadata()?;
+        let modified_ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
+        Ok(FileStamp { device: meta.dev(), inode: meta.ino(), bytes: meta.size(), modified_ns })
+    }
+
+    /// In what a file differs from what it was.
+    fn difference(&self, now: &FileStamp) -> Option<&'static str> {
+        if (self.device, self.inode) != (now.device, now.inode) {
+            Some("another file has taken its place")
+        } else if self.bytes != now.bytes {
+            Some("its length differs")
+        } else if self.modified_ns != now.modified_ns {
+            Some("it was written to")
+        } else {
+            None
+        }
+    }
+}
+
+impl ChunkEntry {
+    /// The bytes: shared memory as it is, a file's bytes read and compared with their name.
+    pub(crate) fn load(&self) -> Result<Bytes, DataError> {
+        let bytes = self.header.bytes as usize;
+        match &self.place {
+            Place::Shared { region, offset } => Ok(region.bytes(*offset as usize..*offset as usize + bytes)),
+            Place::File { path, offset, stamp } => {
+                let file = UserFile::open(path)?;
+                file.must_be(stamp)?;
+                let mut buf = AlignedBuf::zeroed(bytes);
+                file.read_at(*offset, buf.as_mut_slice())?;
+                let read = buf.into_bytes();
+                // Something may have written to the file without its time showing it, or just now.
+                if ChunkId::of(&self.header, &read) != self.id {
+                    return Err(DataError::Changed { path: path.to_path_buf(), what: "its content differs" });
+                }
+                Ok(read)
+            }
+        }
+    }
+}
+
+/// A file of the user's, open for reading.
+#[derive(Clone, Debug)]
+pub(crate) struct UserFile {
+    path: Arc<Path>,
+    file: Arc<File>,
+    stamp: FileStamp,
+}
+
+impl UserFile {
+    pub(crate) fn open(path: &Path) -> Result<UserFile, DataError> {
+        let failed = |source| DataError::Io { path: path.into(), source };
+        // Asked first, because opening a pipe waits for a writer.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(DataError::NotAFile { path: path.into() });
+        }
+        let file = File::open(path).map_err(failed)?;
+        let stamp = FileStamp::of(&file).map_err(failed)?;
+        Ok(UserFile { path: path.into(), file: Arc::new(file), stamp })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.stamp.bytes
+    }
+
+    /// Reads exactly this many bytes.
+    pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DataError> {
+        self.file.read_exact_at(buf, offset).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                DataError::Changed { path: self.path.to_path_buf(), what: "it became shorter" }
+            }
+            _ => DataError::Io { path: self.path.to_path_buf(), source },
+        })
+    }
+
+    fn must_be(&self, stamp: &FileStamp) -> Result<(), DataError> {
+        match stamp.difference(&self.stamp) {
+            Some(what) => Err(DataError::Changed { path: self.path.to_path_buf(), what }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the file still is what it was when it was opened.
+    fn must_be_unchanged(&self) -> Result<(), DataError> {
+        let now = FileStamp::of(&self.file)
+            .map_err(|source| DataError::Io { path: self.path.to_path_buf(), source })?;
+        match self.stamp.difference(&now) {
+            Some(what) => Err(DataError::Changed { path: self.path.to_path_buf(), what }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a source's bytes are in.
+#[derive(Clone, Debug)]
+pub(crate) enum Backing {
+    Shared(Region),
+    File(UserFile),
+}
+
+/// How much of a file is read at once.
+const READ_BYTES: u64 = 1 << 20;
+
+/// Below this, hashing on one core is over before another thread has started.
+const PARALLEL_BYTES: u64 = 8 << 20;
+
+impl Backing {
+    fn place(&self, offset: u64) -> Place {
+        match self {
+            Backing::Shared(region) => Place::Shared { region: region.clone(), offset },
+            Backing::File(file) => Place::File { path: file.path.clone(), offset, stamp: file.stamp },
+        }
+    }
+
+    /// Goes through a range of the bytes in order, piece by piece.
+    pub(crate) fn stream(
+        &self,
+        offset: u64,
+        bytes: u64,
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), DataError> {
+        match self {
+            Backing::Shared(region) => each(&region.bytes(offset as usize..(offset + bytes) as usize)),
+            Backing::File(file) => {
+                let mut buf = vec![0; READ_BYTES.min(bytes) as usize];
+                let mut done = 0;
+                while done < bytes {
+                    let piece = &mut buf[..READ_BYTES.min(bytes - done) as usize];
+                    file.read_at(offset + done, piece)?;
+                    each(piece);
+                    done += piece.len() as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Names chunks, given what each is and where it starts.
+    pub(crate) fn name(&self, pieces: Vec<(Header, u64)>) -> Result<Vec<ChunkEntry>, DataError> {
+        if let Some((index, (header, _))) =
+            pieces.iter().enumerate().find(|(_, (header, _))| header.bytes > CHUNK_BYTES_MAX)
+        {
+            return Err(DataError::ChunkTooLarge { index, bytes: header.bytes });
+        }
+        let total: u64 = pieces.iter().map(|(header, _)| header.bytes).sum();
+        let threads =
+            if total < PARALLEL_BYTES { 1 } else { thread::available_parallelism().map_or(1, usize::from) };
+        let name_some = |some: &[(Header, u64)]| -> Result<Vec<ChunkId>, DataError> {
+            some.iter().map(|(header, offset)| self.name_one(header, *offset)).collect()
+        };
+        let ids: Vec<ChunkId> = if threads == 1 {
+            name_some(&pieces)?
+        } else {
+            let share = pieces.len().div_ceil(threads).max(1);
+            thread::scope(|scope| {
+                let running: Vec<_> =
+                    pieces.chunks(share).map(|some| scope.spawn(move || name_some(some))).collect();
+                let done = running.into_iter().map(|thread| thread.join().expect("hashing does not panic"));
+                done.collect::<Result<Vec<_>, _>>()
+            })?
+            .concat()
+        };
+        if let Backing::File(file) = self {
+            file.must_be_unchanged()?;
+        }
+        let entries = pieces.into_iter().zip(ids);
+        Ok(entries
+            .map(|((header, offset), id)| ChunkEntry { id, header, place: self.place(offset) })
+            .collect())
+    }
+
+    fn name_one(&self, header: &Header, offset: u64) -> Result<ChunkId, DataError> {
+        let mut hasher = Hasher::new(header);
+        self.stream(offset, header.bytes, |piece| hasher.update(piece))?;
+        Ok(hasher.finish())
+    }
+}
