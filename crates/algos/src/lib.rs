@@ -2,11 +2,8 @@
 //!
 //! Each learner is a folder of one shape: `params` (checked once), `map` (the function that runs on a chunk), the
 //! master's part, and `model`. The rows of a data set go in chunk by chunk, sums come back, and the master turns the
-//! total into a step. Arithmetic that must not depend on the processor is in [`kernels`]; drivers that only need a
-//! function and its gradient are in [`optimize`].
+//! total into a step. Arithmetic that must not depend on the processor is in [`kernels`].
 
-//pub mod images;
 pub mod kernels;
-//pub mod neural;
-//pub mod optimize;
+pub mod neural;
 pub mod random;
