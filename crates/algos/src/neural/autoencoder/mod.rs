@@ -1,0 +1,38 @@
+//! The sparse autoencoder: a network of two tanh layers that learns to reproduce its input through few, rarely active
+//! hidden units.
+//!
+//! On small patches of natural images its hidden units become detectors of edges. Parameters travel as one flat
+//! vector: W1 (hidden × visible) and W2 (visible × hidden), row-major, then b1 and b2. One evaluation is one round:
+//! [`map`] sums over the rows of a chunk, [`cost`] turns the total into cost and gradient on the master.
+//!
+//! ```
+//! use qjam_algos::neural::autoencoder::{Params, Shape, cost_of_slice, initial};
+//! let params = Params::new(Shape::new(4, 2)?);
+//! let theta = initial(&params.shape(), 1);
+//! let (cost, gradient) = cost_of_slice(&params, &theta, &[0.1, -0.2, 0.3, 0.0, 0.5, 0.5, -0.5, 0.1]);
+//! assert!(cost > 0.0);
+//! assert_eq!(gradient.len(), theta.len());
+//! # Ok::<(), qjam_algos::neural::autoencoder::ParamsError>(())
+//! ```
+
+pub mod cost;
+pub mod map;
+pub mod params;
+#[cfg(test)]
+mod tests;
+
+pub use cost::{cost_of_slice, evaluate, evaluate_into};
+pub use map::{Sums, sums_of_slice};
+pub use params::{Params, ParamsError, Shape};
+
+use crate::random::Random;
+
+/// Starting point: weights uniform in `[0, 1)` over the root of the number of inputs of their layer, biases 0.
+pub fn initial(shape: &Shape, seed: u64) -> Vec<f64> {
+    let mut random = Random::new(seed);
+    let mut theta = vec![0.0; shape.theta_len()];
+    let (w1, rest) = theta.split_at_mut(shape.weights());
+    w1.fill_with(|| random.uniform() / (shape.visible() as f64).sqrt());
+    rest[..shape.weights()].fill_with(|| random.uniform() / (shape.hidden() as f64).sqrt());
+    theta
+}

@@ -1,0 +1,195 @@
+//! Sizes and weights of the objective, checked when they are made.
+//!
+//! A [`Params`] that exists is valid, so nothing after it checks again. The defaults are those of the report this
+//! learner comes from: 64 visible and 30 hidden units, weight decay 0.002, sparsity weight 4 and target 0.002.
+
+use thiserror::Error;
+
+/// Number of visible units (columns of the data) and of hidden ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    visible: usize,
+    hidden: usize,
+}
+
+/// What is wrong with a setting of the autoencoder.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum ParamsError {
+    /// A layer without units, or so many that the weights cannot be counted.
+    #[error(
+        "autoencoder: {visible} visible and {hidden} hidden units make no network; \
+         each layer needs at least one unit and their product must fit in memory"
+    )]
+    Shape {
+        /// Visible units asked for.
+        visible: usize,
+        /// Hidden units asked for.
+        hidden: usize,
+    },
+    /// A weight that is negative or not finite.
+    #[error("autoencoder: {name} is {value}; give a finite number that is not negative")]
+    Weight {
+        /// Which one.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+    },
+    /// A target for the mean activation outside the open interval from 0 to 1.
+    #[error("autoencoder: sparsity target is {value}; the mean activation lies strictly between 0 and 1")]
+    Target {
+        /// What was given.
+        value: f64,
+    },
+}
+
+impl Shape {
+    /// A network with these layers.
+    pub fn new(visible: usize, hidden: usize) -> Result<Shape, ParamsError> {
+        let fits = visible.checked_mul(hidden).is_some_and(|n| n <= 1 << 40);
+        if visible == 0 || hidden == 0 || !fits {
+            return Err(ParamsError::Shape { visible, hidden });
+        }
+        Ok(Shape { visible, hidden })
+    }
+
+    /// The network whose parameter vector has this length, for rows of this many columns.
+    pub fn of_theta(len: usize, visible: usize) -> Option<Shape> {
+        let rest = len.checked_sub(visible).filter(|_| visible > 0)?;
+        let per_hidden = visible.checked_mul(2)?.checked_add(1)?;
+        (rest % per_hidden == 0).then(|| Shape::new(visible, rest / per_hidden).ok()).flatten()
+    }
+
+    /// Visible units.
+    pub fn visible(&self) -> usize {
+        self.visible
+    }
+
+    /// Hidden units.
+    pub fn hidden(&self) -> usize {
+        self.hidden
+    }
+
+    /// Elements of one weight matrix.
+    pub fn weights(&self) -> usize {
+        self.visible * self.hidden
+    }
+
+    /// Length of the parameter vector: W1, W2 (both row-major), b1, b2.
+    pub fn theta_len(&self) -> usize {
+        2 * self.weights() + self.hidden + self.visible
+    }
+
+    /// W1 (hidden × visible), W2 (visible × hidden), b1 and b2 as parts of a parameter vector.
+    ///
+    /// Panics if the vector has another length than [`Shape::theta_len`].
+    pub fn parts<'a>(&self, theta: &'a [f64]) -> [&'a [f64]; 4] {
+        assert_eq!(theta.len(), self.theta_len(), "length of the parameter vector for {self:?}");
+        let (w1, rest) = theta.split_at(self.weights());
+        let (w2, rest) = rest.split_at(self.weights());
+        let (b1, b2) = rest.split_at(self.hidden);
+        [w1, w2, b1, b2]
+    }
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape { visible: 64, hidden: 30 }
+    }
+}
+
+/// The objective: shape of the network, weight decay, sparsity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    shape: Shape,
+    decay: f64,
+    sparsity: f64,
+    target: f64,
+}
+
+impl Params {
+    /// The report's objective for a network of this shape.
+    pub fn new(shape: Shape) -> Params {
+        Params { shape, decay: 0.002, sparsity: 4.0, target: 0.002 }
+    }
+
+    /// Weight decay: half of it times the squared weights is added to the cost.
+    pub fn with_decay(self, decay: f64) -> Result<Params, ParamsError> {
+        Ok(Params { decay: weight("weight decay", decay)?, ..self })
+    }
+
+    /// Weight of the sparsity penalty.
+    pub fn with_sparsity(self, sparsity: f64) -> Result<Params, ParamsError> {
+        Ok(Params { sparsity: weight("sparsity weight", sparsity)?, ..self })
+    }
+
+    /// Mean activation, on the scale from 0 to 1, that the penalty pulls each hidden unit to.
+    pub fn with_target(self, target: f64) -> Result<Params, ParamsError> {
+        if target > 0.0 && target < 1.0 {
+            Ok(Params { target, ..self })
+        } else {
+            Err(ParamsError::Target { value: target })
+        }
+    }
+
+    /// Shape of the network.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Weight decay.
+    pub fn decay(&self) -> f64 {
+        self.decay
+    }
+
+    /// Weight of the sparsity penalty.
+    pub fn sparsity(&self) -> f64 {
+        self.sparsity
+    }
+
+    /// Target of the mean activation.
+    pub fn target(&self) -> f64 {
+        self.target
+    }
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params::new(Shape::default())
+    }
+}
+
+fn weight(name: &'static str, value: f64) -> Result<f64, ParamsError> {
+    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(ParamsError::Weight { name, value }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_network_has_the_reports_number_of_parameters() {
+        assert_eq!(Shape::default().theta_len(), 3934);
+        assert_eq!(Shape::of_theta(3934, 64), Some(Shape::default()));
+    }
+
+    #[test]
+    fn a_length_that_no_network_has_is_no_shape() {
+        assert_eq!(Shape::of_theta(3933, 64), None);
+        assert_eq!(Shape::of_theta(64, 64), None);
+        assert_eq!(Shape::of_theta(10, 64), None);
+        assert_eq!(Shape::of_theta(10, 0), None);
+        assert_eq!(Shape::of_theta(usize::MAX, usize::MAX), None);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused_with_their_value() {
+        let base = Params::default();
+        assert_eq!(base.with_target(1.0), Err(ParamsError::Target { value: 1.0 }));
+        assert!(base.with_target(f64::NAN).is_err());
+        assert!(base.with_decay(-1.0).is_err());
+        assert!(base.with_sparsity(f64::INFINITY).is_err());
+        assert!(Shape::new(0, 3).is_err());
+        assert!(Shape::new(usize::MAX, 3).is_err());
+        assert!(base.with_decay(0.0).is_ok());
+    }
+}

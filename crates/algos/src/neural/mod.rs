@@ -1,0 +1,3 @@
+//! Networks trained by sums of gradients over chunks.
+
+pub mod autoencoder;
