@@ -22,15 +22,73 @@ pub use codec::{DecodeError, Decoder, Encoder, Params, Serde, Slab, Wire};
 pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
 pub use function::Job;
-pub use qjam_macros::{Sum, Wire, fold, main, map};
 pub use reduce::{MergeError, Reduce};
 pub use registry::UnknownFunction;
 pub use rng::Rng;
 pub use source::{DataError, Records};
 
-/// What the macros refer to. Not for use by hand; it may change at any time.
+/// Example:
+///
+/// ```
+/// use qjam::{Dense, List};
+///
+/// #[qjam::map]
+/// fn squares(shift: &f64, x: &Dense<f64>) -> f64 {
+///     x.as_slice().iter().map(|v| (v - shift) * (v - shift)).sum()
+/// }
+///
+/// #[qjam::map]
+/// fn count(_: &(), records: &List<String>) -> u64 {
+///     records.len() as u64
+/// }
+///
+/// // They stay ordinary functions.
+/// let x = Dense::from_vec(vec![1.0, 2.0, 4.0], 1).unwrap();
+/// assert_eq!(squares(&1.0, &x), 10.0);
+/// ```
+pub use qjam_macros::map;
+
+/// Example:
+///
+/// ```
+/// use qjam::{Dense, Sum, Wire};
+///
+/// #[derive(Wire, Sum, Default)]
+/// struct Moments { count: u64, sum: f64, squares: f64 }
+///
+/// #[qjam::fold]
+/// fn moments(_: &(), x: &Dense<f64>, acc: &mut Moments) {
+///     for v in x.as_slice() {
+///         acc.count += 1;
+///         acc.sum += v;
+///         acc.squares += v * v;
+///     }
+/// }
+///
+/// let mut acc = Moments::default();
+/// moments(&(), &Dense::from_vec(vec![1.0, 2.0, 4.0], 1).unwrap(), &mut acc);
+/// assert_eq!((acc.count, acc.sum, acc.squares), (3, 7.0, 21.0));
+/// ```
+pub use qjam_macros::fold;
+
+pub use qjam_macros::{Wire, main};
+
+/// Example:
+///
+/// ```
+/// use qjam::{MergeError, Reduce};
+///
+/// #[derive(qjam::Wire, qjam::Sum, Debug, PartialEq)]
+/// struct Grad { value: f64, grad: Vec<f64>, rows: u64 }
+///
+/// let mut left = Grad { value: 1.0, grad: vec![1.0, 2.0], rows: 10 };
+/// left.merge(Grad { value: 0.5, grad: vec![0.5, 0.5], rows: 7 });
+/// assert_eq!(left, Grad { value: 1.5, grad: vec![1.5, 2.5], rows: 17 });
+///
+/// let error = left.try_merge(Grad { value: 0.0, grad: vec![], rows: 0 }).unwrap_err();
+/// assert_eq!(error, MergeError::Lengths { path: "grad".into(), left: 2, right: 0 });
+/// ```
+pub use qjam_macros::Sum;
+
 #[doc(hidden)]
-pub mod __private {
-    pub use crate::registry::{Entry, FUNCTIONS, build, kind_of, name_of};
-    pub use linkme;
-}
+pub mod __private;

@@ -14,7 +14,7 @@ use std::ops::Deref;
 /// ```
 /// use qjam::{Decoder, Encoder, Params};
 /// let mut out = Encoder::new();
-/// [1.5_f64, 2.5].encode_params(&mut out);
+/// [1.5_f64, 2.5][..].encode_params(&mut out);
 /// let slab = <[f64]>::decode_params(&mut Decoder::new(out.to_bytes()).unwrap()).unwrap();
 /// assert_eq!(slab[..], [1.5, 2.5]);
 /// ```

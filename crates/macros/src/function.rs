@@ -1,0 +1,285 @@
+//! `#[qjam::map]` and `#[qjam::fold]`: look at a function's shape and register it.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, FnArg, GenericParam, ItemFn, Result, ReturnType, Signature, Type, TypeReference,
+};
+
+/// Which of the two attributes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Map,
+    Fold,
+}
+
+/// The function as it was, then its registration or what is wrong with it.
+pub(crate) fn expand(kind: Kind, args: TokenStream, item: TokenStream) -> TokenStream {
+    let added = register(kind, &args, &item).unwrap_or_else(Error::into_compile_error);
+    // The function is given back in any case: without it every call of it would be an error of its own.
+    quote! { #item #added }
+}
+
+fn register(kind: Kind, args: &TokenStream, item: &TokenStream) -> Result<TokenStream> {
+    let attribute = kind.attribute();
+    if !args.is_empty() {
+        return Err(Error::new_spanned(args, format!("{attribute} takes no arguments")));
+    }
+    let function: ItemFn = syn::parse2(item.clone())
+        .map_err(|error| Error::new(error.span(), format!("{attribute} goes on a function")))?;
+    let shape = Shape::of(kind, &function.sig)?;
+    let generic =
+        function.sig.generics.params.iter().any(|param| !matches!(param, GenericParam::Lifetime(_)));
+    if generic {
+        return Ok(TokenStream::new());
+    }
+    let name = &function.sig.ident;
+    let checks = shape.checks(kind);
+    let conditions: Vec<&Attribute> =
+        function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+    Ok(quote! {
+        #(#conditions)*
+        const _: () = {
+            #[allow(dead_code, reason = "only its types are looked at")]
+            fn each_type_is_checked_at_its_own_place() {
+                #checks
+            }
+        };
+        #(#conditions)*
+        ::qjam::register!(#name);
+    })
+}
+
+/// The types of a function that has the right shape.
+struct Shape<'a> {
+    params: &'a Type,
+    chunk: &'a Type,
+    /// What a map returns or a fold accumulates. A map's may be `()` without saying so.
+    output: &'a Type,
+}
+
+impl Kind {
+    fn attribute(self) -> &'static str {
+        match self {
+            Kind::Map => "#[qjam::map]",
+            Kind::Fold => "#[qjam::fold]",
+        }
+    }
+
+    fn wanted(self) -> &'static str {
+        match self {
+            Kind::Map => {
+                "`fn(params: &P, chunk: &C) -> R`, with `ctx: &Ctx` as a third argument if it needs one"
+            }
+            Kind::Fold => {
+                "`fn(params: &P, chunk: &C, acc: &mut A)`, with `ctx: &Ctx` as a fourth argument if it needs one"
+            }
+        }
+    }
+}
+
+impl<'a> Shape<'a> {
+    fn of(kind: Kind, sig: &'a Signature) -> Result<Self> {
+        let wrong = |span: Span, what: &str| -> Result<Self> {
+            Err(Error::new(span, format!("{what}; {} expects {}", kind.attribute(), kind.wanted())))
+        };
+        if let Some(token) = &sig.asyncness {
+            return wrong(token.span(), "an async function cannot be run over chunks");
+        }
+        if let Some(token) = &sig.unsafety {
+            return wrong(token.span(), "an unsafe function cannot be run over chunks");
+        }
+        if let Some(lifetime) = sig.generics.lifetimes().next() {
+            return wrong(lifetime.span(), "leave the lifetimes out, each argument is borrowed for one call");
+        }
+        let (least, most) = if kind == Kind::Map { (2, 3) } else { (3, 4) };
+        let mut arguments = Vec::new();
+        for input in &sig.inputs {
+            match input {
+                FnArg::Receiver(receiver) => {
+                    return wrong(
+                        receiver.span(),
+                        "a method cannot be run over chunks, make it a free function",
+                    );
+                }
+                FnArg::Typed(typed) => arguments.push(&*typed.ty),
+            }
+        }
+        if !(least..=most).contains(&arguments.len()) {
+            let what = match arguments.len() {
+                0 => "the function takes no arguments".to_owned(),
+                1 => "the function takes 1 argument".to_owned(),
+                n => format!("the function takes {n} arguments"),
+            };
+            return wrong(sig.ident.span(), &what);
+        }
+        let params =
+            borrowed(arguments[0], "the parameters are taken by reference, as in `&[f64]` or `&Theta`")?;
+        let chunk = borrowed(arguments[1], "the chunk is taken by reference, as in `&Dense<f64>`")?;
+        if let Some(context) = arguments.get(least) {
+            borrowed(context, "the context is taken by reference, as in `&Ctx`")?;
+        }
+        let output = match kind {
+            Kind::Map => returned(&sig.output, sig.ident.span())?,
+            Kind::Fold => accumulated(arguments[2], &sig.output)?,
+        };
+        for named in [params, chunk, output] {
+            if let Type::ImplTrait(hidden) = named {
+                return wrong(hidden.span(), "name the type instead of `impl Trait`");
+            }
+        }
+        Ok(Shape { params, chunk, output })
+    }
+
+    /// Asks for the trait each type must have, at the place of the type.
+    fn checks(&self, kind: Kind) -> TokenStream {
+        let Shape { params, chunk, output } = self;
+        let of_params = quote_spanned! { params.span() => ::qjam::__private::is_params::<#params>(); };
+        let of_chunk = quote_spanned! { chunk.span() => ::qjam::__private::is_chunk::<#chunk>(); };
+        let of_output = match kind {
+            Kind::Map => quote_spanned! { output.span() => ::qjam::__private::is_output::<#output>(); },
+            Kind::Fold => quote_spanned! { output.span() => ::qjam::__private::is_accumulator::<#output>(); },
+        };
+        quote! { #of_params #of_chunk #of_output }
+    }
+}
+
+/// The type behind a shared reference.
+fn borrowed<'a>(argument: &'a Type, why: &str) -> Result<&'a Type> {
+    match argument {
+        Type::Reference(TypeReference { mutability: None, elem, .. }) => Ok(elem),
+        Type::Reference(TypeReference { mutability: Some(_), .. }) => Err(Error::new_spanned(
+            argument,
+            format!("{why}, and not mutably; only a fold's accumulator is `&mut`"),
+        )),
+        _ => Err(Error::new_spanned(argument, why)),
+    }
+}
+
+/// What a map returns.
+fn returned(output: &ReturnType, name: Span) -> Result<&Type> {
+    match output {
+        ReturnType::Type(_, returned) => Ok(returned),
+        ReturnType::Default => Err(Error::new(
+            name,
+            "a map returns its result, as in `-> f64`; a function that adds into an accumulator is a #[qjam::fold], and one without a result says `-> ()`",
+        )),
+    }
+}
+
+/// What a fold accumulates; it returns nothing.
+fn accumulated<'a>(argument: &'a Type, output: &ReturnType) -> Result<&'a Type> {
+    if let ReturnType::Type(_, returned) = output
+        && !matches!(&**returned, Type::Tuple(tuple) if tuple.elems.is_empty())
+    {
+        return Err(Error::new_spanned(
+            returned,
+            "a fold returns nothing, its result is the accumulator; a function that returns its result is a #[qjam::map]",
+        ));
+    }
+    match argument {
+        Type::Reference(TypeReference { mutability: Some(_), elem, .. }) => Ok(elem),
+        _ => Err(Error::new_spanned(
+            argument,
+            "the accumulator is taken by mutable reference, as in `&mut Sums`",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(kind: Kind, function: TokenStream, expected: &str) {
+        let error = register(kind, &TokenStream::new(), &function).expect_err("it should be refused");
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(
+            expand(kind, TokenStream::new(), function.clone()).to_string().starts_with(&function.to_string())
+        );
+    }
+
+    #[track_caller]
+    fn accepted(kind: Kind, function: TokenStream) -> String {
+        register(kind, &TokenStream::new(), &function).expect("it should be accepted").to_string()
+    }
+
+    #[test]
+    fn maps_of_both_shapes_are_registered() {
+        let written = accepted(Kind::Map, quote! { pub fn f(p: &[f64], x: &Dense<f64>) -> f64 { 0.0 } });
+        assert!(written.contains(":: qjam :: register ! (f)"), "{written}");
+        accepted(Kind::Map, quote! { fn f(_: &(), x: &Dense<f64>, ctx: &Ctx) -> () {} });
+        accepted(Kind::Fold, quote! { fn f(_: &(), x: &Dense<f64>, acc: &mut Sums) {} });
+        accepted(Kind::Fold, quote! { fn f(_: &(), x: &Dense<f64>, acc: &mut Sums, ctx: &Ctx) -> () {} });
+    }
+
+    #[test]
+    fn generic_functions_are_looked_at_and_not_registered() {
+        assert_eq!(accepted(Kind::Map, quote! { fn f<T: Real>(p: &T, x: &Dense<T>) -> T { *p } }), "");
+        assert_eq!(
+            accepted(Kind::Fold, quote! { fn f<const N: usize>(p: &[f64; N], x: &X, a: &mut A) {} }),
+            ""
+        );
+        refused(Kind::Map, quote! { fn f<T: Real>(p: T, x: &Dense<T>) -> T { p } }, "taken by reference");
+    }
+
+    #[test]
+    fn conditions_of_the_function_hold_for_its_registration() {
+        let written =
+            accepted(Kind::Map, quote! { #[cfg(unix)] #[inline] fn f(p: &P, x: &X) -> R { g(p, x) } });
+        assert_eq!(written.matches("cfg (unix)").count(), 2, "{written}");
+        assert!(!written.contains("inline"));
+    }
+
+    #[test]
+    fn functions_that_cannot_run_over_chunks_are_refused() {
+        refused(Kind::Map, quote! { async fn f(p: &P, x: &X) -> R {} }, "async");
+        refused(Kind::Map, quote! { unsafe fn f(p: &P, x: &X) -> R {} }, "unsafe");
+        refused(Kind::Map, quote! { fn f(&self, x: &X) -> R {} }, "free function");
+        refused(Kind::Fold, quote! { fn f(&mut self, p: &P, x: &X) {} }, "free function");
+        refused(Kind::Map, quote! { fn f<'a>(p: &'a P, x: &'a X) -> R {} }, "leave the lifetimes out");
+        refused(Kind::Map, quote! { struct F; }, "goes on a function");
+    }
+
+    #[test]
+    fn wrong_numbers_of_arguments_are_counted() {
+        refused(Kind::Map, quote! { fn f() -> R {} }, "takes no arguments");
+        refused(Kind::Map, quote! { fn f(p: &P) -> R {} }, "takes 1 argument;");
+        refused(Kind::Map, quote! { fn f(p: &P, x: &X, c: &Ctx, d: &D) -> R {} }, "takes 4 arguments");
+        refused(Kind::Fold, quote! { fn f(p: &P, x: &X) {} }, "takes 2 arguments");
+    }
+
+    #[test]
+    fn arguments_that_are_not_references_are_refused() {
+        refused(
+            Kind::Map,
+            quote! { fn f(p: Vec<f64>, x: &X) -> R {} },
+            "the parameters are taken by reference",
+        );
+        refused(Kind::Map, quote! { fn f(p: &P, x: X) -> R {} }, "the chunk is taken by reference");
+        refused(
+            Kind::Map,
+            quote! { fn f(p: &P, x: &X, c: Ctx) -> R {} },
+            "the context is taken by reference",
+        );
+        refused(Kind::Map, quote! { fn f(p: &P, x: &mut X) -> R {} }, "not mutably");
+        refused(Kind::Map, quote! { fn f(p: &P, x: &X, acc: &mut A) -> R {} }, "only a fold's accumulator");
+        refused(Kind::Fold, quote! { fn f(p: &P, x: &X, acc: &A) {} }, "by mutable reference");
+        refused(Kind::Map, quote! { fn f(p: &impl Wire, x: &X) -> R {} }, "name the type");
+        refused(Kind::Map, quote! { fn f(p: &P, x: &X) -> impl Reduce {} }, "name the type");
+    }
+
+    #[test]
+    fn a_map_returns_and_a_fold_does_not() {
+        refused(Kind::Map, quote! { fn f(p: &P, x: &X) {} }, "a map returns its result");
+        refused(Kind::Fold, quote! { fn f(p: &P, x: &X, acc: &mut A) -> u32 {} }, "a fold returns nothing");
+    }
+
+    #[test]
+    fn arguments_of_the_attribute_are_refused() {
+        let error =
+            register(Kind::Map, &quote! { fast }, &quote! { fn f(p: &P, x: &X) -> R {} }).unwrap_err();
+        assert!(error.to_string().contains("takes no arguments"));
+    }
+}
