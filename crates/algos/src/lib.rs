@@ -2,8 +2,10 @@
 //!
 //! Each learner is a folder of one shape: `params` (checked once), `map` (the function that runs on a chunk), the
 //! master's part, and `model`. The rows of a data set go in chunk by chunk, sums come back, and the master turns the
-//! total into a step. Arithmetic that must not depend on the processor is in [`kernels`].
+//! total into a step. Arithmetic that must not depend on the processor is in [`kernels`]; drivers
+//! that need only a function and its gradient are in [`optimize`].
 
 pub mod kernels;
 pub mod neural;
+pub mod optimize;
 pub mod random;

@@ -12,6 +12,7 @@ pub mod aligned;
 pub(crate) mod lanes;
 pub mod multiply;
 pub mod tanh;
+pub mod vectors;
 
 /// A set of vector instructions this processor is known to have.
 ///

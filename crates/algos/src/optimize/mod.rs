@@ -1,0 +1,7 @@
+//! Drivers that need nothing but a function and its gradient.
+//!
+//! What is minimised may be a formula or a round on a hundred workers; the driver calls it and waits. All of them run
+//! on the master, are deterministic, and count evaluations, since an evaluation is what costs.
+
+pub mod lbfgs;
+pub mod line_search;
