@@ -1,1 +1,70 @@
-fn main() {}
+//! The project's chores, so that nobody has to remember them: set up, check, test, measure.
+//!
+//! `cargo xtask test` is what continuous integration runs; `cargo xtask test --full` adds what takes long. The chores
+//! themselves are the two lists in [`steps`]; everything else in here is how they are run.
+
+mod args;
+mod bench;
+mod demo;
+mod failure;
+mod fuzz;
+mod hygiene;
+mod leftovers;
+mod run;
+mod setup;
+mod shop;
+mod step;
+mod steps;
+mod suite;
+
+use args::{Request, Usage};
+use shop::Shop;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test [--full] [--only STEP]   check everything; --full adds long sweeps, fuzzing, chaos and benchmarks
+  bench [--only STEP]           only the benchmarks against the peer programs
+  setup [--full]                only install what the steps need
+  list                          name the steps and when they run
+  help                          this text
+
+Every step runs even when one before it failed; the exit code says whether all passed. A step whose tool is missing
+and cannot be installed counts as failed. Tools and the Python environment go under the target folder; system packages
+are installed (by apt-get, through sudo unless root) only when something needed is missing.";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let request = match args::parse(&words) {
+        Ok(request) => request,
+        Err(usage) => {
+            eprintln!("{usage}\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    let (lists, tiers, only) = match request {
+        Request::Help => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Request::List => {
+            print!("{}", step::listing(&[steps::SETUP, steps::CHECKS]));
+            return ExitCode::SUCCESS;
+        }
+        Request::Run { lists, tiers, only } => (lists, tiers, only),
+    };
+    let chosen = step::choose(lists, tiers, only.as_deref());
+    if chosen.is_empty() {
+        eprintln!("{}", Usage::NoSuchStep(only.unwrap_or_default()));
+        return ExitCode::from(2);
+    }
+    match Shop::here() {
+        Ok(shop) if step::run_all(&shop, &chosen) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Messages: a good frame around any body, in both directions.
+//!
+//! What is understood must survive being said again. What it costs is bounded by the length of the body: the longest
+//! element of any list in a message takes under 256 bytes of memory, and a list never has room for more elements than
+//! the body has bytes left.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use qjam_core::wire::frame::{self, Frame};
+use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, MessageError};
+use qjam_core::wire::{ToMaster, ToWorker};
+
+/// Bytes of memory for each byte of a body, and for an error's text.
+const FACTOR: usize = 256;
+const SLACK_BYTES: usize = 4096;
+
+fn understood<M>(kind: u8, body: &[u8], read: impl Fn(&Frame<'_>) -> Result<M, MessageError>) -> Option<M> {
+    let bytes = frame::encode(kind, body, b"");
+    let Ok(Some((frame, _))) = Frame::parse(&bytes) else { panic!("a good frame was not read back") };
+    qjam_fuzz::bounded(FACTOR * body.len() + SLACK_BYTES, || read(&frame)).ok()
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((direction, body)) = input.split_first() else { return };
+    if direction % 2 == 0 {
+        if let Some(message) = understood(KIND_TO_WORKER, body, ToWorker::from_frame) {
+            let again = understood(KIND_TO_WORKER, &message.to_body(), ToWorker::from_frame);
+            assert_eq!(again, Some(message));
+        }
+    } else if let Some(message) = understood(KIND_TO_MASTER, body, ToMaster::from_frame) {
+        let again = understood(KIND_TO_MASTER, &message.to_body(), ToMaster::from_frame);
+        assert_eq!(again, Some(message));
+    }
+});

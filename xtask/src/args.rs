@@ -1,0 +1,86 @@
+//! What was asked for on the command line.
+
+use crate::step::{Step, Tier};
+use crate::steps::{CHECKS, SETUP};
+use std::fmt;
+
+/// A command line that was understood.
+pub enum Request {
+    /// Print the help.
+    Help,
+    /// Print the steps.
+    List,
+    /// Run the steps of these lists that are in these tiers.
+    Run { lists: &'static [&'static [Step]], tiers: &'static [Tier], only: Option<String> },
+}
+
+/// Why a command line was not understood.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Usage {
+    NoSuchCommand(String),
+    NoSuchOption { command: String, option: String },
+    OnlyWhat,
+    NoSuchStep(String),
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Usage::NoSuchCommand(word) => write!(f, "there is no command '{word}'"),
+            Usage::NoSuchOption { command, option } => write!(f, "'{command}' has no option '{option}'"),
+            Usage::OnlyWhat => write!(f, "--only wants the name of a step: `cargo xtask list` names them"),
+            Usage::NoSuchStep(name) => {
+                write!(f, "no step '{name}' in this command's tier: `cargo xtask list` names them")
+            }
+        }
+    }
+}
+
+/// Reads the words after `cargo xtask`.
+pub fn parse(words: &[String]) -> Result<Request, Usage> {
+    let Some((command, options)) = words.split_first() else { return Ok(Request::Help) };
+    let (mut full, mut only) = (false, None);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match (command.as_str(), option.as_str()) {
+            ("test" | "setup", "--full") => full = true,
+            ("test" | "bench", "--only") => only = Some(options.next().ok_or(Usage::OnlyWhat)?.clone()),
+            _ => return Err(Usage::NoSuchOption { command: command.clone(), option: option.clone() }),
+        }
+    }
+    let quick: &[Tier] = &[Tier::Quick];
+    let tiers: &[Tier] = if full { &[Tier::Quick, Tier::Full, Tier::Bench] } else { quick };
+    match command.as_str() {
+        "test" => Ok(Request::Run { lists: &[SETUP, CHECKS], tiers, only }),
+        "bench" => Ok(Request::Run { lists: &[SETUP, CHECKS], tiers: &[Tier::Bench], only }),
+        "setup" => Ok(Request::Run { lists: &[SETUP], tiers, only: None }),
+        "list" => Ok(Request::List),
+        "help" | "--help" | "-h" => Ok(Request::Help),
+        _ => Err(Usage::NoSuchCommand(command.clone())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Request, Usage> {
+        parse(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn full_adds_the_long_tiers() {
+        let Ok(Request::Run { tiers, .. }) = parsed("test") else { panic!("not a run") };
+        assert_eq!(tiers, [Tier::Quick]);
+        let Ok(Request::Run { tiers, .. }) = parsed("test --full") else { panic!("not a run") };
+        assert_eq!(tiers, [Tier::Quick, Tier::Full, Tier::Bench]);
+    }
+
+    #[test]
+    fn wrong_words_are_named() {
+        assert_eq!(parsed("tset").err(), Some(Usage::NoSuchCommand("tset".into())));
+        let no_option = Usage::NoSuchOption { command: "bench".into(), option: "--full".into() };
+        assert_eq!(parsed("bench --full").err(), Some(no_option));
+        assert_eq!(parsed("test --only").err(), Some(Usage::OnlyWhat));
+    }
+}

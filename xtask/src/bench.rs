@@ -1,0 +1,129 @@
+//! Ratios against peer programs, measured in turns on the same machine in the same run.
+//!
+//! A figure in microseconds says nothing about another machine; that qjam is as fast as a known program beside it
+//! does. Ours and theirs alternate, so that a slow minute hits both.
+
+use crate::failure::Failure;
+use crate::shop::Shop;
+use crate::step::Outcome;
+
+/// How often each program runs; the median counts.
+const TURNS: usize = 3;
+
+/// An empty round, few and many doubles each way, four workers, against broadcast and reduce of MPI over TCP.
+pub fn rounds(shop: &Shop) -> Outcome {
+    shop.cargo("build --release -p qjam --example rounds").run()?;
+    let (ours, python) = (shop.release.join("examples/rounds"), shop.venv_program("python")?);
+    let mut notes = Vec::new();
+    for (doubles, rounds) in [("8", "2000"), ("1000000", "40")] {
+        let size = ["--doubles", doubles, "--rounds", rounds];
+        let theirs = || {
+            let peer = shop.program(&python).arg("bench/peer_rounds.py");
+            let text = peer.args(["--workers", "4", "--transport", "tcp"]).args(size).tee()?;
+            number(&text, "median_us")
+        };
+        let ours = || {
+            let text = shop.program(&ours).args(["--workers", "proc:4"]).args(size).tee()?;
+            number(&text, "median_us")
+        };
+        notes.push(compare(&format!("{doubles} doubles"), 1.0, ours, theirs)?);
+    }
+    Ok(notes.join("; "))
+}
+
+/// One cost and gradient of the sparse autoencoder on one thread, against NumPy.
+pub fn autoencoder(shop: &Shop) -> Outcome {
+    shop.cargo("build --release -p qjam-algos --example autoencoder").run()?;
+    let (ours, python) = (shop.release.join("examples/autoencoder"), shop.venv_program("python")?);
+    let mut notes = Vec::new();
+    for patches in ["1000", "10000", "100000"] {
+        let theirs = || {
+            let peer =
+                shop.program(&python).args(["bench/peer_autoencoder.py", "time", "--patches", patches]);
+            number(&peer.tee()?, "fastest_us")
+        };
+        let ours = || {
+            let text = shop.program(&ours).tee()?;
+            fastest_us(&text, patches)
+        };
+        notes.push(compare(&format!("{patches} patches"), 2.0, ours, theirs)?);
+    }
+    Ok(notes.join("; "))
+}
+
+/// Measures both in turns and asks that ours is `at_least` times as fast.
+fn compare(
+    what: &str,
+    at_least: f64,
+    ours: impl Fn() -> Result<f64, Failure>,
+    theirs: impl Fn() -> Result<f64, Failure>,
+) -> Outcome {
+    let (mut ours_us, mut theirs_us) = (Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        theirs_us.push(theirs()?);
+        ours_us.push(ours()?);
+    }
+    let (ours_us, theirs_us) = (median(ours_us), median(theirs_us));
+    let ratio = theirs_us / ours_us;
+    let what = format!("{what}: {ours_us:.0} us, peer {theirs_us:.0} us");
+    if ratio < at_least {
+        return Err(Failure::TooSlow { what, ratio, at_least });
+    }
+    Ok(format!("{what}, {ratio:.2} x"))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The number behind a key in the last line that has it. The lines are flat JSON that we wrote ourselves.
+fn number(text: &str, key: &str) -> Result<f64, Failure> {
+    let key = format!("\"{key}\":");
+    let found = text.lines().rev().find_map(|line| {
+        let (_, rest) = line.split_once(&key)?;
+        rest.split([',', '}']).next()?.trim().parse().ok()
+    });
+    found.ok_or(Failure::Unexpected { what: format!("no {key} in the output"), expected: "a line of JSON" })
+}
+
+/// The fastest of the lines such as `1000 rows in chunks of 128: 0.431 ms, …` for this many rows.
+fn fastest_us(text: &str, rows: &str) -> Result<f64, Failure> {
+    let times = text.lines().filter_map(|line| {
+        let (label, rest) = line.trim_start().split_once(':')?;
+        let milliseconds: f64 = rest.split_once(" ms")?.0.trim().parse().ok()?;
+        label.starts_with(&format!("{rows} rows")).then_some(milliseconds * 1e3)
+    });
+    let fastest = times.min_by(f64::total_cmp);
+    fastest
+        .ok_or(Failure::Unexpected {
+            what: format!("no time for {rows} rows"), expected: "`rows …: … ms`"
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_in_lines_of_json() {
+        let text = "warming up\n{\"doubles\": 8, \"median_us\": 91.5, \"p99_us\": 140}\n";
+        assert_eq!(number(text, "median_us").unwrap(), 91.5);
+        assert_eq!(number(text, "p99_us").unwrap(), 140.0);
+        assert!(number(text, "mean_us").is_err());
+    }
+
+    #[test]
+    fn the_fastest_line_counts() {
+        let text = "   1000 rows in chunks of    128:    0.500 ms, 9 GFLOP/s\n   1000 rows in chunks of   1000:    0.400 ms\n\
+                    10000 rows in chunks of 128: 3.0 ms";
+        assert_eq!(fastest_us(text, "1000").unwrap(), 400.0);
+        assert!(fastest_us(text, "100000").is_err());
+    }
+
+    #[test]
+    fn slower_than_asked_for_is_a_failure() {
+        assert!(compare("x", 1.0, || Ok(10.0), || Ok(20.0)).is_ok());
+        assert!(matches!(compare("x", 1.0, || Ok(20.0), || Ok(10.0)), Err(Failure::TooSlow { .. })));
+    }
+}

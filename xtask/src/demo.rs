@@ -1,0 +1,68 @@
+//! Runs `qjam demo` the way somebody who has just built it would, and looks at what it did.
+
+use crate::failure::{AboutFile, Failure};
+use crate::shop::Shop;
+use crate::step::Outcome;
+use std::path::{Path, PathBuf};
+
+/// Starts every PNG file.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// In an empty folder: it must say that the bits are equal, leave a picture there and no process anywhere.
+pub fn run(shop: &Shop) -> Outcome {
+    let folder = shop.empty_folder("demo")?;
+    shop.cargo("build --release -p qjam-cli").run()?;
+    let qjam = shop.release.join("qjam");
+    let text = shop.program(qjam).arg("demo").dir(&folder).limit_min(5).tee_and_leave_nothing()?;
+    if !says_bits_are_equal(&text) {
+        let what = "`qjam demo` ended well without a word about bits".to_string();
+        return Err(Failure::Unexpected { what, expected: "a line that says the bits are equal" });
+    }
+    let pictures = pictures(&folder)?;
+    match pictures.first().and_then(|path| path.file_name()) {
+        Some(name) => Ok(format!("bits are equal, {} written", name.display())),
+        None => {
+            let what = format!("no picture in {}", folder.display());
+            Err(Failure::Unexpected { what, expected: "a PNG file" })
+        }
+    }
+}
+
+fn says_bits_are_equal(text: &str) -> bool {
+    let mut lines = text.lines().map(str::to_lowercase);
+    lines.any(|line| {
+        let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).collect();
+        let said = |word: &str| words.contains(&word);
+        let denied = ["not", "no", "different", "differ"].iter().any(|word| said(word));
+        (said("bits") || said("bit")) && (said("equal") || said("same") || said("identical")) && !denied
+    })
+}
+
+fn pictures(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).about(folder)? {
+        let path = entry.about(folder)?.path();
+        if path.extension().is_some_and(|extension| extension == "png") {
+            let bytes = std::fs::read(&path).about(&path)?;
+            if !bytes.starts_with(PNG) {
+                let what = format!("{} does not begin like a picture", path.display());
+                return Err(Failure::Unexpected { what, expected: "a PNG file" });
+            }
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_line_that_says_so_counts() {
+        assert!(says_bits_are_equal("done\nthe same bits on 1, 2 and 4 workers\n"));
+        assert!(says_bits_are_equal("bits: equal"));
+        assert!(!says_bits_are_equal("bits are not equal"));
+        assert!(!says_bits_are_equal("bits differ\nthe same time"));
+    }
+}

@@ -1,0 +1,64 @@
+//! Why a step failed, in words for whoever reads the table.
+
+use std::path::PathBuf;
+use std::{fmt, io};
+
+/// Why a step failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something needed is not there and could not be had.
+    Missing { tool: String, remedy: String },
+    /// A program could not be started.
+    Start { command: String, source: io::Error },
+    /// A program ended badly.
+    Exit { command: String, status: String },
+    /// A program took too long and was ended.
+    TooLong { command: String, limit_s: u64 },
+    /// A program ended well but did not do what it should.
+    Unexpected { what: String, expected: &'static str },
+    /// Processes outlived the program that started them.
+    LeftBehind { command: String, processes: Vec<String> },
+    /// Files say what they should not.
+    Hygiene { places: Vec<String> },
+    /// Something is slower than it has to be.
+    TooSlow { what: String, ratio: f64, at_least: f64 },
+    /// A file or folder could not be used.
+    File { path: PathBuf, source: io::Error },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Missing { tool, remedy } => write!(f, "{tool} is missing: {remedy}"),
+            Failure::Start { command, source } => write!(f, "`{command}` could not be started: {source}"),
+            Failure::Exit { command, status } => write!(f, "`{command}` ended with {status}"),
+            Failure::TooLong { command, limit_s } => {
+                write!(f, "`{command}` was ended after its limit of {limit_s} s")
+            }
+            Failure::Unexpected { what, expected } => write!(f, "{what}; expected {expected}"),
+            Failure::LeftBehind { command, processes } => {
+                write!(f, "`{command}` left processes behind: {}", processes.join(", "))
+            }
+            Failure::Hygiene { places } => {
+                write!(f, "{} places with words that do not belong in the repository:", places.len())?;
+                places.iter().try_for_each(|place| write!(f, "\n    {place}"))
+            }
+            Failure::TooSlow { what, ratio, at_least } => {
+                write!(f, "{what}: {ratio:.2} x the peer's speed, at least {at_least:.2} x is asked for")
+            }
+            Failure::File { path, source } => write!(f, "{}: {source}", path.display()),
+        }
+    }
+}
+
+/// Says which file an error is about.
+pub trait AboutFile<T> {
+    /// Adds the path.
+    fn about(self, path: impl Into<PathBuf>) -> Result<T, Failure>;
+}
+
+impl<T> AboutFile<T> for io::Result<T> {
+    fn about(self, path: impl Into<PathBuf>) -> Result<T, Failure> {
+        self.map_err(|source| Failure::File { path: path.into(), source })
+    }
+}

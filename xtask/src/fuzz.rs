@@ -1,0 +1,45 @@
+//! The fuzz targets: that they compile, always; that they find nothing, with `--full`.
+//!
+//! They live in a workspace of their own under `fuzz/`. Without a sanitizer (`-s none`) cargo-fuzz needs no nightly
+//! toolchain: the code under test has next to no `unsafe`, and what is looked for are panics, endless loops and
+//! allocations out of proportion to the input.
+
+use crate::shop::Shop;
+use crate::step::Outcome;
+
+/// The targets, each with the length up to which inputs are tried.
+const TARGETS: &[(&str, u32)] =
+    &[("frames", 4096), ("messages", 4096), ("npy", 1024), ("worker_string", 256)];
+
+/// Inputs for each target: ten million in all.
+const RUNS: u32 = 2_500_000;
+
+/// Type-checks, lints and formats the targets.
+pub fn check(shop: &Shop) -> Outcome {
+    shop.cargo("fmt --manifest-path fuzz/Cargo.toml --check").run()?;
+    // Checking does not link, so the C++ part of the fuzzing library need not be built: the variable says that
+    // somebody else has it.
+    let clippy = shop.cargo("clippy --manifest-path fuzz/Cargo.toml -- -D warnings");
+    let elsewhere = target(shop).join("libFuzzer.a");
+    clippy.env("CARGO_TARGET_DIR", target(shop)).env("CUSTOM_LIBFUZZER_PATH", elsewhere).run()
+}
+
+/// Runs them.
+pub fn run(shop: &Shop) -> Outcome {
+    for (name, bytes_max) in TARGETS {
+        let run = shop.cargo("fuzz run -s none").arg(name).env("CARGO_TARGET_DIR", target(shop));
+        let mut options = vec![format!("-runs={RUNS}"), format!("-max_len={bytes_max}")];
+        // An input that takes over ten seconds is a finding.
+        options.extend(["-timeout=10", "-verbosity=0", "-print_final_stats=1"].map(String::from));
+        let words = format!("fuzz/{name}.dict");
+        if shop.root.join(&words).exists() {
+            options.push(format!("-dict={words}"));
+        }
+        run.arg("--").args(options).limit_min(60).run()?;
+    }
+    Ok(format!("{} targets, {RUNS} inputs each", TARGETS.len()))
+}
+
+fn target(shop: &Shop) -> std::path::PathBuf {
+    shop.target.join("fuzz")
+}

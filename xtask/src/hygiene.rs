@@ -1,0 +1,102 @@
+//! Looks for words that do not belong in the repository: paths of one machine, addresses of registries.
+//!
+//! Whoever clones the repository has none of these places. The patterns are written in two halves so that this file
+//! does not contain them.
+
+use crate::failure::{AboutFile, Failure};
+use crate::shop::Shop;
+use crate::step::Outcome;
+use std::path::{Path, PathBuf};
+
+/// Folders nobody wrote: build outputs, environments, what the fuzzer keeps.
+const SKIPPED_FOLDERS: &[&str] =
+    &[".git", "target", ".venv", "corpus", "artifacts", "__pycache__", "node_modules"];
+
+/// Files cargo writes, which name its registry.
+const SKIPPED_FILES: &[&str] = &["Cargo.lock"];
+
+/// What to look for. Those that begin with a slash count only where an absolute path could begin.
+const PATTERNS: &[&str] = &[
+    concat!("../", "shared"),
+    concat!("/", "work/"),
+    concat!("/", "home/"),
+    concat!("/", "root/"),
+    concat!("/", "Users/"),
+    concat!("issue", " #"),
+    concat!("crates", ".io"),
+    concat!("pypi", ".org"),
+];
+
+/// Reads every text file of the repository.
+pub fn check(shop: &Shop) -> Outcome {
+    let mut files = Vec::new();
+    collect(&shop.root, &mut files)?;
+    let mut places = Vec::new();
+    let mut texts = 0;
+    for path in &files {
+        // What is not text has no words.
+        let Ok(text) = String::from_utf8(std::fs::read(path).about(path)?) else { continue };
+        texts += 1;
+        let shown = path.strip_prefix(&shop.root).unwrap_or(path).display();
+        places.extend(
+            found(&text).into_iter().map(|(line, pattern)| format!("{shown}:{line} has '{pattern}'")),
+        );
+    }
+    if places.is_empty() { Ok(format!("{texts} files")) } else { Err(Failure::Hygiene { places }) }
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let mut entries: Vec<_> =
+        std::fs::read_dir(folder).about(folder)?.collect::<Result<_, _>>().about(folder)?;
+    entries.sort_by_key(|entry| entry.file_name());
+    for entry in entries {
+        let (path, name) = (entry.path(), entry.file_name());
+        let kind = entry.file_type().about(&path)?;
+        let listed = |list: &[&str]| list.iter().any(|skipped| name == *skipped);
+        if kind.is_dir() && !listed(SKIPPED_FOLDERS) {
+            collect(&path, files)?;
+        } else if kind.is_file() && !listed(SKIPPED_FILES) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Line numbers and patterns.
+fn found(text: &str) -> Vec<(usize, &'static str)> {
+    let mut found = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        for pattern in PATTERNS {
+            let mut begins = line.match_indices(pattern).map(|(at, _)| &line[..at]);
+            if begins.any(|before| !pattern.starts_with('/') || path_may_begin_after(before)) {
+                found.push((i + 1, *pattern));
+            }
+        }
+    }
+    found
+}
+
+/// A slash after a letter or the like only separates: `net/…` is no absolute path.
+fn path_may_begin_after(before: &str) -> bool {
+    !before.ends_with(|c: char| c.is_alphanumeric() || "_.-})>*".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_one_machine_are_found_and_relative_ones_are_not() {
+        let absolute = ["see /", "home/me/x and\n/", "work/y"].concat();
+        assert_eq!(found(&absolute), [(1, PATTERNS[2]), (2, PATTERNS[1])]);
+        let relative = ["net/", "work/x and ~/", "home and ", "{base}/", "home/x"].concat();
+        assert_eq!(found(&relative), []);
+    }
+
+    #[test]
+    fn every_pattern_finds_itself() {
+        for pattern in PATTERNS {
+            assert!(found(pattern).contains(&(1, *pattern)), "{pattern}");
+        }
+    }
+}

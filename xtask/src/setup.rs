@@ -1,0 +1,103 @@
+//! Installs what the steps need, and only what is missing.
+//!
+//! Python packages go into an environment under the target folder, cargo's tools beside it. Only where the system
+//! itself lacks something is it asked for a package.
+
+use crate::failure::{AboutFile, Failure};
+use crate::shop::Shop;
+use crate::step::Outcome;
+use std::path::Path;
+
+/// What the tests' references need.
+const TEST_PACKAGES: &str = "bench/requirements-test.txt";
+/// What the peer programs need on top.
+const PEER_PACKAGES: &str = "bench/requirements-peers.txt";
+
+/// Makes sure of rustfmt and clippy.
+pub fn rust_tools(shop: &Shop) -> Outcome {
+    for (words, component) in [("fmt --version", "rustfmt"), ("clippy --version", "clippy")] {
+        if shop.cargo(words).ask().is_err() {
+            shop.program("rustup").args(["component", "add", component]).run()?;
+        }
+    }
+    let version = shop.cargo("--version").ask()?;
+    Ok(version.trim().to_string())
+}
+
+/// Makes sure of the Python environment and the packages that tests use.
+pub fn python(shop: &Shop) -> Outcome {
+    environment(shop)?;
+    packages(shop, TEST_PACKAGES)
+}
+
+/// Makes sure of what the peer programs use.
+pub fn peers(shop: &Shop) -> Outcome {
+    python(shop)?;
+    packages(shop, PEER_PACKAGES)
+}
+
+/// Makes sure of cargo-fuzz, and of the C++ compiler that builds the fuzzing library.
+pub fn cargo_fuzz(shop: &Shop) -> Outcome {
+    if shop.program("c++").arg("--version").ask().is_err() {
+        system_packages(shop, &["g++"])?;
+    }
+    if let Ok(version) = shop.cargo("fuzz --version").ask() {
+        return Ok(format!("{} is there", version.trim()));
+    }
+    shop.cargo("install cargo-fuzz --locked --root").arg(shop.tools()).run()?;
+    let version = shop.cargo("fuzz --version").ask()?;
+    Ok(format!("{} installed", version.trim()))
+}
+
+/// Makes the environment when it is not there or its interpreter is gone.
+fn environment(shop: &Shop) -> Result<(), Failure> {
+    let works = |python: &Path| shop.program(python).args(["-m", "pip", "--version"]).ask().is_ok();
+    if works(&shop.venv().join("bin/python")) {
+        return Ok(());
+    }
+    let make = || shop.program("python3").args(["-m", "venv", "--clear"]).arg(shop.venv()).run();
+    if make().is_err() {
+        // Debian has the module that makes environments in a package of its own.
+        system_packages(shop, &["python3", "python3-venv"])?;
+        make()?;
+    }
+    Ok(())
+}
+
+/// Installs the packages of a list unless they already were, by this very list and interpreter.
+fn packages(shop: &Shop, list: &str) -> Outcome {
+    let python = shop.venv_program("python")?;
+    let wanted = std::fs::read_to_string(shop.root.join(list)).about(list)?;
+    let version = shop.program(&python).arg("--version").ask()?;
+    let stamp = shop.venv().join(list.replace('/', "-"));
+    let now = format!("{version}{wanted}");
+    if std::fs::read_to_string(&stamp).is_ok_and(|before| before == now) {
+        return Ok("already there".into());
+    }
+    // Wheels only: what must be compiled first is not what we want to wait for, or to be compared with.
+    let options =
+        ["-m", "pip", "install", "--disable-pip-version-check", "--only-binary", ":all:", "-q", "-r"];
+    shop.program(&python).args(options).arg(list).run()?;
+    std::fs::write(&stamp, now).about(stamp)?;
+    Ok("installed".into())
+}
+
+/// Asks the system for packages, without asking anybody anything.
+fn system_packages(shop: &Shop, names: &[&str]) -> Result<(), Failure> {
+    let missing = |tool: &str| Failure::Missing {
+        tool: tool.into(),
+        remedy: format!("install {} with your system's package manager", names.join(", ")),
+    };
+    shop.program("apt-get").arg("--version").ask().map_err(|_| missing("apt-get"))?;
+    let root = shop.program("id").arg("-u").ask().is_ok_and(|id| id.trim() == "0");
+    if !root && shop.program("sudo").args(["-n", "true"]).ask().is_err() {
+        return Err(missing("sudo that asks for no password"));
+    }
+    let apt = |words: &[&str]| {
+        let run = if root { shop.program("env") } else { shop.program("sudo").args(["-n", "env"]) };
+        run.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y"]).args(words).run()
+    };
+    apt(&["update"])?;
+    apt(&[&["install", "--no-install-recommends"], names].concat())?;
+    Ok(())
+}

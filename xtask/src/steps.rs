@@ -1,0 +1,40 @@
+//! The steps, in the order they run. To add one, add a line.
+
+use crate::step::Tier::{Bench, Full, Quick};
+use crate::step::{Outcome, Step};
+use crate::{bench, demo, fuzz, hygiene, setup, shop::Shop, suite};
+
+/// Installs what the checks need; nothing is done where it is already there.
+pub const SETUP: &[Step] = &[
+    Step::new("rust-tools", Quick, setup::rust_tools),
+    Step::new("python", Quick, setup::python),
+    Step::new("cargo-fuzz", Full, setup::cargo_fuzz),
+    Step::new("peers", Bench, setup::peers),
+];
+
+/// Checks, cheapest first.
+pub const CHECKS: &[Step] = &[
+    Step::new("hygiene", Quick, hygiene::check),
+    Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()),
+    Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run()),
+    Step::new("reference", Quick, |s| s.program(s.venv_program("python")?).args(PEER_CHECK).run()),
+    Step::new("build", Quick, |s| s.cargo("build --release -p qjam-cli").run()),
+    Step::new("tests", Quick, suite::run),
+    Step::new("fuzz-compiles", Quick, fuzz::check),
+    Step::new("simulation", Quick, |s| sweep(s, "0..1000")),
+    Step::new("demo", Quick, demo::run),
+    Step::new("long-simulation", Full, |s| sweep(s, "0..10000")),
+    Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
+    Step::new("chaos", Full, suite::chaos),
+    Step::new("fuzz", Full, fuzz::run),
+    Step::new("bench-rounds", Bench, bench::rounds),
+    Step::new("bench-autoencoder", Bench, bench::autoencoder),
+];
+
+/// The peer's gradient against central differences: it is what the tests compare with, so it is checked first.
+const PEER_CHECK: &[&str] = &["bench/peer_autoencoder.py", "check"];
+
+fn sweep(shop: &Shop, seeds: &'static str) -> Outcome {
+    let words = format!("run --release -p qjam-sim --bin sweep -- --seeds {seeds}");
+    shop.cargo(&words).limit_min(60).run().map(|_| format!("seeds {seeds}"))
+}

@@ -1,0 +1,55 @@
+//! The tests of the workspace, unit, integration and documentation alike.
+
+use crate::failure::Failure;
+use crate::shop::Shop;
+use crate::step::Outcome;
+
+/// Tells tests which Python has what their references need. Tests that need it fail without it.
+const PYTHON: &str = "QJAM_TEST_PYTHON";
+/// How often the chaos test is repeated.
+const CHAOS_RUNS: &str = "QJAM_CHAOS_RUNS";
+
+/// All tests. That none leaves a process behind is part of passing.
+pub fn run(shop: &Shop) -> Outcome {
+    let words = "test --workspace --no-fail-fast";
+    let text = shop.cargo(words).env(PYTHON, python(shop)?).limit_min(20).tee_and_leave_nothing()?;
+    Ok(summary(&text))
+}
+
+/// The chaos test, 200 times over instead of the few times it runs among the others.
+pub fn chaos(shop: &Shop) -> Outcome {
+    let words = "test --release -p qjam --test chaos -- --nocapture";
+    let run = shop.cargo(words).env(PYTHON, python(shop)?).env(CHAOS_RUNS, "200").limit_min(60);
+    run.tee_and_leave_nothing().map(|text| summary(&text))
+}
+
+fn python(shop: &Shop) -> Result<std::path::PathBuf, Failure> {
+    shop.venv_program("python")
+}
+
+/// Adds up the lines in which each test executable says how many passed.
+fn summary(text: &str) -> String {
+    let results = || text.lines().filter(|line| line.starts_with("test result:"));
+    let count = |what: &str| -> u64 {
+        let numbers = results().filter_map(|line| line.split(what).next()?.split_whitespace().last());
+        numbers.filter_map(|number| number.parse::<u64>().ok()).sum()
+    };
+    let ignored = match count(" ignored") {
+        0 => String::new(),
+        n => format!(", {n} IGNORED"),
+    };
+    format!("{} passed in {} executables{ignored}", count(" passed"), results().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_all_executables_are_added_up() {
+        let text = "running 2 tests\n\
+            test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+            test result: ok. 40 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+        assert_eq!(summary(text), "42 passed in 2 executables, 1 IGNORED");
+    }
+}
