@@ -38,7 +38,7 @@ pub struct DataSet<C> {
 /// One cut of a source.
 pub(crate) struct CutData {
     pub(crate) id: DataSetId,
-    pub(crate) chunks: Vec<ChunkEntry>,
+    pub(crate) chunks: Vec<Arc<ChunkEntry>>,
     source: Arc<dyn Source>,
 }
 
@@ -121,6 +121,7 @@ impl<C: Chunk> DataSet<C> {
     fn cut(source: Arc<dyn Source>, rule: Rule) -> Result<Self, DataError> {
         let chunks = source.cut(rule)?;
         let id = DataSetId::of(chunks.iter().map(|chunk| &chunk.id));
+        let chunks = chunks.into_iter().map(Arc::new).collect();
         Ok(DataSet { inner: Arc::new(CutData { id, chunks, source }), kind: PhantomData })
     }
 

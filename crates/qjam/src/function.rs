@@ -20,7 +20,7 @@ use crate::ctx::Ctx;
 use crate::reduce::{MergeError, Reduce};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use std::any::{Any, type_name_of_val};
+use std::any::{Any, TypeId, type_name_of_val};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -53,6 +53,9 @@ pub trait Erased: Send + Sync {
 
     /// Map or fold.
     fn mode(&self) -> Mode;
+
+    /// The type that chunks are opened as.
+    fn chunk_type(&self) -> TypeId;
 
     /// Reads parameters.
     fn open_params(&self, payload: Bytes) -> Result<AnyShared, DecodeError>;
@@ -240,6 +243,10 @@ impl<S: Shape> Erased for S {
 
     fn mode(&self) -> Mode {
         S::MODE
+    }
+
+    fn chunk_type(&self) -> TypeId {
+        TypeId::of::<S::Chunk>()
     }
 
     fn open_params(&self, payload: Bytes) -> Result<AnyShared, DecodeError> {

@@ -12,20 +12,37 @@ pub mod chunk;
 pub mod codec;
 mod ctx;
 pub mod function;
-pub mod reduce;
 pub mod registry;
 mod rng;
 pub mod store;
+
+mod transport;
+
+pub mod worker;
+
+pub mod engine;
+
+mod master;
+
+pub mod reduce;
+
+mod error;
 
 pub use chunk::{Chunk, ChunkError, Dense, Lines, List, Nothing};
 pub use codec::{DecodeError, Decoder, Encoder, Params, Serde, Slab, Wire};
 pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
+pub use error::{Error, RemoteFault, Result};
 pub use function::Job;
+pub use master::{Builder, LogLine, Master, Pending, WorkerInfo};
+pub use qjam_core::{ids, job, journal};
 pub use reduce::{MergeError, Reduce};
 pub use registry::UnknownFunction;
 pub use rng::Rng;
 pub use source::{DataError, Records};
+
+/// Version of this package; master and workers must have the same.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Example:
 ///

@@ -123,6 +123,12 @@ impl Scheduler {
         self.roster.seats.values().all(|s| s.worker().is_some())
     }
 
+    /// Whether this incarnation is awaited.
+    pub fn is_starting(&self, worker: WorkerId) -> bool {
+        let seat = self.roster.seats.get(&worker.seat).filter(|s| s.incarnation == worker.incarnation);
+        seat.is_some_and(|s| matches!(s.state, SeatState::Starting { dying: false, .. }))
+    }
+
     /// Seats that stay empty, with the last incarnation and how it ended.
     pub fn given_up(&self) -> impl Iterator<Item = (WorkerId, Option<&Death>)> {
         self.roster

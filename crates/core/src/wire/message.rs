@@ -77,6 +77,8 @@ pub enum Place {
         path: Vec<u8>,
         /// Where the chunk begins.
         offset: u64,
+        /// What the file was when it was hashed: device, inode, length, time of change in nanoseconds.
+        stamp: (u64, u64, u64, i128),
     },
 }
 
@@ -133,10 +135,12 @@ pub struct Outcome {
     pub round: RoundId,
     /// The subtrees.
     pub parts: Vec<Part>,
-    /// Time spent in the user's function and in merging since the last result, summed over slots.
+    /// Time that the busiest slot spent in the user's function and in merging since the last result.
     pub compute_us: u64,
-    /// Chunks that were found in memory rather than opened, since the last result.
+    /// Chunks that were open already, since the last result.
     pub cache_hits: u32,
+    /// Chunks that had to be opened, since the last result.
+    pub cache_misses: u32,
 }
 
 /// What a worker is doing.
@@ -162,6 +166,8 @@ pub enum ToWorker {
         worker: WorkerId,
         /// Most bytes of private memory.
         memory_bytes_max: Option<u64>,
+        /// Most bytes of opened chunks to keep.
+        cache_bytes_max: u64,
         /// Deliver finished work after this much time even if there is more to do.
         deliver_after_us: u64,
     },
@@ -169,6 +175,13 @@ pub enum ToWorker {
     Task(Task),
     /// Chunks that were missing.
     Refs(Vec<Ref>),
+    /// Nobody will ask for this data set again: drop what is kept of it.
+    Forget {
+        /// The data set.
+        dataset: DataSetId,
+        /// Regions that no other data set of this worker lies in.
+        regions: Vec<u64>,
+    },
     /// A round is over: drop it and say so.
     Cancel(RoundId),
     /// Say something.
@@ -298,7 +311,7 @@ mod tests {
             released: vec![4],
         }));
         let worker = WorkerId { seat: SeatId(1), incarnation: 0 };
-        round_trip(ToWorker::Welcome { worker, memory_bytes_max: None, deliver_after_us: 5 });
+        round_trip(ToWorker::Welcome { worker, memory_bytes_max: None, cache_bytes_max: 1, deliver_after_us: 5 });
         round_trip(ToWorker::Bye);
     }
 

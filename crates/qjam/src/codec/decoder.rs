@@ -18,7 +18,10 @@ pub struct Decoder {
     table_end: usize,
     /// End of the buffer read last, or of the body.
     buffers_at: usize,
+    /// How many values the one being read lies in.
     depth: u32,
+    /// How many more elements may take no bytes.
+    free_left: u64,
 }
 
 impl Decoder {
@@ -58,7 +61,16 @@ impl Decoder {
         if last != bytes {
             return Err(wrong("bytes follow its last part"));
         }
-        Ok(Decoder { at: table_end, end, entry: 16, table_end, buffers_at: end, depth: 0, payload })
+        Ok(Decoder {
+            at: table_end,
+            end,
+            entry: 16,
+            table_end,
+            buffers_at: end,
+            depth: 0,
+            free_left: FREE_ELEMENTS_MAX,
+            payload,
+        })
     }
 
     /// Bytes not yet read, of body and buffers together.
@@ -136,9 +148,18 @@ impl Decoder {
         let claimed = self.take_varint()?;
         let left = self.left();
         match claimed.checked_sub(left as u64) {
-            Some(over) if over > FREE_ELEMENTS_MAX => Err(DecodeError::Count { claimed, left }),
+            Some(over) if over > self.free_left => Err(DecodeError::Count { claimed, left }),
             _ => Ok(claimed),
         }
+    }
+
+    /// Accounts for elements that took no bytes.
+    pub(super) fn spend_free(&mut self, elements: u64) -> Result<(), DecodeError> {
+        match self.free_left.checked_sub(elements) {
+            Some(left) => self.free_left = left,
+            None => return Err(DecodeError::Count { claimed: elements, left: self.left() }),
+        }
+        Ok(())
     }
 
     /// Reads what lies inside another value, one level deeper.

@@ -61,9 +61,12 @@ pub const ALIGN: usize = 64;
 /// How many boxes, vectors and maps may lie within one another. Garbage must not be able to use up the stack.
 pub const DEPTH_MAX: u32 = 512;
 
-/// How many elements that take no bytes at all (such as `()`) one sequence may have. Their count is the only length
+/// How many elements of sequences in one payload may take no bytes at all (such as `()`). Theirs are the only counts
 /// that the size of the payload says nothing about.
-pub const FREE_ELEMENTS_MAX: u64 = 1 << 20;
+pub const FREE_ELEMENTS_MAX: u64 = 1 << 16;
+
+/// How much memory a claimed length alone may take.
+const PREALLOCATED_BYTES_MAX: usize = 16 << 10;
 
 /// Something that can cross to a worker and back.
 ///
@@ -109,19 +112,15 @@ pub trait Wire: Sized + Send + 'static {
     fn decode_vec(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
         let claimed = input.take_count()?;
         input.nested(|input| {
-            // The claim is only believed as far as the input could bear it out; beyond that the vector grows with
-            // what really arrives.
-            let likely = input.left() / size_of::<Self>().max(1);
+            // A claim is believed as far as the rest of the input could bear it out, and only up to a few pages: claims
+            // within claims must not add up. Beyond that the vector grows with what really arrives.
+            let likely = input.left().min(PREALLOCATED_BYTES_MAX) / size_of::<Self>().max(1);
             let mut items = Vec::with_capacity(likely.min(usize::try_from(claimed).unwrap_or(usize::MAX)));
-            let mut free = 0;
             for _ in 0..claimed {
                 let before = input.left();
                 items.push(Self::decode(input)?);
                 if input.left() == before {
-                    free += 1;
-                    if free > FREE_ELEMENTS_MAX {
-                        return Err(DecodeError::Count { claimed, left: before });
-                    }
+                    input.spend_free(1)?;
                 }
             }
             Ok(items)

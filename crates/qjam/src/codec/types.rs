@@ -1,6 +1,6 @@
 //! The standard library's types, other than numbers.
 
-use super::{DecodeError, Decoder, Encoder, FREE_ELEMENTS_MAX, Wire};
+use super::{DecodeError, Decoder, Encoder, Wire};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
@@ -121,12 +121,13 @@ impl<T: Wire, const N: usize> Wire for [T; N] {
     fn decode_vec(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
         let claimed = input.take_varint()?;
         let flat = T::decode_vec(input)?;
-        let rows = usize::try_from(claimed).ok().filter(|rows| {
-            rows.checked_mul(N) == Some(flat.len()) && (N > 0 || claimed <= FREE_ELEMENTS_MAX)
-        });
+        let rows = usize::try_from(claimed).ok().filter(|rows| rows.checked_mul(N) == Some(flat.len()));
         let Some(rows) = rows else {
             return Err(DecodeError::Count { claimed, left: input.left() });
         };
+        if N == 0 {
+            input.spend_free(claimed)?;
+        }
         let mut items = flat.into_iter();
         let mut row = || std::array::from_fn(|_| items.next().expect("there are rows times N items"));
         Ok((0..rows).map(|_| row()).collect())

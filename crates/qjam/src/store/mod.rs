@@ -1,8 +1,10 @@
 //! Where chunks and payloads rest: memory that other processes of this host can map, and aligned memory of our own.
 
 mod aligned;
+mod page;
 mod region;
 
 pub(crate) use aligned::AlignedBuf;
+pub(crate) use page::Page;
 pub(crate) use region::RegionWriter;
 pub use region::{Arena, ArenaView, Region, RegionMut};

@@ -28,6 +28,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What keeps a sealed region as it is. The last one keeps the seals themselves as they are.
 const SEALED: SealFlags =
@@ -66,6 +67,8 @@ impl RegionMut {
 /// Sealed shared memory. Clones are the same memory.
 #[derive(Clone, Debug)]
 pub struct Region {
+    /// Distinct for every mapping this process makes, so that peers can be told of it by number.
+    id: u64,
     fd: Arc<OwnedFd>,
     /// The whole mapping; slices of it keep it alive.
     all: Bytes,
@@ -117,6 +120,10 @@ impl Region {
         self.fd.as_fd()
     }
 
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     fn seal(fd: OwnedFd, bytes: usize) -> io::Result<Region> {
         rustix::fs::fcntl_add_seals(&fd, SEALED)?;
         Region::map(fd, bytes)
@@ -126,7 +133,8 @@ impl Region {
         // Private, because older kernels refuse a shared mapping of a file sealed against writing even when it is
         // read-only. Without writes the pages are the file's own all the same.
         let map = Map::new(&fd, bytes, ProtFlags::READ, MapFlags::PRIVATE)?;
-        Ok(Region { fd: Arc::new(fd), all: Bytes::from_owner(map) })
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Ok(Region { id: NEXT.fetch_add(1, Relaxed), fd: Arc::new(fd), all: Bytes::from_owner(map) })
     }
 }
 

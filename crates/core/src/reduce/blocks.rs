@@ -1,0 +1,47 @@
+//! How many chunks make a block.
+//!
+//! The blocks of a map may be any aligned subtrees, since the tree goes down to the chunks whatever they are; so they
+//! are chosen for the workers at hand. The blocks of a fold decide which chunks share an accumulator, so they belong
+//! to the answer: they follow from the sizes of chunks and partial results alone.
+
+/// Blocks of more chunks than this would not fit one message.
+const LEVEL_MAX: u8 = 14;
+
+/// The level of a map's blocks: as large as still leaves so many of them.
+pub fn map_level(chunks: u32, blocks_wanted: u32) -> u8 {
+    let per_block = chunks / blocks_wanted.max(1);
+    (per_block.max(1).ilog2() as u8).min(LEVEL_MAX)
+}
+
+/// The level of a fold's blocks: as small as lets a block have four times the bytes of its accumulator, so that
+/// combining accumulators stays a small part of the work. The parameters stand for the accumulator's size, which is
+/// known only afterwards; in k-means, say, centres and sums are equally long.
+pub fn fold_level(chunk_bytes: u64, params_bytes: u64) -> u8 {
+    let chunks = (4 * params_bytes).div_ceil(chunk_bytes.max(1)).max(1);
+    (chunks.next_power_of_two().ilog2() as u8).min(LEVEL_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reduce::Cut;
+
+    #[test]
+    fn a_map_has_as_many_blocks_as_wanted_or_one_per_chunk() {
+        for chunks in 1..2000 {
+            for wanted in [1, 16, 64, 1000] {
+                let blocks = Cut::new(chunks, map_level(chunks, wanted)).blocks();
+                assert!(blocks >= wanted.min(chunks), "{chunks} chunks, {wanted} wanted: {blocks}");
+                assert!(blocks <= chunks && blocks <= 2 * wanted + 1, "{chunks} chunks, {wanted} wanted: {blocks}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wide_accumulator_gets_large_blocks() {
+        assert_eq!(fold_level(64 << 10, 8), 0);
+        assert_eq!(fold_level(64 << 10, 16 << 10), 0);
+        assert_eq!(fold_level(64 << 10, 8 << 20), 9);
+        assert_eq!(fold_level(1, u64::MAX / 8), LEVEL_MAX);
+    }
+}

@@ -1,0 +1,179 @@
+//! The `local` engine: slots that are threads of this process.
+//!
+//! It is a worker like any other, with its own machine, but its body lives in the master's loop: tasks and results are
+//! handed over as values, and nothing is encoded but the parameters. Threads cannot be killed: a function that does not
+//! come back is left to itself, its thread with it, and new threads take the seat.
+
+use crate::ctx::Cancelled;
+use crate::dataset::CutData;
+use crate::function::{AnyBox, AnyShared, Function};
+use crate::worker::chunks::OpenChunks;
+use crate::worker::round::{Effort, RoundHere};
+use crate::worker::slots::Slots;
+use qjam_core::ids::{Block, RoundId, WorkerId};
+use qjam_core::job::Fault;
+use qjam_core::reduce::{Cut, Node};
+use qjam_core::time::{Span, Time};
+use qjam_core::wire::message;
+use qjam_core::worker::{Action, Delivery, Event, Worker};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A block that a thread has run.
+pub(crate) struct LocalDone {
+    pub(crate) worker: WorkerId,
+    pub(crate) round: RoundId,
+    pub(crate) block: Block,
+    pub(crate) result: Result<(), Fault>,
+}
+
+/// Tells the master's loop that a block is done, from any thread.
+pub(crate) type Report = Arc<dyn Fn(LocalDone) + Send + Sync>;
+
+/// What the seat has for the master.
+pub(crate) enum LocalSays {
+    Part { round: RoundId, delivery: Delivery, value: AnyBox },
+    Effort { round: RoundId, effort: Effort },
+    Faulted { round: RoundId, fault: Fault },
+    LetGo { round: RoundId },
+}
+
+/// A round as the threads see it.
+pub(crate) struct LocalTask {
+    pub(crate) round: RoundId,
+    pub(crate) cut: Cut,
+    pub(crate) function: Function,
+    pub(crate) params: AnyShared,
+    pub(crate) data: Arc<CutData>,
+    pub(crate) seed: u64,
+    pub(crate) spans: Vec<message::Span>,
+}
+
+struct RoundKept {
+    here: Arc<RoundHere>,
+    cancelled: Arc<AtomicBool>,
+    data: Arc<CutData>,
+}
+
+/// The seat.
+pub(crate) struct LocalSeat {
+    pub(crate) worker: WorkerId,
+    slots: u32,
+    machine: Worker,
+    threads: Slots,
+    rounds: HashMap<RoundId, RoundKept>,
+    open: Arc<OpenChunks>,
+    collected: HashMap<RoundId, Vec<(Node, AnyBox)>>,
+    todo: VecDeque<Action>,
+    report: Report,
+}
+
+impl LocalSeat {
+    pub(crate) fn start(
+        worker: WorkerId,
+        slots: u32,
+        deliver_after: Span,
+        open: Arc<OpenChunks>,
+        report: Report,
+    ) -> io::Result<Self> {
+        Ok(LocalSeat {
+            worker,
+            slots,
+            machine: Worker::new(slots, deliver_after),
+            threads: Slots::start(slots, "qjam-local")?,
+            rounds: HashMap::new(),
+            open,
+            collected: HashMap::new(),
+            todo: VecDeque::new(),
+            report,
+        })
+    }
+
+    /// Takes on blocks.
+    pub(crate) fn assign(&mut self, now: Time, task: LocalTask, out: &mut Vec<LocalSays>) {
+        let LocalTask { round, cut, function, params, data, seed, spans } = task;
+        self.rounds.entry(round).or_insert_with(|| {
+            let cancelled = Arc::new(AtomicBool::new(false));
+            let flag = cancelled.clone();
+            let asked: Cancelled = Arc::new(move || flag.load(Relaxed));
+            let here = Arc::new(RoundHere::new(round, cut, function, params, seed, self.slots, Some(asked)));
+            RoundKept { here, cancelled, data }
+        });
+        self.tell(now, Event::TaskReceived { round, cut, spans, missing: Vec::new() }, out);
+    }
+
+    /// A round is over.
+    pub(crate) fn cancel(&mut self, now: Time, round: RoundId, out: &mut Vec<LocalSays>) {
+        if let Some(kept) = self.rounds.get(&round) {
+            kept.cancelled.store(true, Relaxed);
+        }
+        self.tell(now, Event::CancelReceived { round }, out);
+    }
+
+    /// A thread has run a block.
+    pub(crate) fn done(&mut self, now: Time, done: LocalDone, out: &mut Vec<LocalSays>) {
+        let LocalDone { round, block, result, .. } = done;
+        match result {
+            Ok(()) => self.tell(now, Event::BlockFinished { round, block }, out),
+            Err(fault) => {
+                out.push(LocalSays::Faulted { round, fault });
+                self.tell(now, Event::BlockFailed { round, block }, out);
+            }
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: Event, out: &mut Vec<LocalSays>) {
+        let mut actions = Vec::new();
+        self.machine.handle(now, event, &mut actions);
+        self.todo.extend(actions);
+        while let Some(action) = self.todo.pop_front() {
+            match action {
+                Action::Run { round, block, .. } => self.run(round, block),
+                Action::Collect { round } => {
+                    let (parts, effort) = self.rounds[&round].here.collect();
+                    out.push(LocalSays::Effort { round, effort });
+                    let nodes = parts.iter().map(|(node, _)| *node).collect();
+                    self.collected.insert(round, parts);
+                    let mut more = Vec::new();
+                    self.machine.handle(now, Event::Collected { round, nodes }, &mut more);
+                    self.todo.extend(more);
+                }
+                Action::Send { round, parts } => {
+                    let values = self.collected.remove(&round).unwrap_or_default();
+                    for ((_, value), delivery) in values.into_iter().zip(parts) {
+                        out.push(LocalSays::Part { round, delivery, value });
+                    }
+                }
+                Action::Forget { round } => {
+                    self.rounds.remove(&round);
+                    self.collected.remove(&round);
+                }
+                Action::LetGo { round } => out.push(LocalSays::LetGo { round }),
+                Action::Protest { why } => {
+                    panic!("the master asked its own threads for the impossible: {why}")
+                }
+            }
+        }
+    }
+
+    fn run(&self, round: RoundId, block: Block) {
+        let kept = &self.rounds[&round];
+        let (here, data) = (kept.here.clone(), kept.data.clone());
+        let (open, report, worker) = (self.open.clone(), self.report.clone(), self.worker);
+        self.threads.run(Box::new(move |slot| {
+            let result = here.run(slot, block, &open, &|index| data.chunks.get(index as usize).cloned());
+            drop((here, data));
+            report(LocalDone { worker, round, block, result });
+        }));
+    }
+}
+
+impl Drop for LocalSeat {
+    fn drop(&mut self) {
+        for kept in self.rounds.values() {
+            kept.cancelled.store(true, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! The `proc` engine: executors that are child processes of the master.
+//!
+//! The master is their supervisor. It starts its own executable again with a socket as standard input, reads what user
+//! code prints from two pipes, and shares a status page with each, so that it knows what a process was doing when it
+//! died. Nothing listens anywhere; nothing is left when the master ends.
+
+use super::Seat;
+use crate::dataset::CutData;
+use crate::store::Page;
+use crate::transport::{Attachment, Inbox, Outbox};
+use crate::worker::ASKED;
+use crate::worker::arenas::PeerArenas;
+use qjam_core::ids::{DataSetId, RoundId, WorkerId};
+use qjam_core::job::{Cause, Death};
+use qjam_core::reduce::Cut;
+use qjam_core::wire::ToWorker;
+use qjam_core::wire::message::{Place, Ref, Span};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Names of chunks that go into one task at most.
+const NAMES_MAX: u32 = 16 << 10;
+/// Bytes of references that go into one message at most.
+const REFS_BYTES_MAX: usize = 1 << 20;
+/// Lines kept for the report of a death.
+const LAST_LINES: usize = 20;
+/// A longer line is cut.
+const LINE_BYTES_MAX: usize = 8 << 10;
+/// A process whose socket has ended gets this long to end by itself, so that its own exit code is seen.
+const END_WITHIN: Duration = Duration::from_millis(300);
+
+/// A started process, before it has said anything.
+pub(crate) struct Spawned {
+    pub(crate) child: Child,
+    pub(crate) socket: OwnedFd,
+}
+
+/// Starts an executor. Must be called from a thread that lives as long as the master: the kernel ends the child when
+/// the thread that started it ends.
+pub(crate) fn spawn(seat: &Seat) -> io::Result<Spawned> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let asked = format!("1;{};{}", std::process::id(), seat.slots);
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
+    let child = command
+        .env(ASKED, asked)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own: Ctrl-C at the terminal is the master's affair, and what user code starts dies with it.
+        .process_group(0)
+        .spawn()?;
+    Ok(Spawned { child, socket: ours.into() })
+}
+
+/// A line that user code printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) is_error: bool,
+}
+
+/// Bytes of one pipe that are not a whole line yet.
+#[derive(Debug, Default)]
+struct Unfinished(Vec<u8>);
+
+impl Unfinished {
+    fn take_in(&mut self, bytes: &[u8], mut line: impl FnMut(String)) {
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            let room = LINE_BYTES_MAX.saturating_sub(self.0.len());
+            self.0.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                let whole = std::mem::take(&mut self.0);
+                line(String::from_utf8_lossy(&whole).trim_end_matches(['\n', '\r']).to_owned());
+            }
+        }
+    }
+}
+
+/// An executor, as its supervisor sees it.
+pub(crate) struct Executor {
+    pub(crate) worker: WorkerId,
+    pub(crate) slots: u32,
+    pub(crate) joined: bool,
+    child: Child,
+    socket: OwnedFd,
+    pub(crate) inbox: Inbox,
+    outbox: Outbox,
+    stdout: ChildStdout,
+    stderr: ChildStderr,
+    partial: [Unfinished; 2],
+    last_lines: VecDeque<String>,
+    pub(crate) page: Arc<Page>,
+    memory_bytes_max: Option<u64>,
+    /// Chunk names it has been told, per data set; and the regions introduced, with the data sets that lie in them.
+    told: HashMap<DataSetId, HashSet<u32>>,
+    regions: HashMap<u64, HashSet<DataSetId>>,
+    /// Arenas of the master it has been introduced to.
+    pub(crate) introduced: HashSet<u64>,
+    /// Its own arenas, and those it may use again.
+    pub(crate) arenas: PeerArenas,
+    pub(crate) released: Vec<u64>,
+    /// What has been sent to it.
+    pub(crate) bytes_out: u64,
+}
+
+impl Executor {
+    pub(crate) fn new(
+        worker: WorkerId,
+        slots: u32,
+        spawned: Spawned,
+        memory_bytes_max: Option<u64>,
+    ) -> io::Result<Self> {
+        let Spawned { mut child, socket } = spawned;
+        let missing = || io::Error::other("the child has no pipes");
+        let stdout = child.stdout.take().ok_or_else(missing)?;
+        let stderr = child.stderr.take().ok_or_else(missing)?;
+        rustix::io::ioctl_fionbio(&stdout, true)?;
+        rustix::io::ioctl_fionbio(&stderr, true)?;
+        Ok(Executor {
+            worker,
+            slots,
+            joined: false,
+            child,
+            socket,
+            inbox: Inbox::default(),
+            outbox: Outbox::default(),
+            stdout,
+            stderr,
+            partial: Default::default(),
+            last_lines: VecDeque::new(),
+            page: Arc::new(Page::create()?),
+            memory_bytes_max,
+            told: HashMap::new(),
+            regions: HashMap::new(),
+            introduced: HashSet::new(),
+            arenas: PeerArenas::default(),
+            released: Vec::new(),
+            bytes_out: 0,
+        })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Socket, standard output, standard error.
+    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 3] {
+        [self.socket.as_fd(), self.stdout.as_fd(), self.stderr.as_fd()]
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        message: &ToWorker,
+        tail: &[u8],
+        attached: Vec<Attachment>,
+    ) -> io::Result<()> {
+        self.bytes_out += self.outbox.send(self.socket.as_fd(), message, tail, attached)? as u64;
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        self.outbox.flush(self.socket.as_fd())
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Reads from the socket what is there.
+    pub(crate) fn read(&mut self) -> io::Result<crate::transport::Read> {
+        self.inbox.read(self.socket.as_fd(), rustix::net::RecvFlags::DONTWAIT)
+    }
+
+    /// Reads what user code printed, at most so many bytes of each pipe. Says which pipes have ended.
+    pub(crate) fn read_lines(&mut self, mut each: impl FnMut(Line)) -> [bool; 2] {
+        let mut ended = [false; 2];
+        let mut buffer = [0; 16 << 10];
+        for (n, is_error) in [(0, false), (1, true)] {
+            for _ in 0..16 {
+                let read =
+                    if is_error { self.stderr.read(&mut buffer) } else { self.stdout.read(&mut buffer) };
+                let Ok(bytes @ 1..) = read else {
+                    ended[n] = matches!(read, Ok(0));
+                    break;
+                };
+                let last_lines = &mut self.last_lines;
+                self.partial[n].take_in(&buffer[..bytes], |text| {
+                    if last_lines.len() == LAST_LINES {
+                        last_lines.pop_front();
+                    }
+                    last_lines.push_back(text.clone());
+                    each(Line { text, is_error });
+                });
+            }
+        }
+        ended
+    }
+
+    /// Cuts a share of a round into tasks that fit a frame: blocks, and the names of chunks it has not been told.
+    pub(crate) fn tasks(
+        &mut self,
+        data: &CutData,
+        cut: Cut,
+        spans: &[Span],
+    ) -> Vec<(Vec<Span>, Vec<(u32, Vec<crate::chunk::ChunkId>)>)> {
+        let told = self.told.entry(data.id).or_default();
+        if told.len() == data.chunks.len() {
+            return vec![(spans.to_vec(), Vec::new())];
+        }
+        let step = (NAMES_MAX >> cut.level).max(1);
+        let mut tasks: Vec<(Vec<Span>, Vec<(u32, Vec<_>)>)> = Vec::new();
+        let mut names = 0;
+        for span in spans {
+            let mut first = span.first;
+            while first < span.blocks().end {
+                let len = step.min(span.blocks().end - first);
+                let chunks =
+                    cut.chunks_of(cut.node(first)).start..cut.chunks_of(cut.node(first + len - 1)).end;
+                let new: Vec<u32> = chunks.filter(|&c| told.insert(c)).collect();
+                let named = group(&new, |c| data.chunks[c as usize].id);
+                let count = new.len() as u32;
+                match tasks.last_mut() {
+                    Some((spans, all)) if names + count <= NAMES_MAX => {
+                        spans.push(Span { first, len, ..*span });
+                        all.extend(named);
+                        names += count;
+                    }
+                    _ => {
+                        tasks.push((vec![Span { first, len, ..*span }], named));
+                        names = count;
+                    }
+                }
+                first += len;
+            }
+        }
+        tasks
+    }
+
+    /// Tells it where chunks are.
+    pub(crate) fn send_refs(&mut self, data: &CutData, indices: &[u32]) -> io::Result<()> {
+        let mut refs = Vec::new();
+        let mut attached = Vec::new();
+        let mut bytes = 0;
+        for &index in indices {
+            let entry = &data.chunks[index as usize];
+            use crate::source::place::Place as At;
+            let place = match &entry.place {
+                At::Shared { region, offset } => {
+                    let users = self.regions.entry(region.id()).or_default();
+                    let with_fd = users.is_empty();
+                    users.insert(data.id);
+                    if with_fd {
+                        attached.push(Attachment::Region(region.clone()));
+                    }
+                    Place::Region {
+                        region: region.id(),
+                        region_bytes: region.len() as u64,
+                        with_fd,
+                        offset: *offset,
+                    }
+                }
+                At::File { path, offset, stamp } => Place::File {
+                    path: std::path::absolute(path)?.as_os_str().as_bytes().to_vec(),
+                    offset: *offset,
+                    stamp: (stamp.device, stamp.inode, stamp.bytes, stamp.modified_ns),
+                },
+            };
+            let chunk = Ref { id: entry.id, header: entry.header.clone(), place };
+            bytes += 128
+                + chunk.header.dtype.len()
+                + match &chunk.place {
+                    Place::File { path, .. } => path.len(),
+                    Place::Region { .. } => 0,
+                };
+            refs.push(chunk);
+            if bytes > REFS_BYTES_MAX || attached.len() == crate::transport::FDS_MAX {
+                self.send(&ToWorker::Refs(std::mem::take(&mut refs)), &[], std::mem::take(&mut attached))?;
+                bytes = 0;
+            }
+        }
+        if !refs.is_empty() {
+            self.send(&ToWorker::Refs(refs), &[], attached)?;
+        }
+        Ok(())
+    }
+
+    /// Has it drop a data set that no longer exists.
+    pub(crate) fn forget(&mut self, dataset: DataSetId) -> io::Result<()> {
+        if self.told.remove(&dataset).is_none() {
+            return Ok(());
+        }
+        let mut regions = Vec::new();
+        self.regions.retain(|region, users| {
+            users.remove(&dataset);
+            if users.is_empty() {
+                regions.push(*region);
+            }
+            !users.is_empty()
+        });
+        self.send(&ToWorker::Forget { dataset, regions }, &[], Vec::new())
+    }
+
+    pub(crate) fn mark_cancelled(&self, round: RoundId) {
+        self.page.cancel(round);
+    }
+
+    /// Ends the process and everything it started, and says how it ended. `cause` is ours, if it was our decision.
+    pub(crate) fn end(mut self, cause: Option<Cause>, mut each: impl FnMut(Line)) -> Death {
+        // Looked at before it is reaped: until then its number, and that of its group, is nobody else's.
+        let asked = Instant::now();
+        while cause.is_none() && !self.has_ended() && asked.elapsed() < END_WITHIN {
+            std::thread::sleep(Duration::from_millis(1)); // it closed its socket and is on its way out
+        }
+        self.kill_group();
+        let status = self.child.wait().ok();
+        self.read_lines(&mut each);
+        let partial: Vec<String> = self
+            .partial
+            .iter_mut()
+            .filter(|p| !p.0.is_empty())
+            .map(|p| String::from_utf8_lossy(&std::mem::take(&mut p.0)).into_owned())
+            .collect();
+        self.last_lines.extend(partial);
+        let activity = self.page.activity();
+        let inside = self.page.inside(self.slots);
+        let last_lines: Vec<String> = std::mem::take(&mut self.last_lines).into();
+        let cause = cause.unwrap_or_else(|| match status {
+            Some(status) => match (status.signal(), out_of_memory(&last_lines), self.memory_bytes_max) {
+                (Some(_), Some(asked_bytes), Some(limit_bytes)) => {
+                    Cause::OutOfMemory { limit_bytes, asked_bytes }
+                }
+                (Some(signal), ..) => Cause::Signal(signal),
+                (None, ..) => Cause::Exited(status.code().unwrap_or(-1)),
+            },
+            None => Cause::Signal(9),
+        });
+        Death { cause, activity, inside, last_lines }
+    }
+
+    /// Whether the process has ended, without taking note of it.
+    fn has_ended(&self) -> bool {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) else { return true };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
+    }
+
+    /// Ends the process, unless it has ended, and whatever it started.
+    fn kill_group(&self) {
+        if let Some(group) = rustix::process::Pid::from_raw(self.child.id() as i32) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        // After `end` the process has been reaped and this does nothing: its status is remembered.
+        if let Ok(None) = self.child.try_wait() {
+            self.kill_group();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Runs of neighbouring indices with the names from there on.
+fn group<T>(indices: &[u32], name: impl Fn(u32) -> T) -> Vec<(u32, Vec<T>)> {
+    let mut runs: Vec<(u32, Vec<T>)> = Vec::new();
+    for &index in indices {
+        match runs.last_mut() {
+            Some((first, names)) if *first + names.len() as u32 == index => names.push(name(index)),
+            _ => runs.push((index, vec![name(index)])),
+        }
+    }
+    runs
+}
+
+/// The size of an allocation that Rust's runtime could not make, from its last words.
+fn out_of_memory(last_lines: &[String]) -> Option<u64> {
+    last_lines.iter().rev().find_map(|line| {
+        line.strip_prefix("memory allocation of ")?.strip_suffix(" bytes failed")?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_where_they_end_and_bounded() {
+        let mut lines = Vec::new();
+        let mut unfinished = Unfinished::default();
+        unfinished.take_in(b"one\r\ntw", |l| lines.push(l));
+        unfinished.take_in(b"o\n\nthree", |l| lines.push(l));
+        assert_eq!(lines, ["one", "two", ""]);
+        unfinished.take_in(&vec![b'x'; 100_000], |l| lines.push(l));
+        unfinished.take_in(b"\n", |l| lines.push(l));
+        assert!(lines[3].starts_with("threexxx") && lines[3].len() <= LINE_BYTES_MAX);
+    }
+
+    #[test]
+    fn the_runtimes_last_words_name_the_allocation() {
+        let lines = ["hm".to_owned(), "memory allocation of 123 bytes failed".to_owned()];
+        assert_eq!(out_of_memory(&lines), Some(123));
+        assert_eq!(out_of_memory(&lines[..1]), None);
+    }
+
+    #[test]
+    fn neighbours_are_named_together() {
+        assert_eq!(group(&[3, 4, 5, 9], |n| n), [(3, vec![3, 4, 5]), (9, vec![9])]);
+    }
+}

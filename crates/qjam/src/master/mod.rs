@@ -1,0 +1,342 @@
+//! The master: what users hold in their hands.
+//!
+//! A [`Master`] owns the loop ([`driver`]) and two threads. The *keeper* starts processes, because a process dies with
+//! the thread that started it and the user's threads come and go. The *tender* turns the loop when nobody waits:
+//! between rounds, and for rounds that were submitted and not waited for.
+
+mod driver;
+mod options;
+mod round;
+mod tender;
+
+pub use options::LogLine;
+
+use crate::chunk::Nothing;
+use crate::codec::{Encoder, Params};
+use crate::dataset::DataSet;
+use crate::engine::{WorkerString, proc};
+use crate::error::{Error, Result};
+use crate::function::Job;
+use driver::{Driver, News, NewsBox};
+use options::Options;
+use qjam_core::ids::{RoundId, WorkerId};
+use qjam_core::journal::{Entry, RoundReport};
+use round::{Answer, Wanted};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use tender::Tended;
+
+/// Runs functions over data sets on the workers it was connected to.
+///
+/// ```
+/// use qjam::{DataSet, Dense, Master};
+///
+/// #[qjam::map]
+/// fn squares(scale: &f64, x: &Dense<f64>) -> f64 {
+///     x.as_slice().iter().map(|v| scale * v * v).sum()
+/// }
+///
+/// let m = Master::connect("local:2")?;
+/// let x = DataSet::dense((0..1000).map(f64::from).collect(), 10)?;
+/// assert_eq!(m.run(squares, &2.0, &x)?, 665_667_000.0);
+/// # Ok::<(), qjam::Error>(())
+/// ```
+///
+/// Results have the same bits whatever the workers are. Dropping the master ends all its workers.
+pub struct Master {
+    tended: Arc<Tended>,
+    options: Options,
+}
+
+/// Somebody who works for a master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerInfo {
+    /// What messages call it: `local`, `proc:0`.
+    pub name: String,
+    /// Its process, when it is one of its own and running.
+    pub pid: Option<u32>,
+    /// How many blocks it runs at once.
+    pub slots: u32,
+}
+
+/// A master in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    options: Options,
+}
+
+impl Builder {
+    /// The seed that [`Ctx::rng`](crate::Ctx::rng) is keyed by, with round and chunk.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = seed;
+        self
+    }
+
+    /// Most bytes of private memory that one worker process may take; more ends it, and the error says so.
+    /// Threads (`local`) share this process's memory and are not limited.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.options.memory_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Most bytes of opened chunks that one worker keeps. Data beyond it is read again every round.
+    pub fn cache_limit(mut self, bytes: u64) -> Self {
+        self.options.cache_bytes_max = bytes;
+        self
+    }
+
+    /// Into how many blocks per slot a map is shared out. More even out unequal chunks, fewer cost less. The result is
+    /// the same.
+    pub fn blocks_per_slot(mut self, blocks: u32) -> Self {
+        self.options.blocks_per_slot = blocks.max(1);
+        self
+    }
+
+    /// How long a worker may hold finished work while it has more to do: what its death may cost at most.
+    pub fn deliver_after(mut self, time: Duration) -> Self {
+        self.options.deliver_after = time;
+        self
+    }
+
+    /// How long a round may take before it is cancelled with [`Error::TimedOut`].
+    pub fn round_timeout(mut self, limit: Duration) -> Self {
+        self.options.round_timeout = Some(limit);
+        self
+    }
+
+    /// What to do with lines that user code prints on workers, instead of writing them to standard error with the
+    /// worker's name before them.
+    pub fn on_log(mut self, f: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
+        self.options.on_log = Arc::new(f);
+        self
+    }
+
+    /// Starts the workers and waits until all are ready.
+    pub fn connect(self, workers: &str) -> Result<Master> {
+        Master::start(workers, self.options)
+    }
+}
+
+impl Master {
+    /// Starts the workers of a [worker string](crate::engine) and waits until all are ready.
+    pub fn connect(workers: &str) -> Result<Master> {
+        Builder::default().connect(workers)
+    }
+
+    /// For what `connect` does not ask: seed, limits, log lines.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    fn start(workers: &str, options: Options) -> Result<Master> {
+        let seats = WorkerString::parse(workers)?.seats;
+        let system = |step| move |source| Error::System { step, source };
+        let news = Arc::new(NewsBox::new().map_err(system("eventfd"))?);
+        let (keeper, orders) = mpsc::channel();
+        let for_keeper = news.clone();
+        std::thread::Builder::new()
+            .name("qjam-keeper".into())
+            .spawn(move || keep(&orders, &for_keeper))
+            .map_err(system("starting a thread"))?;
+        let driver = Driver::new(seats, options.clone(), news.clone(), keeper)?;
+        let tended = Tended::start(driver, news).map_err(system("starting a thread"))?;
+        let master = Master { tended, options };
+        // The loop is nobody else's yet, so the question is always put to it.
+        master.tended.drive(None, |driver| driver.and_then(Driver::readiness))?.unwrap_or(Ok(()))?;
+        Ok(master)
+    }
+
+    /// Runs a function over all chunks of a data set and combines the results: [`submit`](Master::submit) and
+    /// [`wait`](Pending::wait).
+    pub fn run<F, M>(&self, f: F, params: &F::Params, data: &DataSet<F::Chunk>) -> Result<F::Output>
+    where
+        F: Job<M>,
+    {
+        self.begin(f, params, data, false).wait()
+    }
+
+    /// Runs a function without data once per worker slot and combines the results. How many there are depends on the
+    /// workers, and so does the value.
+    ///
+    /// ```
+    /// # use qjam::{Master, Nothing};
+    /// #[qjam::map]
+    /// fn answer(_: &(), _: &Nothing) -> u64 {
+    ///     42
+    /// }
+    ///
+    /// let m = Master::connect("local:2")?;
+    /// assert_eq!(m.run_each(answer, &())?, 84);
+    /// # Ok::<(), qjam::Error>(())
+    /// ```
+    pub fn run_each<F, M>(&self, f: F, params: &F::Params) -> Result<F::Output>
+    where
+        F: Job<M, Chunk = Nothing>,
+    {
+        let slots: u32 = self.workers().iter().map(|w| w.slots).sum();
+        self.run(f, params, &DataSet::nothing(slots as usize)?)
+    }
+
+    /// Begins a round and returns at once. It goes on by itself; [`Pending::wait`] gives its value.
+    pub fn submit<F, M>(
+        &self,
+        f: F,
+        params: &F::Params,
+        data: &DataSet<F::Chunk>,
+    ) -> Result<Pending<F::Output>>
+    where
+        F: Job<M>,
+    {
+        Ok(self.begin(f, params, data, true))
+    }
+
+    /// With `urgent` the tender takes the round on; without, the caller waits for it at once.
+    fn begin<F, M>(
+        &self,
+        f: F,
+        params: &F::Params,
+        data: &DataSet<F::Chunk>,
+        urgent: bool,
+    ) -> Pending<F::Output>
+    where
+        F: Job<M>,
+    {
+        let answer: Arc<Answer> = Arc::default();
+        let wanted = Wanted {
+            function: f.erase(),
+            data: data.erased().clone(),
+            answer: answer.clone(),
+            submitted: Instant::now(),
+        };
+        let mut encoder = Encoder::new();
+        params.encode_params(&mut encoder);
+        let round = self.ask(urgent, |driver| driver.submit(wanted, &encoder));
+        let limit = self.options.round_timeout;
+        Pending {
+            tended: self.tended.clone(),
+            round,
+            answer,
+            limit,
+            is_over: false,
+            report: None,
+            output: PhantomData,
+        }
+    }
+
+    fn ask<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> R {
+        self.tended.with(urgent, f).expect("a master closes its loop only when it is dropped")
+    }
+
+    /// Where the time of the last finished round went.
+    pub fn last_round(&self) -> Option<RoundReport> {
+        self.ask(false, |driver| driver.last_report)
+    }
+
+    /// What happened so far, oldest first: workers that came and went, rounds, retries, reports.
+    pub fn journal(&self) -> Vec<Entry> {
+        self.ask(false, |driver| driver.journal().entries().cloned().collect())
+    }
+
+    /// Who works for this master now.
+    pub fn workers(&self) -> Vec<WorkerInfo> {
+        let named = |(name, pid, slots)| WorkerInfo { name, pid, slots };
+        self.ask(false, |driver| driver.workers().into_iter().map(named).collect())
+    }
+
+    /// The worker's name that an entry of the journal speaks of.
+    pub fn name_of(&self, worker: WorkerId) -> String {
+        self.ask(false, |driver| driver.name_of(worker))
+    }
+}
+
+impl fmt::Debug for Master {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Master").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        self.tended.close();
+    }
+}
+
+/// The keeper's thread: starts processes until nobody can ask any more.
+fn keep(orders: &mpsc::Receiver<(WorkerId, crate::engine::Seat)>, news: &NewsBox) {
+    for (worker, seat) in orders {
+        news.put(News::Spawned { worker, result: proc::spawn(&seat) });
+    }
+}
+
+/// A round that was submitted. Dropping it without waiting cancels it.
+#[must_use = "a pending round that is dropped is cancelled"]
+pub struct Pending<T> {
+    tended: Arc<Tended>,
+    round: RoundId,
+    answer: Arc<Answer>,
+    limit: Option<Duration>,
+    is_over: bool,
+    report: Option<RoundReport>,
+    output: PhantomData<fn() -> T>,
+}
+
+impl<T: 'static> Pending<T> {
+    /// Waits for the value.
+    pub fn wait(mut self) -> Result<T> {
+        let limit = self.limit;
+        match self.wait_at_most(limit)? {
+            Some(value) => Ok(value),
+            None => {
+                let round = self.round;
+                let waiting_for =
+                    self.tended.with(false, |driver| driver.waiting_for(round)).unwrap_or_default();
+                Err(Error::TimedOut { limit: limit.unwrap_or_default(), waiting_for })
+            }
+        }
+    }
+
+    /// Waits for the value, but not longer than this; `None` if it is not there by then. The round goes on.
+    pub fn wait_at_most(&mut self, limit: Option<Duration>) -> Result<Option<T>> {
+        assert!(!self.is_over, "this round has given its value already");
+        let answer = &self.answer;
+        if self.tended.drive(limit, |_| answer.is_given().then_some(()))?.is_none() {
+            return Ok(None);
+        }
+        self.is_over = true;
+        self.report = *answer.report.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = answer.take().expect("an answer is taken once")?;
+        Ok(Some(*value.downcast().expect("the function gives its own type")))
+    }
+
+    /// Whether the value, or an error, is there.
+    pub fn is_done(&self) -> bool {
+        self.is_over || self.answer.is_given()
+    }
+
+    /// Where the time went, once the value has been taken with [`wait_at_most`](Pending::wait_at_most).
+    pub fn report(&self) -> Option<RoundReport> {
+        self.report
+    }
+
+    /// Stops the round. Workers that do not stop by themselves within half a second are killed and started again;
+    /// threads (`local`) can only be asked, through [`Ctx::cancelled`](crate::Ctx::cancelled).
+    pub fn cancel(self) {}
+}
+
+impl<T> Drop for Pending<T> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let round = self.round;
+            self.tended.with(true, |driver| driver.cancel(round));
+        }
+    }
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pending({})", self.round)
+    }
+}

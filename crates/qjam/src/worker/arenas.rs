@@ -1,0 +1,116 @@
+//! Shared memory for payloads that are too large for a frame, used again and again.
+//!
+//! Both sides own some: the master for parameters, each executor for its results. A payload's place is told by arena
+//! number; the first message to a reader that names an arena carries its descriptor. An arena is free again when its
+//! readers are done, which the messages between them say. Sizes are powers of two, so that few arenas serve all rounds
+//! and their pages stay warm: fresh shared memory costs as much as the copy into it.
+
+use crate::codec::Encoder;
+use crate::store::{Arena, ArenaView};
+use qjam_core::wire::message::Payload;
+use rustix::fd::OwnedFd;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+const ARENA_BYTES_MIN: usize = 1 << 20;
+
+/// Arenas that this process writes.
+#[derive(Debug, Default)]
+pub(crate) struct OwnArenas {
+    arenas: Vec<Own>,
+}
+
+#[derive(Debug)]
+struct Own {
+    arena: Arena,
+    fd: Arc<OwnedFd>,
+    busy: bool,
+}
+
+/// A payload that was put into an arena.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) arena: u64,
+    pub(crate) arena_bytes: u64,
+    pub(crate) bytes: u64,
+    pub(crate) fd: Arc<OwnedFd>,
+}
+
+impl Placed {
+    pub(crate) fn payload(&self, with_fd: bool) -> Payload {
+        let Placed { arena, arena_bytes, bytes, .. } = *self;
+        Payload::Arena { arena, arena_bytes, with_fd, offset: 0, bytes }
+    }
+}
+
+impl OwnArenas {
+    /// Writes a value into a free arena; the smallest that fits, or a new one.
+    pub(crate) fn place(&mut self, value: &Encoder<'_>) -> io::Result<Placed> {
+        let bytes = value.payload_bytes();
+        let fits = |own: &Own| !own.busy && own.arena.len() >= bytes;
+        let best = (0..self.arenas.len())
+            .filter(|&n| fits(&self.arenas[n]))
+            .min_by_key(|&n| self.arenas[n].arena.len());
+        let n = match best {
+            Some(n) => n,
+            None => {
+                let arena = Arena::create(bytes.next_power_of_two().max(ARENA_BYTES_MIN))?;
+                let fd = Arc::new(arena.fd().try_clone_to_owned()?);
+                self.arenas.push(Own { arena, fd, busy: false });
+                self.arenas.len() - 1
+            }
+        };
+        let own = &mut self.arenas[n];
+        own.busy = true;
+        value.write_to(&mut own.arena.as_mut_slice()[..bytes]);
+        let arena_bytes = own.arena.len() as u64;
+        Ok(Placed { arena: n as u64, arena_bytes, bytes: bytes as u64, fd: own.fd.clone() })
+    }
+
+    /// Its readers are done.
+    pub(crate) fn release(&mut self, arena: u64) {
+        if let Some(own) = self.arenas.get_mut(arena as usize) {
+            own.busy = false;
+        }
+    }
+}
+
+/// Arenas of one other process, as this one sees them.
+#[derive(Debug, Default)]
+pub(crate) struct PeerArenas {
+    views: HashMap<u64, ArenaView>,
+}
+
+impl PeerArenas {
+    /// The bytes of a payload that came with `tail` and, if it says so, with a descriptor.
+    pub(crate) fn read(
+        &mut self,
+        payload: &Payload,
+        tail: &bytes::Bytes,
+        take_fd: impl FnOnce() -> Option<OwnedFd>,
+    ) -> Result<bytes::Bytes, String> {
+        match *payload {
+            Payload::Tail { offset, bytes } => {
+                let (from, to) = (offset as usize, offset as usize + bytes as usize);
+                if to <= tail.len() {
+                    Ok(tail.slice(from..to))
+                } else {
+                    Err(format!("{payload:?} of a tail of {}", tail.len()))
+                }
+            }
+            Payload::Arena { arena, arena_bytes, with_fd, offset, bytes } => {
+                if with_fd {
+                    let fd = take_fd().ok_or("a message announced a descriptor and brought none")?;
+                    let view =
+                        Arena::open(fd, arena_bytes as usize).map_err(|e| format!("arena {arena}: {e}"))?;
+                    self.views.insert(arena, view);
+                }
+                let view =
+                    self.views.get(&arena).ok_or_else(|| format!("arena {arena} was never introduced"))?;
+                let (from, to) = (offset as usize, (offset as usize).saturating_add(bytes as usize));
+                view.get(from..to).ok_or_else(|| format!("{payload:?} is outside its arena"))
+            }
+        }
+    }
+}

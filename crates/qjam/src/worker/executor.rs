@@ -1,0 +1,492 @@
+//! The executor: a process that serves its master over a socket until that is closed.
+//!
+//! With one slot everything happens on the main thread: read a task, run its blocks one after the other, send. Between
+//! two blocks it looks whether anything came. With more slots the main thread reads and sends, and threads run.
+//!
+//! A second, small thread sends a sign of life every second while a block runs, since the main thread cannot.
+//! The process dies with its master whatever happens: the kernel sends it SIGKILL when the master's thread that started
+//! it ends, and the socket's end is its own end.
+
+use super::arenas::{OwnArenas, PeerArenas};
+use super::chunks::OpenChunks;
+use super::data::{DataHere, Entries};
+use super::faults;
+use super::round::{Effort, RoundHere};
+use super::slots::Slots;
+use crate::codec::Encoder;
+use crate::function::AnyBox;
+use crate::store::Page;
+use crate::transport::{Attachment, Inbox, Read, send_all};
+use crate::{VERSION, engine, registry};
+use bytes::Bytes;
+use qjam_core::ids::{Block, RoundId};
+use qjam_core::job::{Activity, Fault, FaultKind};
+use qjam_core::reduce::Node;
+use qjam_core::time::{Span, Time};
+use qjam_core::wire::frame::TAIL_BYTES_MAX;
+use qjam_core::wire::message::{Outcome, Part, Payload, State, Task};
+use qjam_core::wire::{ToMaster, ToWorker};
+use qjam_core::worker::{Action, Delivery, Event, Worker};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Why an executor gives up. The master sees the text among its last lines.
+#[derive(Debug, Error)]
+pub(super) enum ExecutorError {
+    #[error("started with `{0}`, which this version does not understand")]
+    Asked(String),
+    #[error("{step}: {source}")]
+    Io { step: &'static str, source: io::Error },
+    #[error("the master broke the protocol: {0}")]
+    Protocol(String),
+}
+
+fn io_at(step: &'static str) -> impl Fn(io::Error) -> ExecutorError {
+    move |source| ExecutorError::Io { step, source }
+}
+
+/// Payloads up to this length travel inside frames.
+pub(crate) const INLINE_BYTES_MAX: usize = 32 << 10;
+
+/// What slots share with the main thread.
+struct Common {
+    socket: OwnedFd,
+    /// Held while a frame is sent, so that the heartbeat does not fall into a result.
+    sending: Mutex<()>,
+    page: Page,
+    open: OpenChunks,
+    /// Blocks being run.
+    busy: AtomicU32,
+    /// Blocks that threads have finished, and the eventfd that says so.
+    done: Mutex<Vec<Done>>,
+    bell: OwnedFd,
+}
+
+struct Done {
+    round: RoundId,
+    block: Block,
+    result: Result<(), Fault>,
+}
+
+impl Common {
+    fn send(&self, message: &ToMaster, tail: &[u8], attached: &[Attachment]) -> Result<(), ExecutorError> {
+        let _turn = lock(&self.sending);
+        send_all(self.socket.as_fd(), message, tail, attached).map_err(io_at("sending to the master"))?;
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Executor {
+    common: Arc<Common>,
+    slots: u32,
+    /// Threads, when there is more than one slot.
+    threads: Option<Slots>,
+    inbox: Inbox,
+    machine: Worker,
+    started: Instant,
+    todo: VecDeque<Action>,
+    rounds: HashMap<RoundId, (Arc<RoundHere>, Entries)>,
+    data: DataHere,
+    theirs: PeerArenas,
+    ours: OwnArenas,
+    /// Which of our arenas the master has been introduced to.
+    introduced: Vec<u64>,
+    /// Collected, to be sent.
+    collected: HashMap<RoundId, (Vec<(Node, AnyBox)>, Effort)>,
+    stopping: bool,
+}
+
+/// Serves until the master closes the socket.
+pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
+    let slots = understand(asked)?;
+    let socket = take_stdin().map_err(io_at("taking over standard input"))?;
+    send_all(
+        socket.as_fd(),
+        &ToMaster::Hello { slots, pid: std::process::id(), version: VERSION.into() },
+        &[],
+        &[],
+    )
+    .map_err(io_at("greeting the master"))?;
+    let mut inbox = Inbox::default();
+    let Some((welcome, page)) = await_welcome(&socket, &mut inbox)? else { return Ok(()) };
+    let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, .. } = welcome else {
+        return Err(ExecutorError::Protocol(format!("{welcome:?} before a welcome")));
+    };
+    if let Some(bytes) = memory_bytes_max {
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        rustix::process::setrlimit(Resource::Data, limit)
+            .map_err(|e| io_at("setting the memory limit")(e.into()))?;
+    }
+    let bell =
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| io_at("eventfd")(e.into()))?;
+    let common = Arc::new(Common {
+        socket,
+        sending: Mutex::new(()),
+        page,
+        open: OpenChunks::new(cache_bytes_max),
+        busy: AtomicU32::new(0),
+        done: Mutex::default(),
+        bell,
+    });
+    start_heartbeat(common.clone()).map_err(io_at("starting a thread"))?;
+    let threads = match slots {
+        1 => None,
+        n => Some(Slots::start(n, "qjam-slot").map_err(io_at("starting threads"))?),
+    };
+    let mut executor = Executor {
+        common,
+        slots,
+        threads,
+        inbox,
+        machine: Worker::new(slots, Span(deliver_after_us)),
+        started: Instant::now(),
+        todo: VecDeque::new(),
+        rounds: HashMap::new(),
+        data: DataHere::default(),
+        theirs: PeerArenas::default(),
+        ours: OwnArenas::default(),
+        introduced: Vec::new(),
+        collected: HashMap::new(),
+        stopping: false,
+    };
+    executor.serve()
+}
+
+/// Slots, from `1;PARENT;SLOTS`. An executor whose parent has died already has nobody to serve.
+fn understand(asked: &str) -> Result<u32, ExecutorError> {
+    let wrong = || ExecutorError::Asked(asked.chars().take(80).collect());
+    let mut fields = asked.split(';');
+    let ("1", parent, slots, None) = (
+        fields.next().unwrap_or_default(),
+        fields.next().and_then(|f| f.parse::<i32>().ok()).ok_or_else(wrong)?,
+        fields.next().and_then(|f| f.parse::<u32>().ok()).ok_or_else(wrong)?,
+        fields.next(),
+    ) else {
+        return Err(wrong());
+    };
+    if slots == 0 || slots > Page::SLOTS_MAX.min(engine::SLOTS_MAX) {
+        return Err(wrong());
+    }
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| io_at("asking to die with the master")(e.into()))?;
+    if rustix::process::getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(parent) {
+        std::process::exit(0);
+    }
+    Ok(slots)
+}
+
+/// The socket is standard input; user code that reads from there gets nothing instead.
+fn take_stdin() -> io::Result<OwnedFd> {
+    let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 10)?;
+    let nothing = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    Ok(socket)
+}
+
+fn await_welcome(socket: &OwnedFd, inbox: &mut Inbox) -> Result<Option<(ToWorker, Page)>, ExecutorError> {
+    loop {
+        if let Some(incoming) =
+            inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
+        {
+            let fd = inbox.take_fd().ok_or_else(|| ExecutorError::Protocol("no status page".into()))?;
+            let page = Page::open(fd).map_err(io_at("mapping the status page"))?;
+            return Ok(Some((incoming.message, page)));
+        }
+        let read =
+            inbox.read(socket.as_fd(), RecvFlags::empty()).map_err(io_at("reading from the master"))?;
+        if read == Read::Ended {
+            return Ok(None);
+        }
+    }
+}
+
+/// Says every second that this process lives while a block runs.
+fn start_heartbeat(common: Arc<Common>) -> io::Result<()> {
+    std::thread::Builder::new().name("qjam-heartbeat".into()).spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+            if common.busy.load(Relaxed) > 0
+                && common.send(&ToMaster::State(State::Running), &[], &[]).is_err()
+            {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+impl Executor {
+    fn serve(&mut self) -> Result<(), ExecutorError> {
+        loop {
+            while let Some(incoming) =
+                self.inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
+            {
+                self.common.page.set_activity(Activity::Receiving);
+                self.on_message(incoming.message, &incoming.tail)?;
+                self.work()?;
+            }
+            if self.stopping {
+                return Ok(());
+            }
+            if self.common.busy.load(Relaxed) == 0 {
+                self.common.page.set_activity(Activity::Idle);
+            }
+            if !self.wait_for_more()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Blocks until a message or the end of a block comes. Says whether the master is still there.
+    fn wait_for_more(&mut self) -> Result<bool, ExecutorError> {
+        if self.threads.is_some() {
+            let mut fds = [
+                PollFd::new(&self.common.socket, PollFlags::IN),
+                PollFd::new(&self.common.bell, PollFlags::IN),
+            ];
+            match poll(&mut fds, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(io_at("waiting for work")(e.into())),
+            }
+            let rung = !fds[1].revents().is_empty();
+            let heard = !fds[0].revents().is_empty();
+            if rung {
+                self.take_done()?;
+            }
+            if !heard {
+                return Ok(true);
+            }
+        }
+        self.read(RecvFlags::empty()).map(|read| read != Read::Ended)
+    }
+
+    fn read(&mut self, flags: RecvFlags) -> Result<Read, ExecutorError> {
+        self.inbox.read(self.common.socket.as_fd(), flags).map_err(io_at("reading from the master"))
+    }
+
+    fn now(&self) -> Time {
+        Time(self.started.elapsed().as_micros() as u64)
+    }
+
+    fn tell(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.machine.handle(self.now(), event, &mut actions);
+        self.todo.extend(actions);
+    }
+
+    fn on_message(&mut self, message: ToWorker, tail: &Bytes) -> Result<(), ExecutorError> {
+        match message {
+            ToWorker::Task(task) => self.on_task(task, tail)?,
+            ToWorker::Refs(refs) => {
+                let inbox = &mut self.inbox;
+                let ready = self.data.arrived(refs, || inbox.take_fd()).map_err(ExecutorError::Protocol)?;
+                for (round, chunks) in ready {
+                    self.tell(Event::ChunksArrived { round, chunks });
+                }
+            }
+            ToWorker::Forget { dataset, regions } => {
+                let gone = self.data.forget(dataset, &regions);
+                self.common.open.forget(|id| gone.contains(id));
+            }
+            ToWorker::Cancel(round) => self.tell(Event::CancelReceived { round }),
+            ToWorker::Ping => self.common.send(&ToMaster::Pong, &[], &[])?,
+            ToWorker::Bye => self.stopping = true,
+            ToWorker::Welcome { .. } => return Err(ExecutorError::Protocol("a second welcome".into())),
+        }
+        Ok(())
+    }
+
+    fn on_task(&mut self, task: Task, tail: &Bytes) -> Result<(), ExecutorError> {
+        let Task { round, cut, spans, dataset, .. } = task;
+        for arena in task.released {
+            self.ours.release(arena);
+        }
+        let inbox = &mut self.inbox;
+        let params =
+            self.theirs.read(&task.params, tail, || inbox.take_fd()).map_err(ExecutorError::Protocol)?;
+        self.data.introduce(dataset, &task.chunks);
+        if !self.rounds.contains_key(&round) {
+            let fault =
+                |kind, message: String| Fault { kind, chunk: None, message, location: None, backtrace: None };
+            let opened = registry::lookup(&task.function)
+                .map_err(|e| fault(FaultKind::UnknownFunction, e.to_string()))
+                .and_then(|function| match faults::caught(None, || function.open_params(params))? {
+                    Ok(params) => Ok((function, params)),
+                    Err(e) => Err(fault(FaultKind::Params, e.to_string())),
+                });
+            let (function, params) = match opened {
+                Ok(pair) => pair,
+                // The machine never hears of it; the master will say that the round is over.
+                Err(fault) => return self.common.send(&ToMaster::Error { round, fault }, &[], &[]),
+            };
+            let common = self.common.clone();
+            let cancelled = Arc::new(move || common.page.is_cancelled(round));
+            let here = RoundHere::new(round, cut, function, params, task.seed, self.slots, Some(cancelled));
+            self.rounds.insert(round, (Arc::new(here), self.data.entries(dataset)));
+        }
+        let (missing, ask) =
+            self.data.missing(round, dataset, cut, &spans).map_err(ExecutorError::Protocol)?;
+        for names in ask.chunks(16 << 10) {
+            let state = State::Blocked { round, missing: names.to_vec() };
+            self.common.send(&ToMaster::State(state), &[], &[])?;
+        }
+        self.tell(Event::TaskReceived { round, cut, spans, missing });
+        Ok(())
+    }
+
+    /// Does what the machine wants until it wants nothing.
+    fn work(&mut self) -> Result<(), ExecutorError> {
+        while let Some(action) = self.todo.pop_front() {
+            match action {
+                Action::Run { round, block, .. } => self.run(round, block)?,
+                Action::Collect { round } => {
+                    let collected = self.rounds[&round].0.collect();
+                    let nodes = collected.0.iter().map(|(node, _)| *node).collect();
+                    self.collected.insert(round, collected);
+                    self.tell(Event::Collected { round, nodes });
+                }
+                Action::Send { round, parts } => {
+                    self.common.page.set_activity(Activity::Sending);
+                    self.deliver(round, parts)?;
+                }
+                Action::Forget { round } => {
+                    self.rounds.remove(&round);
+                    self.collected.remove(&round);
+                }
+                Action::LetGo { round } => self.common.send(&ToMaster::Cancelled(round), &[], &[])?,
+                Action::Protest { why } => return Err(ExecutorError::Protocol(why)),
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, round: RoundId, block: Block) -> Result<(), ExecutorError> {
+        let (here, entries) = self.rounds[&round].clone();
+        let common = self.common.clone();
+        common.page.set_activity(Activity::Mapping);
+        common.busy.fetch_add(1, Relaxed);
+        let job = move |slot: u32| {
+            common.page.enter(slot, round, block);
+            let chunk_at =
+                |index: u32| entries.read().unwrap_or_else(PoisonError::into_inner).get(&index).cloned();
+            let result = here.run(slot, block, &common.open, &chunk_at);
+            // What the function printed goes out before its result does.
+            let _ = io::stdout().flush();
+            common.page.leave(slot);
+            common.busy.fetch_sub(1, Relaxed);
+            result
+        };
+        if let Some(threads) = &self.threads {
+            let common = self.common.clone();
+            threads.run(Box::new(move |slot| {
+                let result = job(slot);
+                lock(&common.done).push(Done { round, block, result });
+                let _ = rustix::io::write(&common.bell, &1u64.to_ne_bytes());
+            }));
+            return Ok(());
+        }
+        let result = job(0);
+        // Something may have come meanwhile: a cancellation, or more work.
+        if self.read(RecvFlags::DONTWAIT)? == Read::Ended {
+            std::process::exit(0);
+        }
+        while let Some(incoming) =
+            self.inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
+        {
+            self.on_message(incoming.message, &incoming.tail)?;
+        }
+        self.on_done(Done { round, block, result })
+    }
+
+    fn take_done(&mut self) -> Result<(), ExecutorError> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.common.bell, &mut count);
+        let done = std::mem::take(&mut *lock(&self.common.done));
+        for done in done {
+            self.on_done(done)?;
+            self.work()?;
+        }
+        Ok(())
+    }
+
+    fn on_done(&mut self, Done { round, block, result }: Done) -> Result<(), ExecutorError> {
+        match result {
+            Ok(()) => self.tell(Event::BlockFinished { round, block }),
+            Err(fault) => {
+                self.common.send(&ToMaster::Error { round, fault }, &[], &[])?;
+                self.tell(Event::BlockFailed { round, block });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends collected subtrees: small ones in the frame, large ones through shared memory.
+    fn deliver(&mut self, round: RoundId, deliveries: Vec<Delivery>) -> Result<(), ExecutorError> {
+        let (values, effort) = self.collected.remove(&round).unwrap_or_default();
+        let function = self.rounds[&round].0.function.clone();
+        let mut effort = effort;
+        let mut parts = Vec::with_capacity(values.len());
+        let mut tail = Vec::new();
+        let mut attached = Vec::new();
+        for ((node, value), Delivery { spans, .. }) in values.into_iter().zip(deliveries) {
+            let mut placed = Ok(Payload::Tail { offset: 0, bytes: 0 });
+            function.encode(&value, &mut |out: &Encoder<'_>| {
+                let bytes = out.payload_bytes();
+                if bytes <= INLINE_BYTES_MAX {
+                    let offset = tail.len().next_multiple_of(64);
+                    tail.resize(offset + bytes, 0);
+                    out.write_to(&mut tail[offset..]);
+                    placed = Ok(Payload::Tail { offset: offset as u32, bytes: bytes as u32 });
+                } else {
+                    placed = self.ours.place(out).map(|placed| {
+                        let new = !self.introduced.contains(&placed.arena);
+                        if new {
+                            self.introduced.push(placed.arena);
+                            attached.push(Attachment::File(placed.fd.clone()));
+                        }
+                        placed.payload(new)
+                    });
+                }
+            });
+            let payload = placed.map_err(io_at("shared memory for a result"))?;
+            parts.push(Part { node, spans, payload });
+            let full = tail.len() + INLINE_BYTES_MAX + 64 > TAIL_BYTES_MAX as usize
+                || attached.len() == crate::transport::FDS_MAX;
+            if full {
+                self.send_parts(round, &mut parts, &mut tail, &mut attached, &mut effort)?;
+            }
+        }
+        self.send_parts(round, &mut parts, &mut tail, &mut attached, &mut effort)
+    }
+
+    fn send_parts(
+        &mut self,
+        round: RoundId,
+        parts: &mut Vec<Part>,
+        tail: &mut Vec<u8>,
+        attached: &mut Vec<Attachment>,
+        effort: &mut Effort,
+    ) -> Result<(), ExecutorError> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let Effort { compute_us, hits: cache_hits, misses: cache_misses } = std::mem::take(effort);
+        let outcome = Outcome { round, parts: std::mem::take(parts), compute_us, cache_hits, cache_misses };
+        self.common.send(&ToMaster::Result(outcome), tail, attached)?;
+        tail.clear();
+        attached.clear();
+        Ok(())
+    }
+}

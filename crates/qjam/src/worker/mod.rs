@@ -1,0 +1,85 @@
+//! The body of the worker's machine: what runs user code.
+//!
+//! The same executable is master and worker. Started as an executor (the environment says so) it serves its master
+//! over the socket it finds as standard input until that is closed, and never reaches the user's `main`.
+//! [`serve_if_asked`] is that fork in the road; `#[qjam::main]` and [`worker_hook!`](crate::worker_hook) put it in place.
+//!
+//! [`executor`] is the process, [`round`] how blocks are run, [`slots`] threads for several at once, [`chunks`] what is
+//! kept open, [`faults`] how panics are caught.
+
+pub(crate) mod arenas;
+pub(crate) mod chunks;
+mod data;
+mod executor;
+mod faults;
+pub(crate) mod round;
+pub(crate) mod slots;
+
+/// Runs user code outside of any chunk; a panic becomes a fault.
+pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, qjam_core::job::Fault> {
+    faults::caught(None, f)
+}
+
+/// The environment variable that makes an executable an executor: version, parent's process id, slots.
+pub(crate) const ASKED: &str = "QJAM_EXECUTOR";
+
+/// Serves and exits if this process was started as an executor; otherwise returns at once.
+///
+/// `#[qjam::main]` calls this first thing. Call it yourself only if you write `main` by hand.
+pub fn serve_if_asked() {
+    let Some(asked) = std::env::var_os(ASKED) else { return };
+    forget_the_question();
+    let code = match executor::serve(&asked.to_string_lossy()) {
+        Ok(()) => 0,
+        Err(e) => {
+            // Standard error is captured by the master and shown with the death.
+            #[expect(clippy::print_stderr, reason = "an executor has no other way to say why it ends")]
+            {
+                eprintln!("qjam executor: {e}");
+            }
+            70
+        }
+    };
+    std::process::exit(code);
+}
+
+/// Programs that user code starts must not take themselves for executors.
+#[expect(unsafe_code, reason = "changing the environment")]
+fn forget_the_question() {
+    // SAFETY: this is the first thing the process does; no other thread exists that could read the environment.
+    unsafe { std::env::remove_var(ASKED) };
+}
+
+/// Makes an executable without a `#[qjam::main]` able to be a worker: tests, doc tests, benchmarks.
+///
+/// Write it once anywhere in the test crate; the process then asks before `main` whether it was started as a worker.
+///
+/// ```
+/// qjam::worker_hook!();
+///
+/// #[qjam::map]
+/// fn rows(_: &(), x: &qjam::Dense<f64>) -> u64 {
+///     x.rows() as u64
+/// }
+///
+/// # fn main() -> qjam::Result<()> {
+/// let m = qjam::Master::connect("proc:1")?;
+/// let x = qjam::DataSet::dense(vec![0.5; 12], 3)?;
+/// assert_eq!(m.run(rows, &(), &x)?, 4);
+/// # Ok(())
+/// # }
+/// ```
+#[macro_export]
+macro_rules! worker_hook {
+    () => {
+        const _: () = {
+            extern "C" fn before_main() {
+                $crate::worker::serve_if_asked();
+            }
+            #[used]
+            #[allow(unsafe_code, reason = "running before main is what this macro is for")]
+            #[unsafe(link_section = ".init_array")]
+            static BEFORE_MAIN: extern "C" fn() = before_main;
+        };
+    };
+}

@@ -1,0 +1,144 @@
+//! What a worker keeps of a round, and how it runs a block of it.
+//!
+//! Slots share a [`RoundHere`]: function, parameters, and the half-built reduction. A slot runs a block chunk by chunk
+//! along the same fixed tree, then climbs: as long as the neighbour of what it holds is there, it takes it out and
+//! merges, outside the lock.
+
+use super::chunks::OpenChunks;
+use super::faults::caught;
+use crate::ctx::{Cancelled, Ctx};
+use crate::function::{AnyBox, AnyShared, Function, Mode};
+use crate::source::place::ChunkEntry;
+use qjam_core::ids::{Block, RoundId};
+use qjam_core::job::{Fault, FaultKind};
+use qjam_core::reduce::tree::Offer;
+use qjam_core::reduce::{Cut, Node, Tree};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// A round of which this worker has blocks.
+pub(crate) struct RoundHere {
+    pub(crate) id: RoundId,
+    pub(crate) cut: Cut,
+    pub(crate) function: Function,
+    pub(crate) params: AnyShared,
+    pub(crate) seed: u64,
+    pub(crate) cancelled: Option<Cancelled>,
+    tree: Mutex<Tree<AnyBox>>,
+    /// Time in user code since the last delivery, per slot; the busiest one counts.
+    compute_us: Vec<AtomicU64>,
+    hits: AtomicU32,
+    misses: AtomicU32,
+}
+
+/// What a delivery says besides its values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Effort {
+    pub(crate) compute_us: u64,
+    pub(crate) hits: u32,
+    pub(crate) misses: u32,
+}
+
+impl RoundHere {
+    pub(crate) fn new(
+        id: RoundId,
+        cut: Cut,
+        function: Function,
+        params: AnyShared,
+        seed: u64,
+        slots: u32,
+        cancelled: Option<Cancelled>,
+    ) -> Self {
+        let tree = Mutex::new(Tree::new(cut));
+        let compute_us = (0..slots).map(|_| AtomicU64::new(0)).collect();
+        let (hits, misses) = (AtomicU32::new(0), AtomicU32::new(0));
+        RoundHere { id, cut, function, params, seed, cancelled, tree, compute_us, hits, misses }
+    }
+
+    /// Runs a block and puts its value into the tree.
+    pub(crate) fn run(
+        &self,
+        slot: u32,
+        block: Block,
+        open: &OpenChunks,
+        chunk_at: &dyn Fn(u32) -> Option<Arc<ChunkEntry>>,
+    ) -> Result<(), Fault> {
+        let start = Instant::now();
+        let result =
+            self.block_value(block, open, chunk_at).and_then(|value| self.climb(self.cut.node(block), value));
+        let spent = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.compute_us[slot as usize].fetch_add(spent, Relaxed);
+        result
+    }
+
+    fn block_value(
+        &self,
+        block: Block,
+        open: &OpenChunks,
+        chunk_at: &dyn Fn(u32) -> Option<Arc<ChunkEntry>>,
+    ) -> Result<AnyBox, Fault> {
+        let node = self.cut.node(block);
+        let mut inner = Tree::new(Cut::new(self.cut.chunks, 0));
+        let mut folded = None;
+        for index in self.cut.chunks_of(node) {
+            let entry = chunk_at(index)
+                .ok_or_else(|| plain(FaultKind::Chunk, index, "the chunk is not here".into()))?;
+            let (chunk, hit) =
+                open.get(&*self.function, &entry).map_err(|f| Fault { chunk: Some(index), ..f })?;
+            if hit { &self.hits } else { &self.misses }.fetch_add(1, Relaxed);
+            let ctx = Ctx::new(self.seed, self.id.0, index, self.cancelled.clone());
+            match self.function.mode() {
+                Mode::Map => {
+                    let value = caught(Some(index), || self.function.map(&*self.params, &*chunk, &ctx))?;
+                    inner.insert(Node { level: 0, index }, value, |left, right| {
+                        self.merge(left, right, index)
+                    })?;
+                }
+                Mode::Fold => {
+                    let mut acc: AnyBox = match folded.take() {
+                        Some(acc) => acc,
+                        None => caught(Some(index), || self.function.empty())?,
+                    };
+                    folded = Some(caught(Some(index), || {
+                        self.function.fold(&*self.params, &*chunk, &mut acc, &ctx);
+                        acc
+                    })?);
+                }
+            }
+        }
+        let value = folded.or_else(|| inner.take().pop().map(|(_, value)| value));
+        Ok(value.expect("a block has at least one chunk"))
+    }
+
+    fn merge(&self, left: &mut AnyBox, right: AnyBox, chunk: u32) -> Result<(), Fault> {
+        caught(Some(chunk), || self.function.merge(left, right))?
+            .map_err(|e| plain(FaultKind::Merge, chunk, e.to_string()))
+    }
+
+    /// Offers a value to the tree and merges it with its neighbours as long as they are there.
+    fn climb(&self, node: Node, value: AnyBox) -> Result<(), Fault> {
+        let (mut node, mut value) = (node, value);
+        loop {
+            let offer = self.tree.lock().unwrap_or_else(PoisonError::into_inner).offer(node, value);
+            match offer {
+                Offer::Kept => return Ok(()),
+                Offer::Merge { node: up, mut left, right } => {
+                    self.merge(&mut left, right, self.cut.chunks_of(up).start)?;
+                    (node, value) = (up, left);
+                }
+            }
+        }
+    }
+
+    /// Takes the finished subtrees out.
+    pub(crate) fn collect(&self) -> (Vec<(Node, AnyBox)>, Effort) {
+        let parts = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let compute_us = self.compute_us.iter().map(|us| us.swap(0, Relaxed)).max().unwrap_or(0);
+        (parts, Effort { compute_us, hits: self.hits.swap(0, Relaxed), misses: self.misses.swap(0, Relaxed) })
+    }
+}
+
+fn plain(kind: FaultKind, chunk: u32, message: String) -> Fault {
+    Fault { kind, chunk: Some(chunk), message, location: None, backtrace: None }
+}

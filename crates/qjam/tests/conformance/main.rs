@@ -1,0 +1,19 @@
+//! One suite of promises, held to by every engine there is. One file per promise.
+
+qjam::worker_hook!();
+
+mod bits;
+
+/// Every kind of worker, and mixtures.
+pub const ENGINES: &[&str] = &[
+    "local:1",
+    "local:2",
+    "local:3",
+    "local:8",
+    "proc:1",
+    "proc:2",
+    "proc:3",
+    "proc:8",
+    "proc:2*2",
+    "proc:2,local:1",
+];

@@ -1,0 +1,139 @@
+//! What `#[derive(qjam::Wire)]` and `#[derive(qjam::Sum)]` write.
+
+use qjam::{DecodeError, Decoder, Encoder, MergeError, Reduce, Sum, Wire};
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+fn there_and_back<T: Wire>(value: &T) -> Result<T, DecodeError> {
+    let mut out = Encoder::new();
+    value.encode(&mut out);
+    let mut input = Decoder::new(out.to_bytes())?;
+    let back = T::decode(&mut input)?;
+    input.finish()?;
+    Ok(back)
+}
+
+#[track_caller]
+fn check<T: Wire + PartialEq + Debug>(value: T) {
+    assert_eq!(there_and_back(&value).as_ref(), Ok(&value));
+}
+
+#[derive(Wire, Sum, Debug, PartialEq, Clone, Default)]
+struct Layer {
+    weights: Vec<f64>,
+    r#type: u32,
+}
+
+#[derive(Wire, Sum, Debug, PartialEq, Clone, Default)]
+struct Net {
+    layers: Vec<Layer>,
+    cost: f64,
+}
+
+#[derive(Wire, Sum, Debug, PartialEq, Clone, Copy)]
+struct Pair(u8, f32);
+
+#[derive(Wire, Sum, Debug, PartialEq, Clone, Copy, Default)]
+struct Unit;
+
+#[derive(Wire, Sum, Debug, PartialEq)]
+struct Both<A, B: Copy, const N: usize>
+where
+    A: Clone,
+{
+    a: A,
+    b: [B; N],
+    marker: PhantomData<A>,
+}
+
+#[derive(Wire, Debug, PartialEq)]
+enum Step {
+    Stop,
+    Turn(f64, bool),
+    Go { by: Vec<f32>, then: Option<Box<Step>> },
+    Nested(Layer, (Pair, Unit)),
+}
+
+#[derive(Wire, Debug, PartialEq)]
+enum Never {}
+
+/// Names that what is written must not confuse with its own.
+#[derive(Wire, Sum, Debug, PartialEq)]
+struct Confusing {
+    out: u32,
+    input: u32,
+    right: Vec<u32>,
+    error: u8,
+    field_0: u8,
+}
+
+#[test]
+fn structs_come_back() {
+    check(Layer { weights: vec![1.5; 1000], r#type: 3 });
+    check(Net { layers: vec![Layer::default(), Layer { weights: vec![1.0; 40], r#type: 1 }], cost: 0.25 });
+    check(Pair(1, 2.5));
+    check(Unit);
+    check(Both { a: "text".to_string(), b: [1_u16, 2], marker: PhantomData });
+    check(Confusing { out: 1, input: 2, right: vec![3], error: 4, field_0: 5 });
+}
+
+#[test]
+fn enums_come_back() {
+    check(Step::Stop);
+    check(Step::Turn(1.0, true));
+    check(Step::Go { by: vec![1.0; 100], then: Some(Box::new(Step::Go { by: vec![], then: None })) });
+    check(Step::Nested(Layer { weights: vec![2.0], r#type: 7 }, (Pair(1, 1.0), Unit)));
+    check(vec![Step::Stop, Step::Turn(0.0, false), Step::Stop]);
+    check(None::<Never>);
+}
+
+#[test]
+fn a_variant_that_does_not_exist_is_an_error() {
+    let mut out = Encoder::new();
+    out.put_varint(4);
+    let read = |payload| Step::decode(&mut Decoder::new(payload).unwrap());
+    assert_eq!(read(out.to_bytes()), Err(DecodeError::Tag { kind: "Step", tag: 4 }));
+    let mut out = Encoder::new();
+    out.put_varint(0);
+    let never = Never::decode(&mut Decoder::new(out.to_bytes()).unwrap());
+    assert_eq!(never, Err(DecodeError::Tag { kind: "Never", tag: 0 }));
+}
+
+#[test]
+fn structs_add_up_field_by_field() {
+    let net = |w: f64| Net { layers: vec![Layer { weights: vec![w; 3], r#type: 1 }; 2], cost: w };
+    let mut left = net(1.0);
+    left.merge(net(0.5));
+    assert_eq!(left, Net { layers: vec![Layer { weights: vec![1.5; 3], r#type: 2 }; 2], cost: 1.5 });
+
+    let mut left = Pair(1, 1.0);
+    left.merge(Pair(2, 2.0));
+    assert_eq!(left, Pair(3, 3.0));
+    Unit.merge(Unit);
+
+    let mut left = Both { a: 1_u64, b: [1.0, 2.0], marker: PhantomData };
+    left.merge(Both { a: 2, b: [0.5, 0.5], marker: PhantomData });
+    assert_eq!(left, Both { a: 3, b: [1.5, 2.5], marker: PhantomData });
+}
+
+#[test]
+fn errors_carry_the_path_of_the_field() {
+    let net = |widths: &[usize]| Net {
+        layers: widths.iter().map(|n| Layer { weights: vec![0.0; *n], r#type: 0 }).collect(),
+        cost: 0.0,
+    };
+    let error = net(&[2, 2, 2, 3]).try_merge(net(&[2, 2, 2, 4])).unwrap_err();
+    assert_eq!(error, MergeError::Lengths { path: "layers[3].weights".into(), left: 3, right: 4 });
+    let error = Pair(200, 0.0).try_merge(Pair(100, 0.0)).unwrap_err();
+    assert_eq!(error, MergeError::Overflow { path: "0".into(), kind: "u8" });
+    let layer = |kind| Layer { weights: vec![], r#type: kind };
+    let error = layer(u32::MAX).try_merge(layer(1)).unwrap_err();
+    assert_eq!(error.path(), "type");
+}
+
+#[test]
+#[should_panic(expected = "the values of `weights` of two partial results have 1 and 2 elements")]
+fn merge_panics_with_the_same_words() {
+    let mut left = Layer { weights: vec![0.0], r#type: 0 };
+    left.merge(Layer { weights: vec![0.0; 2], r#type: 0 });
+}
