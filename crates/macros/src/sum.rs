@@ -19,7 +19,8 @@ fn implement(item: TokenStream) -> Result<TokenStream> {
         ));
     };
     let merges = members(&data.fields).into_iter().map(|Member { selector, kind, .. }| {
-        let name = selector.to_string();
+        // `r#type` is the field `type`.
+        let name = selector.to_string().trim_start_matches("r#").to_owned();
         quote_spanned! { kind.span() =>
             <#kind as ::qjam::Reduce>::try_merge(&mut self.#selector, right.#selector)
                 .map_err(|error| error.in_field(#name))?;
