@@ -24,20 +24,24 @@ pub fn check(shop: &Shop) -> Outcome {
     clippy.env("CARGO_TARGET_DIR", target(shop)).env("CUSTOM_LIBFUZZER_PATH", elsewhere).run()
 }
 
-/// Runs them.
+/// Runs them. A finding in one does not keep the others from looking.
 pub fn run(shop: &Shop) -> Outcome {
-    for (name, bytes_max) in TARGETS {
-        let run = shop.cargo("fuzz run -s none").arg(name).env("CARGO_TARGET_DIR", target(shop));
-        let mut options = vec![format!("-runs={RUNS}"), format!("-max_len={bytes_max}")];
-        // An input that takes over ten seconds is a finding.
-        options.extend(["-timeout=10", "-verbosity=0", "-print_final_stats=1"].map(String::from));
-        let words = format!("fuzz/{name}.dict");
-        if shop.root.join(&words).exists() {
-            options.push(format!("-dict={words}"));
-        }
-        run.arg("--").args(options).limit_min(60).run()?;
-    }
+    let outcomes: Vec<Outcome> =
+        TARGETS.iter().map(|(name, bytes_max)| run_one(shop, name, *bytes_max)).collect();
+    outcomes.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(format!("{} targets, {RUNS} inputs each", TARGETS.len()))
+}
+
+fn run_one(shop: &Shop, name: &str, bytes_max: u32) -> Outcome {
+    let run = shop.cargo("fuzz run -s none").arg(name).env("CARGO_TARGET_DIR", target(shop));
+    let mut options = vec![format!("-runs={RUNS}"), format!("-max_len={bytes_max}")];
+    // An input that takes over ten seconds is a finding.
+    options.extend(["-timeout=10", "-verbosity=0", "-print_final_stats=1"].map(String::from));
+    let words = format!("fuzz/{name}.dict");
+    if shop.root.join(&words).exists() {
+        options.push(format!("-dict={words}"));
+    }
+    run.arg("--").args(options).limit_min(60).run()
 }
 
 fn target(shop: &Shop) -> std::path::PathBuf {
