@@ -1,2 +1,29 @@
-//! placeholder
-fn main() {}
+//! The command `qjam`.
+//!
+//! It parses ([`args`]), runs one of the [`commands`] on the public interface of the library, and prints ([`output`]).
+//! The same executable is its own worker.
+
+mod args;
+mod commands;
+mod output;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[qjam::main]
+fn main() -> ExitCode {
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(e) => {
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match commands::run(args.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            output::error(&e);
+            ExitCode::FAILURE
+        }
+    }
+}

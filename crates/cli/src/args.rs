@@ -1,0 +1,90 @@
+//! What can be typed.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Run learning algorithms on more than one core and more than one machine.
+#[derive(Debug, Parser)]
+#[command(name = "qjam", version, arg_required_else_help = true, after_help = WORKERS_HELP)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const WORKERS_HELP: &str = "\
+Workers are named by a string, wherever --workers is asked for:
+  local       threads of this process, one per core
+  local:4     four threads of this process
+  proc:4      four child processes
+  proc:2*4    two child processes of four slots each
+  proc:2,local:1  both
+
+Colours and progress lines appear only on a terminal; NO_COLOR=1 turns colours off.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a sparse autoencoder on worker processes, kill one on the way, and show that the bits are the same
+    Demo(Demo),
+    /// Measure
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Demo {
+    /// Where the work is done
+    #[arg(long, default_value = "proc:2", value_name = "WORKERS")]
+    pub(crate) workers: String,
+    /// How many image patches to learn from
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    pub(crate) patches: usize,
+    /// How many evaluations of cost and gradient to spend
+    #[arg(long, default_value_t = 120, value_name = "N")]
+    pub(crate) evaluations: u32,
+    /// File for the picture of what was learned
+    #[arg(long, default_value = "features.png", value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// What a round costs by itself: send doubles to every worker, double them, sum them up
+    Rounds(Rounds),
+    /// How a real job scales: the sparse autoencoder by L-BFGS, against one worker and against processes that don't talk
+    Autoencoder(Autoencoder),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Rounds {
+    /// Where the work is done
+    #[arg(long, value_name = "WORKERS")]
+    pub(crate) workers: String,
+    /// How many doubles each way
+    #[arg(long, default_value_t = 8, value_name = "D")]
+    pub(crate) doubles: usize,
+    /// How many rounds to time
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub(crate) rounds: usize,
+    /// Let every worker sleep this long in every round
+    #[arg(long, default_value_t = 0, value_name = "MS")]
+    pub(crate) sleep_ms: u64,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Autoencoder {
+    /// How many patches
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    pub(crate) patches: usize,
+    /// Where the work is done
+    #[arg(long, value_name = "WORKERS")]
+    pub(crate) workers: String,
+    /// How many evaluations of cost and gradient
+    #[arg(long, default_value_t = 50, value_name = "N")]
+    pub(crate) evaluations: u32,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,127 @@
+//! How a real job scales.
+//!
+//! Three measurements in one run, so that they can be divided by each other: one worker, the workers asked for, and the
+//! same number of workers that compute their shares over and over without exchanging anything. The last is the
+//! machine's own ceiling: cores that share caches, memory and clock are slower together than alone.
+
+use super::training;
+use crate::args::Autoencoder;
+use crate::output;
+use anyhow::ensure;
+use qjam::{DataSet, Dense, Master};
+use qjam_algos::images;
+use qjam_algos::neural::autoencoder::{self, Params, Shape};
+use serde::Serialize;
+use std::hint::black_box;
+use std::time::Instant;
+
+const SIDE: usize = 8;
+const HIDDEN: usize = 30;
+/// Evaluations that the one worker is timed over.
+const ALONE_EVALUATIONS: u32 = 20;
+/// How long the workers that don't talk are to run.
+const CEILING_US: u64 = 1_000_000;
+
+#[derive(Serialize)]
+struct Row {
+    patches: usize,
+    workers: String,
+    evaluation_ms: f64,
+    total_s: f64,
+    speedup: f64,
+    ceiling: f64,
+    cost: f64,
+    hash: String,
+}
+
+#[derive(qjam::Wire)]
+struct Again {
+    theta: Vec<f64>,
+    times: u64,
+}
+
+/// Evaluates the same share again and again.
+#[qjam::map]
+fn evaluate_again(p: &Again, x: &Dense<f64>) -> u64 {
+    for _ in 0..p.times {
+        black_box(autoencoder::sums(&p.theta, black_box(x)));
+    }
+    p.times
+}
+
+pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
+    ensure!(args.patches > 0, "--patches 0 leaves nothing to learn from; give at least 1");
+    ensure!(args.evaluations > 0, "--evaluations 0 leaves nothing to measure; give at least 1");
+    let params = Params::new(Shape::new(SIDE * SIDE, HIDDEN)?);
+    // Made first: a wrong worker string is told before patches are drawn.
+    let m = Master::connect(&args.workers)?;
+    let data = DataSet::dense(images::patches(args.patches, SIDE, 1), SIDE * SIDE)?;
+    let slots: u32 = m.workers().iter().map(|w| w.slots).sum();
+
+    let alone_us = {
+        let kind = if args.workers.contains("proc") { "proc:1" } else { "local:1" };
+        let one = Master::connect(kind)?;
+        training::train(&one, &params, &data, args.evaluations.min(ALONE_EVALUATIONS), |_, _| {})?.median_us()
+    };
+    let ceiling_us = share_us(&m, &params, &data, slots, alone_us)?;
+    let trained = training::train(&m, &params, &data, args.evaluations, |n, cost| {
+        output::moving(&format!("evaluation {n}, cost {cost:.6}"));
+    })?;
+    output::moved();
+    let row = Row {
+        patches: args.patches,
+        workers: args.workers.clone(),
+        evaluation_ms: trained.median_us() as f64 / 1e3,
+        total_s: trained.seconds,
+        speedup: alone_us as f64 / trained.median_us().max(1) as f64,
+        ceiling: alone_us as f64 / ceiling_us.max(1.0),
+        cost: trained.cost,
+        hash: trained.hash(),
+    };
+    if args.json {
+        output::line(serde_json::to_string(&row)?);
+        return Ok(());
+    }
+    output::heading(&format!("sparse autoencoder, {} patches, {}", row.patches, row.workers));
+    output::line(format!(
+        "  evaluation  {:.2} ms   one worker needs {}",
+        row.evaluation_ms,
+        output::time(alone_us)
+    ));
+    output::line(format!(
+        "  total       {:.2} s for {} evaluations",
+        row.total_s,
+        trained.evaluations_us.len()
+    ));
+    output::line(format!(
+        "  speed-up    {:.2} of {:.2}, which workers that don't talk reach",
+        row.speedup, row.ceiling
+    ));
+    let n = trained.evaluations_us.len().max(1) as u64;
+    output::line(format!(
+        "  each        worker {}, master {}, overhead {}",
+        output::time(trained.worker_us / n),
+        output::time(trained.master_us / n),
+        output::time(trained.overhead_us / n)
+    ));
+    output::line(format!("  cost        {}", row.cost));
+    output::line(format!("  hash        {}", row.hash));
+    Ok(())
+}
+
+/// Time of one evaluation when everybody has a share and nobody talks.
+fn share_us(
+    m: &Master,
+    params: &Params,
+    data: &DataSet<Dense<f64>>,
+    slots: u32,
+    alone_us: u64,
+) -> anyhow::Result<f64> {
+    let shares = data.partitions(slots as usize)?;
+    let theta = autoencoder::initial(&params.shape(), 1);
+    let times = (CEILING_US * u64::from(slots) / alone_us.max(1)).max(2);
+    m.run(evaluate_again, &Again { theta: theta.clone(), times: 1 }, &shares)?;
+    let start = Instant::now();
+    m.run(evaluate_again, &Again { theta, times }, &shares)?;
+    Ok(start.elapsed().as_micros() as f64 / times as f64)
+}

@@ -1,0 +1,74 @@
+//! How things are shown: colours and moving lines on a terminal, plain lines elsewhere.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where the command prints")]
+
+use std::io::{IsTerminal, Write};
+
+/// Whether standard output is a terminal that a person looks at.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// Whether colours are wanted.
+pub(crate) fn has_colour() -> bool {
+    is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// A line.
+pub(crate) fn line(text: impl AsRef<str>) {
+    // A reader that has gone away (`qjam … | head`) is no reason to panic.
+    let _ = writeln!(std::io::stdout(), "{}", text.as_ref());
+}
+
+/// A heading.
+pub(crate) fn heading(text: &str) {
+    if has_colour() { line(format!("\x1b[1m{text}\x1b[0m")) } else { line(text) }
+}
+
+/// A line that the next one overwrites; on anything but a terminal it is not printed.
+pub(crate) fn moving(text: &str) {
+    if is_terminal() {
+        print!("\r\x1b[2K{text}");
+        let _ = std::io::stdout().flush();
+    }
+}
+
+/// Ends a moving line.
+pub(crate) fn moved() {
+    if is_terminal() {
+        print!("\r\x1b[2K");
+        let _ = std::io::stdout().flush();
+    }
+}
+
+/// What went wrong, with what it came from.
+pub(crate) fn error(e: &anyhow::Error) {
+    let label =
+        if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) {
+            "\x1b[1;31merror\x1b[0m"
+        } else {
+            "error"
+        };
+    eprintln!("{label}: {e}");
+    for cause in e.chain().skip(1) {
+        eprintln!("  because: {cause}");
+    }
+}
+
+/// Microseconds for people.
+pub(crate) fn time(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.2} s", us as f64 / 1e6),
+    }
+}
+
+/// Bytes for people.
+pub(crate) fn bytes(n: u64) -> String {
+    match n {
+        0..1_024 => format!("{n} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", n as f64 / 1024.0),
+        _ => format!("{:.1} MiB", n as f64 / 1_048_576.0),
+    }
+}
