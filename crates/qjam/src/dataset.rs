@@ -50,12 +50,29 @@ impl<T: Element> DataSet<Dense<T>> {
 
     /// A matrix in a file that NumPy wrote (`numpy.save`). The file may be larger than memory and must not change
     /// while the data set is in use.
+    ///
+    /// ```no_run
+    /// use qjam::{DataSet, Dense};
+    /// let x = DataSet::<Dense<f64>>::npy("x.npy")?;
+    /// println!("{} rows in {} chunks", x.records(), x.len());
+    /// # Ok::<(), qjam::DataError>(())
+    /// ```
     pub fn npy(path: impl AsRef<Path>) -> Result<Self, DataError> {
         Self::from_source(npy::open::<T>(path.as_ref())?)
     }
 
     /// A matrix in a file of nothing but numbers, as `a.tofile(path)` writes it: row after row, little-endian. The file
     /// may be larger than memory and must not change while the data set is in use.
+    ///
+    /// ```
+    /// use qjam::{DataSet, Dense};
+    /// let path = std::env::temp_dir().join(format!("qjam-example-{}.raw", std::process::id()));
+    /// std::fs::write(&path, [1_u8, 2, 3, 4, 5, 6])?;
+    /// let x = DataSet::<Dense<u8>>::raw(&path, 3)?;
+    /// assert_eq!(x.chunk(0)?.row(1), [4, 5, 6]);
+    /// std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn raw(path: impl AsRef<Path>, cols: usize) -> Result<Self, DataError> {
         Self::from_source(raw::open::<T>(path.as_ref(), cols)?)
     }
@@ -72,9 +89,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> DataSet<List<T>> {
     pub fn list(items: impl IntoIterator<Item = T>) -> Result<Self, DataError> {
         Self::from_source(Values::collect(items.into_iter().map(Ok))?)
     }
-}
 
-impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> DataSet<List<T>> {
     /// Records that come from your own [`Records`].
     pub fn custom(records: impl Records<Record = T>) -> Result<Self, DataError> {
         let slices = (0..records.chunks())
@@ -127,6 +142,12 @@ impl<C: Chunk> DataSet<C> {
 
     /// The same records in another cut: exactly `k` chunks (or one per record, if there are fewer), contiguous and as
     /// equal as can be.
+    ///
+    /// ```
+    /// let data = qjam::DataSet::list(0..10_u32).unwrap();
+    /// let parts = data.partitions(3).unwrap();
+    /// assert_eq!((0..3).map(|i| parts.chunk(i).unwrap().len()).collect::<Vec<_>>(), [4, 3, 3]);
+    /// ```
     pub fn partitions(&self, k: usize) -> Result<DataSet<C>, DataError> {
         match k {
             0 => Err(DataError::ZeroCut { what: "0 partitions" }),
@@ -135,6 +156,11 @@ impl<C: Chunk> DataSet<C> {
     }
 
     /// The same records in another cut: `n` to a chunk, and what is left in the last.
+    ///
+    /// ```
+    /// let files = qjam::DataSet::list(["a.wav", "b.wav", "c.wav"].map(String::from)).unwrap();
+    /// assert_eq!(files.chunk_records(1).unwrap().len(), 3);
+    /// ```
     pub fn chunk_records(&self, n: usize) -> Result<DataSet<C>, DataError> {
         match n {
             0 => Err(DataError::ZeroCut { what: "chunks of 0 records" }),

@@ -63,6 +63,15 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// let x = Dense::from_vec(vec![1.0, 2.0, 4.0], 1).unwrap();
 /// assert_eq!(squares(&1.0, &x), 10.0);
 /// ```
+///
+/// What cannot be run over chunks does not compile, and the message says which argument it is:
+///
+/// ```compile_fail,E0277
+/// #[qjam::map]
+/// fn longest(_: &(), x: &Vec<f64>) -> u64 {
+///     x.len() as u64                              // `Vec<f64>` is not a kind of chunk
+/// }
+/// ```
 pub use qjam_macros::map;
 
 /// Example:

@@ -59,16 +59,6 @@ pub enum ChunkError {
         /// What postcard says.
         reason: String,
     },
-    /// A record could not be written.
-    #[error("record {index} of type {kind} cannot be serialized: {reason}")]
-    Unwritable {
-        /// Which record, from 0.
-        index: u64,
-        /// The record's type.
-        kind: &'static str,
-        /// What postcard says.
-        reason: String,
-    },
     /// A line is not text.
     #[error(
         "line {line} of the chunk is not valid UTF-8 (byte {column} of the line); convert the file, for example with iconv -t UTF-8"

@@ -14,16 +14,23 @@ use bytes::Bytes;
 /// let mut region = vec![0; out.payload_bytes()];
 /// out.write_to(&mut region);                    // the one copy
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Encoder<'a> {
     body: Vec<u8>,
     buffers: Vec<&'a [u8]>,
 }
 
+impl Default for Encoder<'_> {
+    fn default() -> Self {
+        Encoder::new()
+    }
+}
+
 impl<'a> Encoder<'a> {
     /// An empty one.
     pub fn new() -> Self {
-        Encoder::default()
+        // Most bodies are small; this one grows once or never.
+        Encoder { body: Vec::with_capacity(128), buffers: Vec::new() }
     }
 
     /// Writes one byte.

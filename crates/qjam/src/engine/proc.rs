@@ -5,6 +5,7 @@
 //! died. Nothing listens anywhere; nothing is left when the master ends.
 
 use super::Seat;
+use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Outbox};
@@ -85,6 +86,13 @@ impl Unfinished {
             }
         }
     }
+}
+
+/// What fits one task of a share.
+pub(crate) struct Portion {
+    pub(crate) spans: Vec<Span>,
+    /// Names of chunks it has not been told: first index and the names from there on.
+    pub(crate) chunks: Vec<(u32, Vec<ChunkId>)>,
 }
 
 /// An executor, as its supervisor sees it.
@@ -208,18 +216,13 @@ impl Executor {
     }
 
     /// Cuts a share of a round into tasks that fit a frame: blocks, and the names of chunks it has not been told.
-    pub(crate) fn tasks(
-        &mut self,
-        data: &CutData,
-        cut: Cut,
-        spans: &[Span],
-    ) -> Vec<(Vec<Span>, Vec<(u32, Vec<crate::chunk::ChunkId>)>)> {
+    pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, spans: &[Span]) -> Vec<Portion> {
         let told = self.told.entry(data.id).or_default();
         if told.len() == data.chunks.len() {
-            return vec![(spans.to_vec(), Vec::new())];
+            return vec![Portion { spans: spans.to_vec(), chunks: Vec::new() }];
         }
         let step = (NAMES_MAX >> cut.level).max(1);
-        let mut tasks: Vec<(Vec<Span>, Vec<(u32, Vec<_>)>)> = Vec::new();
+        let mut tasks: Vec<Portion> = Vec::new();
         let mut names = 0;
         for span in spans {
             let mut first = span.first;
@@ -231,13 +234,13 @@ impl Executor {
                 let named = group(&new, |c| data.chunks[c as usize].id);
                 let count = new.len() as u32;
                 match tasks.last_mut() {
-                    Some((spans, all)) if names + count <= NAMES_MAX => {
-                        spans.push(Span { first, len, ..*span });
-                        all.extend(named);
+                    Some(last) if names + count <= NAMES_MAX => {
+                        last.spans.push(Span { first, len, ..*span });
+                        last.chunks.extend(named);
                         names += count;
                     }
                     _ => {
-                        tasks.push((vec![Span { first, len, ..*span }], named));
+                        tasks.push(Portion { spans: vec![Span { first, len, ..*span }], chunks: named });
                         names = count;
                     }
                 }

@@ -11,7 +11,7 @@ use crate::chunk::ChunkId;
 use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::engine::local::{LocalDone, LocalSays, LocalSeat, LocalTask};
-use crate::engine::proc::{Executor, Line, Spawned};
+use crate::engine::proc::{Executor, Line, Portion, Spawned};
 use crate::engine::{Seat, SeatKind};
 use crate::error::{self, Error};
 use crate::function::{AnyBox, Mode};
@@ -465,7 +465,7 @@ impl Driver {
             return Ok(());
         };
         let before = executor.bytes_out;
-        for (spans, chunks) in executor.tasks(&running.data, running.cut, spans) {
+        for Portion { spans, chunks } in executor.tasks(&running.data, running.cut, spans) {
             let mut attached = Vec::new();
             let (params, tail) = match &running.placed {
                 Some(placed) => {

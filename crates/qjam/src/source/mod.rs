@@ -1,8 +1,8 @@
 //! From records to chunks: what a data set is read from and how it is cut.
 //!
 //! A *source* knows where records lie: rows in a matrix, lines in a text, values in a list. Asked with a rule
-//! ([`cut`]) it says which records make up which chunk; every chunk is then named by hashing its bytes where they lie,
-//! in shared memory or in the user's file ([`place`]). Chunks never depend on how many workers there are, so neither
+//! (`cut`) it says which records make up which chunk; every chunk is then named by hashing its bytes where they lie,
+//! in shared memory or in the user's file (`place`). Chunks never depend on how many workers there are, so neither
 //! does any result.
 //!
 //! Files are read piece by piece with positioned reads. They are never mapped, because a file that shrinks under a

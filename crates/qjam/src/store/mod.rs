@@ -1,6 +1,7 @@
 //! Where chunks and payloads rest: memory that other processes of this host can map, and aligned memory of our own.
 
 mod aligned;
+mod map;
 mod page;
 mod region;
 

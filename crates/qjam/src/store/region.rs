@@ -19,6 +19,7 @@
 //! assert_eq!(other.bytes(1..4), "ell");
 //! ```
 
+use super::map::Map;
 use bytes::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -26,7 +27,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -57,7 +57,7 @@ impl RegionMut {
     /// Makes it readable for all and writable for nobody.
     pub fn seal(self) -> io::Result<Region> {
         let RegionMut { fd, map } = self;
-        let bytes = map.bytes;
+        let bytes = map.len();
         // The seal against writing is refused while a writable mapping exists.
         drop(map);
         Region::seal(fd, bytes)
@@ -211,12 +211,12 @@ impl Arena {
 
     /// Length in bytes.
     pub fn len(&self) -> usize {
-        self.map.bytes
+        self.map.len()
     }
 
     /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
-        self.map.bytes == 0
+        self.map.len() == 0
     }
 
     /// The file, to be handed to another process.
@@ -281,63 +281,4 @@ fn check(fd: &OwnedFd, bytes: usize, needed: SealFlags) -> io::Result<()> {
     } else {
         refuse(format!("the shared memory has {size} bytes and should have {bytes}"))
     }
-}
-
-/// A mapping and its length. Nothing else in the crate holds a raw pointer.
-#[derive(Debug)]
-struct Map {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-#[expect(unsafe_code, reason = "a mapping is not tied to a thread")]
-// SAFETY: `Map` owns its mapping like a `Box<[u8]>` does; mapping and unmapping may happen on any thread.
-unsafe impl Send for Map {}
-
-#[expect(unsafe_code, reason = "a mapping is not tied to a thread")]
-// SAFETY: through a shared reference a `Map` only gives shared slices, and writing needs `&mut`.
-unsafe impl Sync for Map {}
-
-impl Map {
-    #[expect(unsafe_code, reason = "mapping memory is a raw system call")]
-    fn new(fd: &OwnedFd, bytes: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Map> {
-        if isize::try_from(bytes).is_err() {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        // SAFETY: the kernel chooses the address, so no existing memory is touched. The file is a memfd that is ours,
-        // or was checked to be sealed against shrinking.
-        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), span(bytes), access, flags, fd, 0) }?;
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Map { start, bytes })
-    }
-
-    #[expect(unsafe_code, reason = "a mapping is a raw pointer and a length")]
-    fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: `start` is the start of a mapping of at least `bytes` bytes that lives as long as `self`; only the
-        // types with a writable mapping call this, and `&mut self` keeps others of this process away.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
-    }
-}
-
-impl AsRef<[u8]> for Map {
-    #[expect(unsafe_code, reason = "a mapping is a raw pointer and a length")]
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: `start` is the start of a readable mapping of at least `bytes` bytes that lives as long as `self`.
-        // A sealed region never changes; what an arena shows changes only as its owner and readers agree.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
-    }
-}
-
-impl Drop for Map {
-    #[expect(unsafe_code, reason = "unmapping memory is a raw system call")]
-    fn drop(&mut self) {
-        // SAFETY: start and length are those of the mapping made in `new`, and nothing borrowed from `self` is left.
-        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), span(self.bytes)) };
-        debug_assert!(unmapped.is_ok(), "{unmapped:?}");
-    }
-}
-
-/// A mapping cannot be empty; one of no bytes takes a page that is never looked at.
-fn span(bytes: usize) -> usize {
-    bytes.max(1)
 }
