@@ -2,9 +2,9 @@
 //!
 //! Rows of noise, cut into chunks of 128 as a data set of this size is, summed along in order.
 
+use qjam::Rng;
 use qjam_algos::kernels::Level;
 use qjam_algos::neural::autoencoder::{Params, Sums, evaluate, initial, sums_of_slice};
-use qjam_algos::random::Random;
 use std::time::Instant;
 
 fn add(total: &mut Sums, sums: &Sums) {
@@ -29,7 +29,7 @@ fn main() {
     let shape = params.shape();
     let theta = initial(&shape, 1);
     for rows in [1_000, 10_000, 100_000] {
-        let mut random = Random::new(2);
+        let mut random = Rng::keyed(2, 0, 0);
         let x: Vec<f64> = (0..rows * shape.visible()).map(|_| random.uniform() * 1.2 - 0.6).collect();
         for chunk_rows in [128, rows] {
             let mut best = f64::INFINITY;

@@ -5,7 +5,7 @@
 //! total into a step. Arithmetic that must not depend on the processor is in [`kernels`]; drivers
 //! that need only a function and its gradient are in [`optimize`].
 
+pub mod images;
 pub mod kernels;
 pub mod neural;
 pub mod optimize;
-pub mod random;

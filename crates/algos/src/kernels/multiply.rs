@@ -216,10 +216,10 @@ fn store<V: Lanes, const M: usize, const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use qjam::Rng;
 
     fn noise(count: usize, seed: u64) -> Vec<f64> {
-        let mut random = Random::new(seed);
+        let mut random = Rng::keyed(seed, 0, 0);
         (0..count).map(|_| random.uniform() * 2.0 - 1.0).collect()
     }
 

@@ -73,14 +73,14 @@ pub fn tanh(x: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::kernels::Level;
-    use crate::random::Random;
+    use qjam::Rng;
 
     fn sweep() -> Vec<f64> {
-        let mut random = Random::new(7);
+        let mut random = Rng::keyed(7, 0, 0);
         let mut values: Vec<f64> = (0..400_000).map(|i| f64::from(i) * 5.5e-5).collect();
         values.extend((0..400_000).map(|_| random.uniform() * 2.0));
         // All magnitudes, down to the subnormal ones.
-        values.extend((0..200_000).map(|_| f64::from_bits(random.bits() % 0x4050_0000_0000_0000)));
+        values.extend((0..200_000).map(|_| f64::from_bits(random.next_u64() % 0x4050_0000_0000_0000)));
         values.extend([0.0, f64::MIN_POSITIVE, 5e-324, 19.99, 20.0, 20.01, 1e300, f64::MAX, f64::INFINITY]);
         values
     }

@@ -16,20 +16,50 @@
 //! ```
 
 pub mod cost;
+mod layers;
 pub mod map;
+pub mod model;
 pub mod params;
 #[cfg(test)]
 mod tests;
 
 pub use cost::{cost_of_slice, evaluate, evaluate_into};
-pub use map::{Sums, sums_of_slice};
+pub use map::{Sums, sums, sums_of_slice};
+pub use model::{Autoencoder, ModelError};
 pub use params::{Params, ParamsError, Shape};
 
-use crate::random::Random;
+use crate::optimize::lbfgs::{self, Evaluation, Minimum};
+use qjam::Rng;
+
+/// What training came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// The network at the lowest cost seen.
+    pub model: Autoencoder,
+    /// Cost there, evaluations spent, and why training ended.
+    pub minimum: Minimum,
+}
+
+/// Trains on sums that come from anywhere: `round` is given parameters and returns the sums over all rows there.
+///
+/// `observer` sees every evaluation. The error of a failing round ends the training.
+pub fn fit_by<E: From<ModelError>>(
+    params: &Params,
+    theta: Vec<f64>,
+    mut round: impl FnMut(&[f64]) -> Result<Sums, E>,
+    observer: impl FnMut(&Evaluation<'_>),
+) -> Result<Fit, E> {
+    model::check_theta(params.shape(), &theta)?;
+    let function = |theta: &[f64], gradient: &mut [f64]| {
+        round(theta).map(|total| evaluate_into(params, theta, &total, gradient))
+    };
+    let minimum = lbfgs::minimize(&params.stopping(), theta, function, observer)?;
+    Ok(Fit { model: Autoencoder::new(params.shape(), minimum.x.clone())?, minimum })
+}
 
 /// Starting point: weights uniform in `[0, 1)` over the root of the number of inputs of their layer, biases 0.
 pub fn initial(shape: &Shape, seed: u64) -> Vec<f64> {
-    let mut random = Random::new(seed);
+    let mut random = Rng::keyed(seed, 0, 0);
     let mut theta = vec![0.0; shape.theta_len()];
     let (w1, rest) = theta.split_at_mut(shape.weights());
     w1.fill_with(|| random.uniform() / (shape.visible() as f64).sqrt());

@@ -3,6 +3,7 @@
 //! A [`Params`] that exists is valid, so nothing after it checks again. The defaults are those of the report this
 //! learner comes from: 64 visible and 30 hidden units, weight decay 0.002, sparsity weight 4 and target 0.002.
 
+use crate::optimize::lbfgs::Options;
 use thiserror::Error;
 
 /// Number of visible units (columns of the data) and of hidden ones.
@@ -97,10 +98,11 @@ impl Default for Shape {
     }
 }
 
-/// The objective: shape of the network, weight decay, sparsity.
+/// The objective (shape of the network, weight decay, sparsity) and when to stop minimising it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
     shape: Shape,
+    stopping: Options,
     decay: f64,
     sparsity: f64,
     target: f64,
@@ -109,7 +111,19 @@ pub struct Params {
 impl Params {
     /// The report's objective for a network of this shape.
     pub fn new(shape: Shape) -> Params {
-        Params { shape, decay: 0.002, sparsity: 4.0, target: 0.002 }
+        Params { shape, stopping: Options::default(), decay: 0.002, sparsity: 4.0, target: 0.002 }
+    }
+
+    /// An objective under which a hundred evaluations give features worth looking at: activity is asked to be less
+    /// rare, and larger weight decay smooths the features sooner.
+    pub fn for_pictures(shape: Shape) -> Params {
+        let stopping = Options { evaluations_max: 100, ..Options::default() };
+        Params { stopping, decay: 0.004, target: 0.01, ..Params::new(shape) }
+    }
+
+    /// When to stop.
+    pub fn with_stopping(self, stopping: Options) -> Params {
+        Params { stopping, ..self }
     }
 
     /// Weight decay: half of it times the squared weights is added to the cost.
@@ -134,6 +148,11 @@ impl Params {
     /// Shape of the network.
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// When to stop.
+    pub fn stopping(&self) -> Options {
+        self.stopping
     }
 
     /// Weight decay.
