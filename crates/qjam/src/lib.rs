@@ -118,3 +118,14 @@ pub use qjam_macros::Sum;
 
 #[doc(hidden)]
 pub mod __private;
+
+/// The code in the README and the book is run like any other example.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/book/how-a-round-works.md")]
+    struct HowARoundWorks;
+    #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]
+    struct WhenSomethingGoesWrong;
+}
