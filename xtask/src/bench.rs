@@ -12,8 +12,8 @@ const TURNS: usize = 3;
 
 /// An empty round, few and many doubles each way, four workers, against broadcast and reduce of MPI over TCP.
 pub fn rounds(shop: &Shop) -> Outcome {
-    shop.cargo("build --release -p qjam --example rounds").run()?;
-    let (ours, python) = (shop.release.join("examples/rounds"), shop.venv_program("python")?);
+    shop.cargo("build --release -p qjam-cli").run()?;
+    let (qjam, python) = (shop.release.join("qjam"), shop.venv_program("python")?);
     let mut notes = Vec::new();
     for (doubles, rounds) in [("8", "2000"), ("1000000", "40")] {
         let size = ["--doubles", doubles, "--rounds", rounds];
@@ -23,8 +23,8 @@ pub fn rounds(shop: &Shop) -> Outcome {
             number(&text, "median_us")
         };
         let ours = || {
-            let text = shop.program(&ours).args(["--workers", "proc:4"]).args(size).tee()?;
-            number(&text, "median_us")
+            let run = shop.program(&qjam).args(["bench", "rounds", "--json", "--workers", "proc:4"]);
+            number(&run.args(size).tee_and_leave_nothing()?, "median_us")
         };
         notes.push(compare(&format!("{doubles} doubles"), 1.0, ours, theirs)?);
     }
