@@ -75,6 +75,14 @@ pub enum Cause {
     Start(String),
 }
 
+impl Cause {
+    /// Whether such an end says something about the blocks the worker was inside. It does not when the master ended it
+    /// for not letting go of another round, or when it never got as far as running any.
+    pub fn is_telling(&self) -> bool {
+        !matches!(self, Cause::Unresponsive | Cause::Protocol(_) | Cause::Start(_))
+    }
+}
+
 /// What an executor was doing, as far as its supervisor could see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Activity {

@@ -32,7 +32,10 @@ mod tests {
             for wanted in [1, 16, 64, 1000] {
                 let blocks = Cut::new(chunks, map_level(chunks, wanted)).blocks();
                 assert!(blocks >= wanted.min(chunks), "{chunks} chunks, {wanted} wanted: {blocks}");
-                assert!(blocks <= chunks && blocks <= 2 * wanted + 1, "{chunks} chunks, {wanted} wanted: {blocks}");
+                assert!(
+                    blocks <= chunks && blocks <= 2 * wanted + 1,
+                    "{chunks} chunks, {wanted} wanted: {blocks}"
+                );
             }
         }
     }

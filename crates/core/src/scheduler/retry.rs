@@ -3,7 +3,7 @@
 use super::roster::SeatState;
 use super::{Action, Scheduler};
 use crate::ids::{RoundId, SeatId, WorkerId};
-use crate::job::{Death, RoundFailure};
+use crate::job::{Cause, Death, RoundFailure};
 use crate::journal::What;
 use crate::time::{Span, Time};
 
@@ -27,9 +27,11 @@ impl Scheduler {
         for &round in &rounds {
             self.return_leases(worker, round, Some(&death), out);
         }
+        for &round in &rounds {
+            self.fail_if_poisoned(now, round, out);
+        }
         self.rest(now, worker, death, out);
         for round in rounds {
-            self.fail_if_poisoned(now, round, out);
             self.place(now, round, out);
         }
         if self.roster.is_deserted() {
@@ -55,7 +57,8 @@ impl Scheduler {
                 continue;
             }
             record.leased -= 1;
-            if let Some(death) = death.filter(|d| d.inside.contains(&(round, block))) {
+            if let Some(death) = death.filter(|d| d.cause.is_telling() && d.inside.contains(&(round, block)))
+            {
                 state.kills += 1;
                 record.deaths.entry(block).or_default().push((worker, death.clone()));
             }
@@ -69,6 +72,10 @@ impl Scheduler {
         let poison = (0..).zip(&record.blocks).find(|(_, b)| !b.done && b.kills >= kills_max).map(|(n, _)| n);
         if let Some(block) = poison {
             let deaths = record.deaths.remove(&block).unwrap_or_default();
+            for (victim, _) in &deaths {
+                // It was the block, not the seat.
+                self.roster.seats.get_mut(&victim.seat).expect("victims had a seat").fruitless = 0;
+            }
             self.fail(now, round, RoundFailure::Poison { block, deaths }, out);
         }
     }
@@ -81,7 +88,8 @@ impl Scheduler {
         if seat.worker().is_some_and(|w| now.since(w.since) >= config.fruitful_after) {
             seat.fruitless = 0;
         }
-        seat.fruitless += 1;
+        // One that was ended for being slow to let go proves nothing about its seat.
+        seat.fruitless += u32::from(death.cause != Cause::Unresponsive);
         seat.last_death = Some(death);
         if seat.fruitless > config.fruitless_max {
             seat.state = SeatState::GivenUp;
@@ -89,7 +97,7 @@ impl Scheduler {
             return;
         }
         let pause = match seat.fruitless {
-            1 => Span(0),
+            0 | 1 => Span(0),
             n => Span(config.restart_after.0 << (n - 2).min(10)),
         };
         seat.state = SeatState::Resting { until: now + pause };

@@ -220,6 +220,51 @@ fn a_cancelled_round_is_over_at_once_and_a_deaf_worker_is_killed() {
 }
 
 #[test]
+fn a_death_for_not_letting_go_blames_no_block_and_no_seat() {
+    let mut story = Story::with_workers(1);
+    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
+    story.tell(Event::RoundSubmitted { round: ROUND, spec: spec.clone() });
+    for n in 0..=Config::default().fruitless_max {
+        // A second round is called off while both are running, and the worker does not stop in time.
+        let round = RoundId(u64::from(n) + 2);
+        story.tell(Event::RoundSubmitted { round, spec: spec.clone() });
+        story.tell(Event::RoundCancelled { round });
+        let said = story.after_ms(500).to_vec();
+        assert_eq!(said, [Action::Kill { worker: worker(0, n), cause: Cause::Unresponsive }]);
+        let inside = vec![(ROUND, 0), (round, 0)];
+        let death = Death { inside, ..Death::of(Cause::Unresponsive) };
+        let said = story.tell(Event::WorkerLost { worker: worker(0, n), death }).to_vec();
+        assert!(said.contains(&Action::Start { worker: worker(0, n + 1) }), "its seat is filled: {said:?}");
+        let said = story.tell(Event::WorkerJoined { worker: worker(0, n + 1) });
+        assert_eq!(said, [assign(worker(0, n + 1), 0, 1, n + 2)], "the first round goes on");
+    }
+}
+
+#[test]
+fn a_convicted_block_acquits_the_seats_it_killed_on() {
+    let mut story = Story::with_workers(1);
+    let mut incarnation = 0;
+    for n in 1..9 {
+        let round = RoundId(n);
+        let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
+        story.tell(Event::RoundSubmitted { round, spec });
+        for kills in 1..=Config::default().kills_max {
+            let death = Death { inside: vec![(round, 0)], ..Death::of(Cause::Signal(11)) };
+            let said = story.tell(Event::WorkerLost { worker: worker(0, incarnation), death }).to_vec();
+            let failed = said.iter().find_map(|a| match a {
+                Action::Fail { failure, .. } => Some(matches!(failure, RoundFailure::Poison { .. })),
+                _ => None,
+            });
+            assert_eq!(failed, (kills == 3).then_some(true), "round {n}: {said:?}");
+            story.after_ms(2_000);
+            incarnation += 1;
+            story.tell(Event::WorkerJoined { worker: worker(0, incarnation) });
+        }
+    }
+    assert_eq!(story.scheduler.given_up().count(), 0);
+}
+
+#[test]
 fn a_fault_fails_the_round_and_calls_everybody_off() {
     let mut story = Story::with_workers(2);
     story.submit(4);

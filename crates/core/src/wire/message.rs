@@ -311,7 +311,12 @@ mod tests {
             released: vec![4],
         }));
         let worker = WorkerId { seat: SeatId(1), incarnation: 0 };
-        round_trip(ToWorker::Welcome { worker, memory_bytes_max: None, cache_bytes_max: 1, deliver_after_us: 5 });
+        round_trip(ToWorker::Welcome {
+            worker,
+            memory_bytes_max: None,
+            cache_bytes_max: 1,
+            deliver_after_us: 5,
+        });
         round_trip(ToWorker::Bye);
     }
 

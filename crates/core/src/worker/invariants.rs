@@ -1,7 +1,7 @@
 //! What must hold in a worker between any two events. Debug builds check it after each.
 
 use super::Worker;
-use super::work::Phase;
+use super::work::{Phase, RoundWork};
 
 /// Runs every check.
 pub fn check(w: &Worker) {
@@ -21,9 +21,9 @@ fn slots_add_up(w: &Worker) {
 /// A block that is here is queued, running or finished, and only one of these.
 fn a_block_is_in_one_place(w: &Worker) {
     for (round, work) in &w.rounds {
-        for block in work.attempts.keys() {
+        for (block, (attempt, _)) in &work.attempts {
             let places = usize::from(work.queue.contains(block))
-                + usize::from(work.running.contains(block))
+                + usize::from(work.running.get(block) == Some(attempt))
                 + usize::from(work.finished.contains(block));
             assert_eq!(places, 1, "{round}: block {block}");
         }
@@ -42,14 +42,12 @@ fn stopped_rounds_have_nothing_to_run(w: &Worker) {
     }
 }
 
-/// While a block that killed before is running, nothing else of its round is at stake.
+/// While a block that killed before is running, nothing else is at stake.
 fn risky_blocks_run_alone(w: &Worker) {
-    for (round, work) in &w.rounds {
-        if work.running.iter().any(|b| work.attempts.get(b).is_some_and(|(_, alone)| *alone)) {
-            assert!(
-                work.running.len() == 1 && work.finished.is_empty(),
-                "{round}: a risky block has company"
-            );
+    if w.rounds.values().any(RoundWork::runs_risky) {
+        assert_eq!(w.free + 1, w.slots, "a risky block has company");
+        for (round, work) in &w.rounds {
+            assert!(work.finished.is_empty(), "{round}: finished work is here while a risky block runs");
         }
     }
 }

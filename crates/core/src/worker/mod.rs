@@ -12,7 +12,9 @@
 //!
 //! Blocks run in ascending order, so that neighbours meet in the tree and few values are held. Results go out when
 //! nothing of the round is left to run, or when finished work has waited for `deliver_after`: a death costs at most
-//! that much. A block that killed before is run alone, after everything else was delivered.
+//! that much. A block that killed before is run alone: nothing runs beside it, of no round, and all that was finished
+//! has been delivered. So its next victim takes nothing with it, and no block is blamed for a death beside which it
+//! merely stood.
 //!
 //! What must hold between events is in [`invariants`].
 
@@ -113,11 +115,17 @@ impl Worker {
         let Some(work) = self.rounds.get_mut(&round) else {
             panic!("{round}: block {block} was not running")
         };
-        assert!(work.running.remove(&block), "{round}: block {block} was not running");
+        let attempt = work.running.remove(&block);
+        let attempt = attempt.unwrap_or_else(|| panic!("{round}: block {block} was not running"));
         self.free += 1;
-        if work.phase == Phase::Open && work.attempts.contains_key(&block) {
-            work.finished.insert(block);
-            work.waiting_since.get_or_insert(now);
+        // Its value may have been delivered before this word came, and the block be here again as another attempt.
+        if work.attempts.get(&block).is_some_and(|(a, _)| *a == attempt) {
+            if work.phase == Phase::Open {
+                work.finished.insert(block);
+                work.waiting_since.get_or_insert(now);
+            } else {
+                work.attempts.remove(&block);
+            }
         }
         self.settle(round, out);
     }
@@ -126,7 +134,7 @@ impl Worker {
         let Some(work) = self.rounds.get_mut(&round) else {
             panic!("{round}: block {block} was not running")
         };
-        assert!(work.running.remove(&block), "{round}: block {block} was not running");
+        assert!(work.running.remove(&block).is_some(), "{round}: block {block} was not running");
         self.free += 1;
         work.stop(Phase::Failed);
         self.settle(round, out);
@@ -181,19 +189,43 @@ impl Worker {
 
     /// Fills the free slots, oldest round first, and has finished work collected where it is time.
     fn proceed(&mut self, now: Time, out: &mut Vec<Action>) {
+        let busy = |w: &RoundWork| w.collecting || !w.finished.is_empty();
+        let at_stake = self.free < self.slots || self.rounds.values().any(busy);
+        let mut wait = self.rounds.values().any(RoundWork::runs_risky);
+        let mut wants_quiet = false;
         for (&round, work) in &mut self.rounds {
             if work.phase != Phase::Open || work.collecting {
                 continue;
             }
-            while self.free > 0 {
-                let Some(block) = work.next_runnable() else { break };
-                work.running.insert(block);
-                self.free -= 1;
+            while self.free > 0 && !wait {
+                let block = if let Some(block) = work.next_plain() {
+                    block
+                } else if let Some(block) = work.next_risky() {
+                    wait = true; // later rounds begin nothing beside it, or before it is quiet enough for it
+                    if at_stake || self.free < self.slots {
+                        wants_quiet = true;
+                        break;
+                    }
+                    work.queue.retain(|b| *b != block);
+                    block
+                } else {
+                    break;
+                };
                 let (attempt, _): (Attempt, bool) = work.attempts[&block];
+                work.running.insert(block, attempt);
+                self.free -= 1;
                 out.push(Action::Run { round, block, attempt });
             }
             let overdue = work.waiting_since.is_some_and(|since| now.since(since) >= self.deliver_after);
-            if !work.finished.is_empty() && (work.is_drained() || overdue || work.must_deliver_first()) {
+            if work.has_finished() && (work.is_drained() || overdue) {
+                work.collecting = true;
+                out.push(Action::Collect { round });
+            }
+        }
+        if wants_quiet {
+            for (&round, work) in
+                self.rounds.iter_mut().filter(|(_, w)| w.has_finished() && w.running.is_empty())
+            {
                 work.collecting = true;
                 out.push(Action::Collect { round });
             }

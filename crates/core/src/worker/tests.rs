@@ -114,6 +114,63 @@ fn a_failed_round_waits_for_the_masters_word() {
 }
 
 #[test]
+fn a_block_that_ends_in_a_round_already_stopped_leaves_no_trace() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(2, Span(100));
+    let mut out = Vec::new();
+    worker.handle(Time(0), task(cut, vec![span(0, 4, 1)]), &mut out);
+    worker.handle(Time(1), Event::CancelReceived { round: ROUND }, &mut out);
+    worker.handle(Time(2), Event::BlockFinished { round: ROUND, block: 1 }, &mut out);
+    invariants::check(&worker);
+    assert_eq!(out.len(), 2, "block 0 is still running: {out:?}");
+    worker.handle(Time(3), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
+    assert_eq!(out[2..], [Action::Forget { round: ROUND }, Action::LetGo { round: ROUND }]);
+}
+
+#[test]
+fn a_block_can_come_back_before_the_end_of_its_first_run_was_reported() {
+    let cut = Cut::new(4, 0);
+    let node = |index| Node { level: 0, index };
+    let mut worker = Worker::new(2, Span(100));
+    let mut out = Vec::new();
+    worker.handle(Time(0), task(cut, vec![span(0, 3, 1)]), &mut out);
+    // Both are in the tree, but only one slot has said so when it is time to deliver.
+    worker.handle(Time(200), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
+    worker.handle(Time(300), Event::Ticked, &mut out);
+    let nodes = vec![node(0), node(1)];
+    worker.handle(Time(301), Event::Collected { round: ROUND, nodes }, &mut out);
+    // The result was overtaken: block 1 is given out again.
+    out.clear();
+    worker.handle(Time(302), task(cut, vec![span(1, 1, 3)]), &mut out);
+    assert_eq!(out, [], "its slot is still taken");
+    worker.handle(Time(303), Event::BlockFinished { round: ROUND, block: 1 }, &mut out);
+    assert_eq!(out, [Action::Run { round: ROUND, block: 1, attempt: 3 }]);
+}
+
+#[test]
+fn a_risky_block_waits_until_no_round_has_anything_at_stake() {
+    let cut = Cut::new(4, 0);
+    let other = RoundId(2);
+    let mut worker = Worker::new(2, Span(1_000));
+    let mut out = Vec::new();
+    let spans = vec![span(0, 2, 1)];
+    worker.handle(Time(0), Event::TaskReceived { round: other, cut, spans, missing: vec![] }, &mut out);
+    let risky = message::Span { alone: true, ..span(3, 1, 2) };
+    worker.handle(Time(1), task(cut, vec![risky]), &mut out);
+    let spans = vec![span(2, 1, 1)];
+    worker.handle(Time(2), Event::TaskReceived { round: other, cut, spans, missing: vec![] }, &mut out);
+    out.clear();
+    worker.handle(Time(3), Event::BlockFinished { round: other, block: 0 }, &mut out);
+    assert_eq!(out, [], "the later round begins nothing new");
+    worker.handle(Time(4), Event::BlockFinished { round: other, block: 1 }, &mut out);
+    assert_eq!(out, [Action::Collect { round: other }], "what is finished goes out first");
+    let nodes = vec![Node { level: 1, index: 0 }];
+    worker.handle(Time(5), Event::Collected { round: other, nodes }, &mut out);
+    assert_eq!(out.last(), Some(&Action::Run { round: ROUND, block: 3, attempt: 2 }));
+    assert_eq!(out.len(), 3, "and nothing beside it: {out:?}");
+}
+
+#[test]
 fn impossible_tasks_are_protested() {
     let cut = Cut::new(4, 0);
     for spans in [vec![span(3, 2, 1)], vec![span(0, 2, 1), span(1, 1, 1)], vec![span(1, u32::MAX, 1)]] {

@@ -27,8 +27,9 @@ pub(super) struct RoundWork {
     pub(super) attempts: BTreeMap<Block, (Attempt, bool)>,
     /// Not yet started, in the order they came.
     pub(super) queue: VecDeque<Block>,
-    /// Being run.
-    pub(super) running: BTreeSet<Block>,
+    /// Being run, as which attempt. While the end of a run is still to be reported its value may be delivered, found
+    /// overtaken, and the block given out again: then it is queued here under another attempt than it runs as.
+    pub(super) running: BTreeMap<Block, Attempt>,
     /// Run, and known to be in the tree.
     pub(super) finished: BTreeSet<Block>,
     /// Chunks that have been asked for.
@@ -46,7 +47,7 @@ impl RoundWork {
             phase: Phase::Open,
             attempts: BTreeMap::new(),
             queue: VecDeque::new(),
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             finished: BTreeSet::new(),
             missing: BTreeSet::new(),
             collecting: false,
@@ -54,17 +55,24 @@ impl RoundWork {
         }
     }
 
-    /// Takes the next block from the queue that may run now.
-    pub(super) fn next_runnable(&mut self) -> Option<Block> {
-        if self.running.iter().any(|b| self.attempts.get(b).is_some_and(|(_, alone)| *alone)) {
-            return None;
-        }
-        let quiet = self.running.is_empty() && self.finished.is_empty();
-        let at = self.queue.iter().position(|block| {
-            let alone = self.attempts[block].1;
-            (!alone || quiet) && self.has_chunks(*block)
-        })?;
+    /// Takes the next block from the queue that can run beside others.
+    pub(super) fn next_plain(&mut self) -> Option<Block> {
+        let at = self.queue.iter().position(|block| !self.attempts[block].1 && self.can_run(*block))?;
         self.queue.remove(at)
+    }
+
+    /// The next block that must run alone, once nothing else of the round can.
+    pub(super) fn next_risky(&self) -> Option<Block> {
+        self.queue.iter().copied().find(|block| self.attempts[block].1 && self.can_run(*block))
+    }
+
+    /// Whether a block is running that must do so alone.
+    pub(super) fn runs_risky(&self) -> bool {
+        self.running.iter().any(|(block, attempt)| self.attempts.get(block) == Some(&(*attempt, true)))
+    }
+
+    fn can_run(&self, block: Block) -> bool {
+        !self.running.contains_key(&block) && self.has_chunks(block)
     }
 
     fn has_chunks(&self, block: Block) -> bool {
@@ -77,9 +85,9 @@ impl RoundWork {
         self.queue.is_empty() && self.running.is_empty()
     }
 
-    /// Whether only blocks are left that want everything else delivered before them.
-    pub(super) fn must_deliver_first(&self) -> bool {
-        self.running.is_empty() && self.queue.iter().all(|b| self.attempts[b].1)
+    /// Whether finished work is here that nobody is taking out.
+    pub(super) fn has_finished(&self) -> bool {
+        self.phase == Phase::Open && !self.collecting && !self.finished.is_empty()
     }
 
     /// Drops what is not running.
@@ -92,7 +100,7 @@ impl RoundWork {
         self.missing.clear();
         self.waiting_since = None;
         let running = &self.running;
-        self.attempts.retain(|block, _| running.contains(block));
+        self.attempts.retain(|block, (attempt, _)| running.get(block) == Some(attempt));
     }
 
     /// Strikes the blocks of a collected subtree off and says which attempts they were. A block whose end has not been
