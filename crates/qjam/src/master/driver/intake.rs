@@ -1,0 +1,283 @@
+//! Inwards: what sockets, pipes and threads bring.
+
+use super::{Driver, News, SeatHere, Sitting, Value, executor_in, token};
+use crate::VERSION;
+use crate::chunk::ChunkId;
+use crate::engine::local::LocalSays;
+use crate::engine::proc::{Executor, Spawned};
+use crate::transport::{Attachment, Read};
+use crate::worker::round::Effort;
+use bytes::Bytes;
+use qjam_core::ids::{RoundId, WorkerId};
+use qjam_core::job::{Cause, Death};
+use qjam_core::reduce::Node;
+use qjam_core::scheduler::Event;
+use qjam_core::wire::message::{self, Outcome, Payload, State};
+use qjam_core::wire::{ToMaster, ToWorker};
+use rustix::event::epoll;
+use rustix::fd::AsFd;
+use std::io;
+use std::sync::Arc;
+
+impl Driver {
+    pub(super) fn take_news(&mut self) {
+        for news in self.news.take() {
+            match news {
+                News::LocalDone(done) => {
+                    let (now, worker) = (self.now(), done.worker);
+                    let mut says = Vec::new();
+                    if let Some(SeatHere { sitting: Sitting::Local(local), .. }) =
+                        self.seats.get_mut(worker.seat.0 as usize)
+                        && local.worker == worker
+                    {
+                        local.done(now, done, &mut says);
+                    }
+                    self.hear_local(worker, says);
+                    self.tell(Event::WorkerSpoke { worker });
+                }
+                News::Spawned { worker, result } => self.on_spawned(worker, result),
+            }
+        }
+    }
+
+    pub(super) fn on_spawned(&mut self, worker: WorkerId, result: io::Result<Spawned>) {
+        let slots = self.seats[worker.seat.0 as usize].seat.slots;
+        let executor =
+            result.and_then(|spawned| Executor::new(worker, slots, spawned, self.options.memory_bytes_max));
+        let registered = executor.and_then(|executor| {
+            for (n, fd) in executor.fds().into_iter().enumerate() {
+                epoll::add(&self.epoll, fd, token(worker, n as u64), epoll::EventFlags::IN)?;
+            }
+            Ok(executor)
+        });
+        match registered {
+            Ok(executor) => {
+                if !self.scheduler.is_starting(worker) {
+                    return; // nobody waits for it any more; dropping it ends it
+                }
+                self.seats[worker.seat.0 as usize].sitting = Sitting::Proc(Box::new(executor));
+            }
+            Err(e) => {
+                let death = Death::of(Cause::Start(e.to_string()));
+                self.tell(Event::WorkerLost { worker, death });
+            }
+        }
+    }
+
+    pub(super) fn on_ready(&mut self, worker: WorkerId, fd: u64, flags: epoll::EventFlags) {
+        let Some(executor) = executor_in(&mut self.seats, worker) else { return };
+        if fd > 0 {
+            let mut lines = Vec::new();
+            let ended = executor.read_lines(|line| lines.push(line));
+            for (n, _) in ended.iter().enumerate().filter(|(_, ended)| **ended) {
+                let _ = epoll::delete(&self.epoll, executor.fds()[n + 1]);
+            }
+            for line in lines {
+                self.log(worker, line);
+            }
+            return;
+        }
+        if flags.contains(epoll::EventFlags::OUT) {
+            match executor.flush() {
+                Ok(true) => {
+                    let _ = epoll::modify(
+                        &self.epoll,
+                        executor.fds()[0],
+                        token(worker, 0),
+                        epoll::EventFlags::IN,
+                    );
+                }
+                Ok(false) => {}
+                Err(e) => return self.check_sent(worker, Err(e)),
+            }
+        }
+        if !flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            return;
+        }
+        let Some(executor) = self.executor(worker) else { return };
+        let read = executor.read();
+        self.take_messages(worker);
+        if matches!(read, Ok(Read::Ended) | Err(_)) && self.executor(worker).is_some() {
+            let death = self.end(worker, None);
+            self.tell(Event::WorkerLost { worker, death });
+        }
+    }
+
+    pub(super) fn take_messages(&mut self, worker: WorkerId) {
+        loop {
+            let Some(executor) = self.executor(worker) else { return };
+            match executor.inbox.next(ToMaster::from_frame) {
+                Ok(None) => return,
+                Ok(Some(incoming)) => {
+                    let outcome =
+                        self.on_message(worker, incoming.message, &incoming.tail, incoming.frame_bytes);
+                    if let Err(why) = outcome {
+                        return self.expel(worker, why);
+                    }
+                }
+                Err(e) => return self.expel(worker, e.to_string()),
+            }
+        }
+    }
+
+    /// Ends a worker that broke the protocol.
+    pub(super) fn expel(&mut self, worker: WorkerId, why: String) {
+        let death = self.end(worker, Some(Cause::Protocol(why)));
+        self.tell(Event::WorkerLost { worker, death });
+    }
+
+    pub(super) fn on_message(
+        &mut self,
+        worker: WorkerId,
+        message: ToMaster,
+        tail: &Bytes,
+        bytes: usize,
+    ) -> Result<(), String> {
+        let Some(executor) = executor_in(&mut self.seats, worker) else { return Ok(()) };
+        if !executor.joined && !matches!(message, ToMaster::Hello { .. }) {
+            return Err("a message before its hello".into());
+        }
+        match message {
+            ToMaster::Hello { slots, version, .. } => {
+                if std::mem::replace(&mut executor.joined, true)
+                    || slots != executor.slots
+                    || version != VERSION
+                {
+                    return Err(format!(
+                        "a hello with {slots} slots and version {version}; this is version {VERSION}"
+                    ));
+                }
+                let page = executor.page.as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
+                let welcome = ToWorker::Welcome {
+                    worker,
+                    memory_bytes_max: self.options.memory_bytes_max,
+                    cache_bytes_max: self.options.cache_bytes_max,
+                    deliver_after_us: self.options.deliver_after.as_micros() as u64,
+                };
+                let sent = executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))]);
+                self.check_sent(worker, sent);
+                self.tell(Event::WorkerJoined { worker });
+            }
+            ToMaster::State(State::Running) | ToMaster::Pong => self.tell(Event::WorkerSpoke { worker }),
+            ToMaster::State(State::Blocked { round, missing }) => {
+                self.on_blocked(worker, round, &missing)?;
+                self.tell(Event::WorkerSpoke { worker });
+            }
+            ToMaster::Result(outcome) => {
+                if let Some(running) = self.rounds.get_mut(&outcome.round) {
+                    running.report.bytes_in += bytes as u64;
+                }
+                self.on_result(worker, outcome, tail)?;
+            }
+            ToMaster::Error { round, fault } => {
+                self.tell(Event::Faulted { worker: Some(worker), round, fault })
+            }
+            ToMaster::Cancelled(round) => self.tell(Event::RoundLetGo { worker, round }),
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_blocked(
+        &mut self,
+        worker: WorkerId,
+        round: RoundId,
+        missing: &[ChunkId],
+    ) -> Result<(), String> {
+        let Some(running) = self.rounds.get_mut(&round) else {
+            // The round closed while the question travelled; the worker has been told to drop it.
+            return Ok(());
+        };
+        let data = running.data.clone();
+        let known = self.known.get(&data.id).ok_or("a data set nobody knows")?;
+        let indices = missing
+            .iter()
+            .map(|id| {
+                known
+                    .index
+                    .get(id)
+                    .copied()
+                    .ok_or_else(|| format!("it asked for chunk {id}, which is not of its data set"))
+            })
+            .collect::<Result<Vec<u32>, String>>()?;
+        let Some(executor) = self.executor(worker) else { return Ok(()) };
+        let before = executor.bytes_out;
+        let sent = executor.send_refs(&data, &indices);
+        let bytes = executor.bytes_out - before;
+        if let Some(running) = self.rounds.get_mut(&round) {
+            running.report.bytes_out += bytes;
+        }
+        self.check_sent(worker, sent);
+        Ok(())
+    }
+
+    pub(super) fn on_result(
+        &mut self,
+        worker: WorkerId,
+        outcome: Outcome,
+        tail: &Bytes,
+    ) -> Result<(), String> {
+        let Outcome { round, parts, compute_us, cache_hits, cache_misses } = outcome;
+        self.count_effort(worker, round, Effort { compute_us, hits: cache_hits, misses: cache_misses });
+        let mut payloads = Vec::with_capacity(parts.len());
+        {
+            let Some(executor) = self.executor(worker) else { return Ok(()) };
+            for part in parts {
+                let inbox = &mut executor.inbox;
+                let bytes = executor.arenas.read(&part.payload, tail, || inbox.take_fd())?;
+                payloads.push((part, bytes));
+            }
+        }
+        for (part, bytes) in payloads {
+            let arena = match part.payload {
+                Payload::Arena { arena, bytes, .. } => {
+                    if let Some(running) = self.rounds.get_mut(&round) {
+                        running.report.bytes_in += bytes;
+                    }
+                    Some(arena)
+                }
+                Payload::Tail { .. } => None,
+            };
+            self.deliver(worker, round, part.node, part.spans, Value::Encoded(bytes));
+            // It was copied out or dropped; its owner may write there again.
+            if let (Some(arena), Some(executor)) = (arena, self.executor(worker)) {
+                executor.released.push(arena);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn deliver(
+        &mut self,
+        worker: WorkerId,
+        round: RoundId,
+        node: Node,
+        spans: Vec<message::Span>,
+        value: Value,
+    ) {
+        self.in_hand = Some((round, node, value));
+        self.tell(Event::PartDelivered { worker, round, node, spans });
+    }
+
+    pub(super) fn count_effort(&mut self, worker: WorkerId, round: RoundId, effort: Effort) {
+        if let Some(running) = self.rounds.get_mut(&round) {
+            *running.compute_us.entry(worker.seat).or_default() += effort.compute_us;
+            running.report.cache_hits += u64::from(effort.hits);
+            running.report.cache_misses += u64::from(effort.misses);
+        }
+    }
+
+    pub(super) fn hear_local(&mut self, worker: WorkerId, says: Vec<LocalSays>) {
+        for said in says {
+            match said {
+                LocalSays::Effort { round, effort } => self.count_effort(worker, round, effort),
+                LocalSays::Part { round, delivery, value } => {
+                    self.deliver(worker, round, delivery.node, delivery.spans, Value::Ready(value));
+                }
+                LocalSays::Faulted { round, fault } => {
+                    self.tell(Event::Faulted { worker: Some(worker), round, fault })
+                }
+                LocalSays::LetGo { round } => self.tell(Event::RoundLetGo { worker, round }),
+            }
+        }
+    }
+}

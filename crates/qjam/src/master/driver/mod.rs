@@ -1,0 +1,416 @@
+//! The master's loop: one thread at a time turns it, over all connections, around the scheduler.
+//!
+//! Whoever waits for a round turns the loop itself, so that a short round costs no change of threads. It reads what
+//! came, tells the scheduler, and does what the scheduler wants: starts and kills executors, sends tasks and
+//! references, merges what counts. It never blocks but in `epoll_wait`.
+//!
+//! [`intake`] brings events in; [`orders`] and [`verdicts`] carry actions out.
+
+mod intake;
+mod lines;
+mod news;
+mod orders;
+mod verdicts;
+
+pub(crate) use news::{News, NewsBox};
+
+use super::options::{Options, Throttle};
+use super::round::{Running, Wanted};
+use crate::chunk::ChunkId;
+use crate::codec::Encoder;
+use crate::dataset::CutData;
+use crate::engine::local::LocalSeat;
+use crate::engine::proc::Executor;
+use crate::engine::{Seat, SeatKind};
+use crate::error::Error;
+use crate::function::{AnyBox, Mode};
+use crate::worker::arenas::OwnArenas;
+use crate::worker::chunks::OpenChunks;
+use bytes::Bytes;
+use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
+use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
+use qjam_core::journal::{Journal, RoundReport, What};
+use qjam_core::reduce::{Cut, Node, Tree, blocks};
+use qjam_core::scheduler::{Action, Config, Event, Scheduler};
+use qjam_core::time::Time;
+use qjam_core::wire::ToWorker;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+use std::collections::HashMap;
+use std::io;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Parameters up to this length go inside frames.
+const INLINE_BYTES_MAX: usize = 32 << 10;
+/// What the epoll token of our own bell is.
+const BELL: u64 = u64::MAX;
+
+/// Who sits on a seat.
+enum Sitting {
+    Nobody,
+    Local(Box<LocalSeat>),
+    Proc(Box<Executor>),
+}
+
+struct SeatHere {
+    seat: Seat,
+    sitting: Sitting,
+    throttle: Throttle,
+}
+
+/// A data set that workers have been told about.
+struct Known {
+    data: Weak<CutData>,
+    index: HashMap<ChunkId, u32>,
+}
+
+/// What a delivered part is made of, until the scheduler says whether it counts.
+enum Value {
+    Ready(AnyBox),
+    Encoded(Bytes),
+}
+
+/// The loop.
+pub(crate) struct Driver {
+    options: Options,
+    started: Instant,
+    epoll: OwnedFd,
+    news: Arc<NewsBox>,
+    keeper: Sender<(WorkerId, Seat)>,
+    scheduler: Scheduler,
+    seats: Vec<SeatHere>,
+    rounds: HashMap<RoundId, Running>,
+    next_round: u64,
+    known: HashMap<DataSetId, Known>,
+    arenas: OwnArenas,
+    open: Arc<OpenChunks>,
+    journal: Journal,
+    /// Reports of answered rounds, the latest.
+    pub(crate) last_report: Option<RoundReport>,
+    /// Actions not yet carried out; carrying one out may bring events that bring more.
+    todo: std::collections::VecDeque<Action>,
+    /// The part that the scheduler is judging.
+    in_hand: Option<(RoundId, Node, Value)>,
+    pub(crate) answered: u64,
+}
+
+fn system(step: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::System { step, source }
+}
+
+impl Driver {
+    pub(crate) fn new(
+        seats: Vec<Seat>,
+        options: Options,
+        news: Arc<NewsBox>,
+        keeper: Sender<(WorkerId, Seat)>,
+    ) -> Result<Self, Error> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
+        epoll::add(&epoll, &*news, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)
+            .map_err(|e| system("epoll")(e.into()))?;
+        let mut driver = Driver {
+            started: Instant::now(),
+            epoll,
+            news,
+            keeper,
+            scheduler: Scheduler::new(Config::default()),
+            seats: Vec::new(),
+            rounds: HashMap::new(),
+            next_round: 0,
+            known: HashMap::new(),
+            arenas: OwnArenas::default(),
+            open: Arc::new(OpenChunks::new(options.cache_bytes_max)),
+            journal: Journal::new(options.journal_entries_max),
+            last_report: None,
+            todo: Default::default(),
+            in_hand: None,
+            answered: 0,
+            options,
+        };
+        for (n, seat) in seats.into_iter().enumerate() {
+            let slots = seat.slots;
+            driver.seats.push(SeatHere { seat, sitting: Sitting::Nobody, throttle: Throttle::default() });
+            driver.tell(Event::SeatAdded { seat: SeatId(n as u32), slots });
+        }
+        Ok(driver)
+    }
+
+    fn now(&self) -> Time {
+        Time(self.started.elapsed().as_micros() as u64)
+    }
+
+    /// Tells the scheduler and does what it wants.
+    fn tell(&mut self, event: Event) {
+        let mut actions = Vec::new();
+        self.scheduler.handle(self.now(), event, &mut actions);
+        // Carrying one out may tell the scheduler more; the outermost call does what comes of it, in order.
+        let outer = self.todo.is_empty();
+        self.todo.extend(actions);
+        if outer {
+            while let Some(action) = self.todo.pop_front() {
+                self.act(action);
+            }
+        }
+    }
+
+    fn seat(&mut self, worker: WorkerId) -> Option<&mut SeatHere> {
+        self.seats.get_mut(worker.seat.0 as usize)
+    }
+
+    fn executor(&mut self, worker: WorkerId) -> Option<&mut Executor> {
+        executor_in(&mut self.seats, worker)
+    }
+
+    /// What messages call a worker.
+    pub(crate) fn name_of(&self, worker: WorkerId) -> String {
+        self.seats.get(worker.seat.0 as usize).map_or_else(|| worker.to_string(), |s| s.seat.name.clone())
+    }
+
+    // ---- rounds -----------------------------------------------------------------------------------------------
+
+    /// Begins a round. Long parameters are written straight into shared memory if a process needs them.
+    pub(crate) fn submit(&mut self, wanted: Wanted, params: &Encoder<'_>) -> RoundId {
+        let id = RoundId(self.next_round);
+        self.next_round += 1;
+        let Wanted { function, data, answer, submitted } = wanted;
+        let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64);
+        let long = params.payload_bytes() > INLINE_BYTES_MAX;
+        let placed = (long && self.has(SeatKind::Proc)).then(|| self.arenas.place(params)).transpose();
+        let inline = if !long || self.has(SeatKind::Local) { params.to_bytes() } else { Bytes::new() };
+        self.remember(&data);
+        let spec = RoundSpec { dataset: data.id, cut };
+        let report = RoundReport {
+            round: id.0,
+            master_us: submitted.elapsed().as_micros() as u64,
+            ..Default::default()
+        };
+        let (placed, failed) = match placed {
+            Ok(placed) => (placed, None),
+            Err(e) => (None, Some(e)),
+        };
+        let running = Running {
+            function,
+            data,
+            cut,
+            params: inline,
+            placed,
+            opened: None,
+            tree: Tree::new(cut),
+            answer,
+            submitted,
+            report,
+            compute_us: HashMap::new(),
+            is_answered: false,
+        };
+        self.rounds.insert(id, running);
+        if let Some(e) = failed {
+            self.answer(id, Err(system("shared memory for parameters")(e)));
+            self.rounds.remove(&id);
+            return id;
+        }
+        self.tell(Event::RoundSubmitted { round: id, spec });
+        id
+    }
+
+    fn cut(&self, mode: Mode, data: &CutData, params_bytes: u64) -> Cut {
+        let chunks = data.chunks.len() as u32;
+        let level = match mode {
+            Mode::Map => {
+                blocks::map_level(chunks, self.scheduler.slots().max(1) * self.options.blocks_per_slot)
+            }
+            Mode::Fold => {
+                let chunk_bytes = data.chunks.iter().map(|c| c.header.bytes).max().unwrap_or(0);
+                blocks::fold_level(chunk_bytes, params_bytes)
+            }
+        };
+        Cut::new(chunks, level)
+    }
+
+    fn has(&self, kind: SeatKind) -> bool {
+        self.seats.iter().any(|s| s.seat.kind == kind)
+    }
+
+    pub(crate) fn cancel(&mut self, round: RoundId) {
+        self.tell(Event::RoundCancelled { round });
+    }
+
+    /// Who has not delivered yet.
+    pub(crate) fn waiting_for(&self, round: RoundId) -> String {
+        let names: Vec<String> =
+            self.scheduler.holders(round).map(|(w, n)| format!("{} ({n} blocks)", self.name_of(w))).collect();
+        if names.is_empty() { "a worker to come up".into() } else { names.join(", ") }
+    }
+
+    /// Keeps track of data sets, and has workers drop those that are gone.
+    fn remember(&mut self, data: &Arc<CutData>) {
+        if self.known.contains_key(&data.id) {
+            // The same content may have been made anew while the first was dropped.
+            if let Some(known) = self.known.get_mut(&data.id).filter(|k| k.data.strong_count() == 0) {
+                known.data = Arc::downgrade(data);
+            }
+            return;
+        }
+        let gone: Vec<DataSetId> =
+            self.known.iter().filter(|(_, k)| k.data.strong_count() == 0).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.known.remove(&id);
+            for n in 0..self.seats.len() {
+                if let Sitting::Proc(executor) = &mut self.seats[n].sitting {
+                    let worker = executor.worker;
+                    let sent = executor.forget(id);
+                    self.check_sent(worker, sent);
+                }
+            }
+        }
+        let index = (0..).zip(&data.chunks).map(|(n, c)| (c.id, n)).collect();
+        self.known.insert(data.id, Known { data: Arc::downgrade(data), index });
+    }
+
+    // ---- actions ----------------------------------------------------------------------------------------------
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Start { worker } => self.start(worker),
+            Action::Kill { worker, cause } => {
+                let death = self.end(worker, Some(cause));
+                self.tell(Event::WorkerLost { worker, death });
+            }
+            Action::Ping { worker } => {
+                if let Some(executor) = self.executor(worker) {
+                    let sent = executor.send(&ToWorker::Ping, &[], Vec::new());
+                    self.check_sent(worker, sent);
+                } else if self.is_local(worker) {
+                    self.tell(Event::WorkerSpoke { worker });
+                }
+            }
+            Action::Assign { worker, round, spans } => self.assign(worker, round, spans),
+            Action::Cancel { worker, round } => self.call_off(worker, round),
+            Action::Accept { round, node } => self.accept(round, node),
+            Action::Discard { round, node } => {
+                let blocks = self.rounds.get(&round).map_or(0, |r| r.cut.blocks_of(node).len() as u64);
+                if let Some(running) = self.rounds.get_mut(&round) {
+                    running.report.discarded += blocks;
+                }
+                self.in_hand = None;
+            }
+            Action::Finish { round } => self.finish(round),
+            Action::Fail { round, failure } => self.fail(round, failure),
+            Action::Close { round } => {
+                if let Some(running) = self.rounds.remove(&round)
+                    && let Some(placed) = running.placed
+                {
+                    self.arenas.release(placed.arena);
+                }
+            }
+            Action::Note(what) => self.note(what),
+        }
+    }
+
+    fn note(&mut self, what: What) {
+        match &what {
+            What::Retried { round, blocks, .. } => {
+                if let Some(running) = self.rounds.get_mut(round) {
+                    running.report.retries += u64::from(*blocks);
+                }
+            }
+            What::WorkerLost(..) => {
+                for running in self.rounds.values_mut() {
+                    running.report.lost += 1;
+                }
+            }
+            _ => {}
+        }
+        self.journal.note(self.now(), what);
+    }
+
+    // ---- events -----------------------------------------------------------------------------------------------
+
+    /// Waits for something to happen, at most so long, and deals with it.
+    pub(crate) fn turn(&mut self, at_most: Option<Duration>) -> Result<(), Error> {
+        let due = self.scheduler.next_deadline().map(|at| Duration::from_micros(at.since(self.now()).0));
+        let wait = match (due, at_most) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let timeout = wait.map(|d| rustix::event::Timespec {
+            tv_sec: d.as_secs() as i64,
+            tv_nsec: i64::from(d.subsec_nanos()),
+        });
+        let mut events = [std::mem::MaybeUninit::uninit(); 64];
+        let (events, _) = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok(events) => events,
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(e) => return Err(system("waiting for workers")(e.into())),
+        };
+        for event in events.iter() {
+            let (data, flags) = (event.data.u64(), event.flags);
+            if data == BELL {
+                self.take_news();
+            } else {
+                let (worker, fd) = from_token(data);
+                self.on_ready(worker, fd, flags);
+            }
+        }
+        if self.scheduler.next_deadline().is_some_and(|at| at <= self.now()) {
+            self.tell(Event::Ticked);
+        }
+        Ok(())
+    }
+
+    // ---- what others may ask ----------------------------------------------------------------------------------
+
+    /// Whether all seats are filled, or why one never will be.
+    pub(crate) fn readiness(&self) -> Option<Result<(), Error>> {
+        if let Some((worker, death)) = self.scheduler.given_up().next() {
+            let death = death.cloned().unwrap_or_else(|| Death::of(Cause::Start("nobody knows why".into())));
+            return Some(Err(Error::Start { worker: self.name_of(worker), death }));
+        }
+        self.scheduler.is_complete().then_some(Ok(()))
+    }
+
+    /// Name, process and slots of everybody who is up.
+    pub(crate) fn workers(&self) -> Vec<(String, Option<u32>, u32)> {
+        self.seats
+            .iter()
+            .map(|s| {
+                let pid = match &s.sitting {
+                    Sitting::Proc(executor) => Some(executor.pid()),
+                    _ => None,
+                };
+                (s.seat.name.clone(), pid, s.seat.slots)
+            })
+            .collect()
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.scheduler.is_busy()
+    }
+}
+
+/// The living process of that name; beside other borrows of the loop.
+fn executor_in(seats: &mut [SeatHere], worker: WorkerId) -> Option<&mut Executor> {
+    match &mut seats.get_mut(worker.seat.0 as usize)?.sitting {
+        Sitting::Proc(executor) if executor.worker == worker => Some(executor),
+        _ => None,
+    }
+}
+
+fn fault(kind: FaultKind, message: String) -> Fault {
+    Fault { kind, chunk: None, message, location: None, backtrace: None }
+}
+
+/// Seat, incarnation and which of its three descriptors, in one number.
+fn token(worker: WorkerId, fd: u64) -> epoll::EventData {
+    epoll::EventData::new_u64(u64::from(worker.incarnation) << 32 | u64::from(worker.seat.0) << 2 | fd)
+}
+
+fn from_token(token: u64) -> (WorkerId, u64) {
+    let seat = SeatId((token as u32) >> 2);
+    (WorkerId { seat, incarnation: (token >> 32) as u32 }, token & 3)
+}

@@ -1,0 +1,52 @@
+//! What other threads have for the loop: processes that were started, blocks that threads have run.
+
+use crate::engine::local::LocalDone;
+use crate::engine::proc::Spawned;
+use qjam_core::ids::WorkerId;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+/// What other threads have for the loop.
+pub(crate) enum News {
+    Spawned { worker: WorkerId, result: io::Result<Spawned> },
+    LocalDone(LocalDone),
+}
+
+/// Where other threads put it, and the eventfd that says so.
+pub(crate) struct NewsBox {
+    news: Mutex<Vec<News>>,
+    bell: OwnedFd,
+}
+
+impl NewsBox {
+    pub(crate) fn new() -> io::Result<Self> {
+        use rustix::event::{EventfdFlags, eventfd};
+        Ok(NewsBox {
+            news: Mutex::default(),
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    pub(crate) fn put(&self, news: News) {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).push(news);
+        self.ring();
+    }
+
+    /// Has whoever turns the loop look up.
+    pub(crate) fn ring(&self) {
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    pub(super) fn take(&self) -> Vec<News> {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.bell, &mut count);
+        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl AsFd for NewsBox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}

@@ -1,0 +1,199 @@
+//! Outwards: starting and ending workers, giving them blocks, calling them off.
+
+use super::{Driver, News, SeatHere, Sitting, fault, token};
+use crate::engine::SeatKind;
+use crate::engine::local::{LocalSeat, LocalTask};
+use crate::engine::proc::Portion;
+use crate::transport::Attachment;
+use qjam_core::ids::{RoundId, WorkerId};
+use qjam_core::job::{Cause, Death, FaultKind};
+use qjam_core::scheduler::Event;
+use qjam_core::time::Span;
+use qjam_core::wire::ToWorker;
+use qjam_core::wire::message::{self, Payload, Task};
+use rustix::event::epoll;
+use rustix::fd::AsFd;
+use std::io;
+use std::sync::Arc;
+
+impl Driver {
+    pub(super) fn is_local(&self, worker: WorkerId) -> bool {
+        matches!(&self.seats[worker.seat.0 as usize].sitting, Sitting::Local(l) if l.worker == worker)
+    }
+
+    pub(super) fn start(&mut self, worker: WorkerId) {
+        let seat = self.seats[worker.seat.0 as usize].seat.clone();
+        match seat.kind {
+            SeatKind::Proc => {
+                if self.keeper.send((worker, seat)).is_err() {
+                    let death = Death::of(Cause::Start("the thread that starts processes is gone".into()));
+                    self.tell(Event::WorkerLost { worker, death });
+                }
+            }
+            SeatKind::Local => {
+                let news = self.news.clone();
+                let report = Arc::new(move |done| news.put(News::LocalDone(done)));
+                let deliver_after = Span(self.options.deliver_after.as_micros() as u64);
+                match LocalSeat::start(worker, seat.slots, deliver_after, self.open.clone(), report) {
+                    Ok(local) => {
+                        self.seats[worker.seat.0 as usize].sitting = Sitting::Local(Box::new(local));
+                        self.tell(Event::WorkerJoined { worker });
+                    }
+                    Err(e) => {
+                        let death = Death::of(Cause::Start(e.to_string()));
+                        self.tell(Event::WorkerLost { worker, death });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends whoever is there under this name and says how it was.
+    pub(super) fn end(&mut self, worker: WorkerId, cause: Option<Cause>) -> Death {
+        let here = &mut self.seats[worker.seat.0 as usize];
+        match &here.sitting {
+            Sitting::Proc(executor) if executor.worker == worker => {}
+            Sitting::Local(local) if local.worker == worker => {
+                // Threads cannot be killed: they are left behind, and end when their function does.
+                here.sitting = Sitting::Nobody;
+                return Death::of(cause.unwrap_or(Cause::Unresponsive));
+            }
+            // Still being started; the process is ended when it comes.
+            _ => return Death::of(cause.unwrap_or(Cause::Signal(9))),
+        }
+        let Sitting::Proc(executor) = std::mem::replace(&mut here.sitting, Sitting::Nobody) else {
+            unreachable!("it was one a moment ago")
+        };
+        for fd in executor.fds() {
+            let _ = epoll::delete(&self.epoll, fd);
+        }
+        let mut lines = Vec::new();
+        let death = executor.end(cause, |line| lines.push(line));
+        for line in lines {
+            self.log(worker, line);
+        }
+        death
+    }
+
+    pub(super) fn assign(&mut self, worker: WorkerId, round: RoundId, spans: Vec<message::Span>) {
+        if !self.rounds.contains_key(&round) {
+            return;
+        }
+        if self.is_local(worker) {
+            self.assign_local(worker, round, spans);
+            return;
+        }
+        let sent = self.assign_proc(worker, round, &spans);
+        self.check_sent(worker, sent);
+    }
+
+    pub(super) fn assign_local(&mut self, worker: WorkerId, round: RoundId, spans: Vec<message::Span>) {
+        let running = self.rounds.get_mut(&round).expect("the caller looked");
+        let params = match &running.opened {
+            Some(params) => params.clone(),
+            None => match running.function.open_params(running.params.clone()) {
+                Ok(params) => running.opened.insert(params).clone(),
+                Err(e) => {
+                    let fault = fault(FaultKind::Params, e.to_string());
+                    self.tell(Event::Faulted { worker: None, round, fault });
+                    return;
+                }
+            },
+        };
+        let task = LocalTask {
+            round,
+            cut: running.cut,
+            function: running.function.clone(),
+            params,
+            data: running.data.clone(),
+            seed: self.options.seed,
+            spans,
+        };
+        let now = self.now();
+        let mut says = Vec::new();
+        if let Sitting::Local(local) = &mut self.seats[worker.seat.0 as usize].sitting {
+            local.assign(now, task, &mut says);
+        }
+        self.hear_local(worker, says);
+    }
+
+    pub(super) fn assign_proc(
+        &mut self,
+        worker: WorkerId,
+        round: RoundId,
+        spans: &[message::Span],
+    ) -> io::Result<()> {
+        let running = self.rounds.get_mut(&round).expect("the caller looked");
+        let Some(SeatHere { sitting: Sitting::Proc(executor), .. }) =
+            self.seats.get_mut(worker.seat.0 as usize)
+        else {
+            return Ok(());
+        };
+        let before = executor.bytes_out;
+        for Portion { spans, chunks } in executor.tasks(&running.data, running.cut, spans) {
+            let mut attached = Vec::new();
+            let (params, tail) = match &running.placed {
+                Some(placed) => {
+                    let new = executor.introduced.insert(placed.arena);
+                    if new {
+                        attached.push(Attachment::File(placed.fd.clone()));
+                    }
+                    running.report.bytes_out += placed.bytes;
+                    (placed.payload(new), &[][..])
+                }
+                None => {
+                    (Payload::Tail { offset: 0, bytes: running.params.len() as u32 }, &running.params[..])
+                }
+            };
+            let task = Task {
+                round,
+                function: running.function.name().into(),
+                seed: self.options.seed,
+                dataset: running.data.id,
+                cut: running.cut,
+                chunks,
+                spans,
+                params,
+                released: std::mem::take(&mut executor.released),
+            };
+            executor.send(&ToWorker::Task(task), tail, attached)?;
+        }
+        running.report.bytes_out += executor.bytes_out - before;
+        Ok(())
+    }
+
+    pub(super) fn call_off(&mut self, worker: WorkerId, round: RoundId) {
+        if let Some(executor) = self.executor(worker) {
+            executor.mark_cancelled(round);
+            let sent = executor.send(&ToWorker::Cancel(round), &[], Vec::new());
+            self.check_sent(worker, sent);
+        } else if self.is_local(worker) {
+            let now = self.now();
+            let mut says = Vec::new();
+            if let Sitting::Local(local) = &mut self.seats[worker.seat.0 as usize].sitting {
+                local.cancel(now, round, &mut says);
+            }
+            self.hear_local(worker, says);
+        }
+    }
+
+    /// Registers for writing while something waits, and treats an error as the end of the connection.
+    pub(super) fn check_sent(&mut self, worker: WorkerId, sent: io::Result<()>) {
+        match sent {
+            Ok(()) => {
+                let epoll = self.epoll.as_fd();
+                if let Some(SeatHere { sitting: Sitting::Proc(executor), .. }) =
+                    self.seats.get(worker.seat.0 as usize)
+                    && executor.has_unsent()
+                {
+                    let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+                    let _ = epoll::modify(epoll, executor.fds()[0], token(worker, 0), flags);
+                }
+            }
+            Err(_) => {
+                let death = self.end(worker, None);
+                self.tell(Event::WorkerLost { worker, death });
+            }
+        }
+    }
+}

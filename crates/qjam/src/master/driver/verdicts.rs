@@ -1,0 +1,85 @@
+//! What counts is merged, and what is whole, or has failed, is answered.
+
+use super::{Driver, Value, fault};
+use crate::error::{self, Error};
+use crate::function::AnyBox;
+use qjam_core::ids::RoundId;
+use qjam_core::job::{FaultKind, RoundFailure};
+use qjam_core::journal::What;
+use qjam_core::reduce::Node;
+use qjam_core::scheduler::Event;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+impl Driver {
+    pub(super) fn accept(&mut self, round: RoundId, node: Node) {
+        let Some((in_round, in_node, value)) = self.in_hand.take() else {
+            panic!("nothing in hand to accept")
+        };
+        assert!((in_round, in_node) == (round, node), "another part is in hand");
+        let Some(running) = self.rounds.get_mut(&round) else { return };
+        if running.is_answered {
+            return;
+        }
+        let start = Instant::now();
+        let function = running.function.clone();
+        let value = match value {
+            Value::Ready(value) => Ok(value),
+            Value::Encoded(bytes) => {
+                function.decode(bytes).map_err(|e| fault(FaultKind::Result, e.to_string()))
+            }
+        };
+        let merged = value.and_then(|value| {
+            running.tree.insert(node, value, |left, right| {
+                crate::worker::caught(|| function.merge(left, right))?.map_err(|e| error::merge_fault(&e))
+            })
+        });
+        running.report.master_us += start.elapsed().as_micros() as u64;
+        if let Err(fault) = merged {
+            // The scheduler may have counted this part as the last one; the user is answered here, once.
+            self.fail(round, RoundFailure::Fault { worker: None, fault: fault.clone() });
+            self.tell(Event::Faulted { worker: None, round, fault });
+        }
+    }
+
+    pub(super) fn finish(&mut self, round: RoundId) {
+        let Some(running) = self.rounds.get_mut(&round) else { return };
+        let value = running.tree.take_root();
+        if running.is_answered {
+            return; // merging failed on the last part
+        }
+        let value = value.expect("all blocks are in, so the tree has its root");
+        self.answer(round, Ok(value));
+    }
+
+    pub(super) fn fail(&mut self, round: RoundId, failure: RoundFailure) {
+        let Some(running) = self.rounds.get(&round) else { return };
+        if running.is_answered {
+            return;
+        }
+        let error = error::from_failure(
+            failure,
+            running.function.name(),
+            |worker| self.name_of(worker),
+            |chunk| running.data.chunks.get(chunk as usize).map(|c| c.id),
+            |block| running.cut.chunks_of(running.cut.node(block)),
+        );
+        self.answer(round, Err(error));
+    }
+
+    pub(super) fn answer(&mut self, round: RoundId, value: Result<AnyBox, Error>) {
+        // What user code printed before its last result is in the pipes by now.
+        self.drain_lines();
+        let finished = value.is_ok();
+        let running = self.rounds.get_mut(&round).expect("the caller looked");
+        running.is_answered = true;
+        let report = running.closed_report();
+        *running.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        running.answer.give(value);
+        self.answered += 1;
+        if finished {
+            self.last_report = Some(report);
+            self.note(What::Report(report));
+        }
+    }
+}
