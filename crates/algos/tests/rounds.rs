@@ -1,7 +1,10 @@
 //! The autoencoder's sums as rounds see them: cut into chunks, sent as bytes, added along the fixed tree.
 
-use qjam::{DataSet, Decoder, Dense, Encoder, Reduce, Rng, Wire};
-use qjam_algos::neural::autoencoder::{Params, Shape, Sums, cost_of_slice, evaluate, initial, sums};
+use qjam::{DataSet, Decoder, Dense, Encoder, Master, Reduce, Rng, Wire};
+use qjam_algos::neural::autoencoder::{
+    FitError, Params, Shape, Sums, cost_of_slice, evaluate, fit, fit_by, initial, sums,
+};
+use qjam_algos::optimize::lbfgs::{Options, Outcome};
 use qjam_core::reduce::{Cut, Node, Tree};
 
 fn noise(count: usize, seed: u64) -> Vec<f64> {
@@ -71,4 +74,34 @@ fn sums_of_another_shape_are_refused_by_name() {
 #[should_panic(expected = "100 parameters are no autoencoder for rows of 9 columns")]
 fn parameters_of_no_network_fail_with_both_numbers() {
     sums(&[0.0; 100], &Dense::from_vec(vec![0.0; 18], 9).unwrap());
+}
+
+#[test]
+fn training_by_rounds_ends_where_training_in_this_process_does() {
+    let shape = Shape::new(16, 6).unwrap();
+    let params = Params::new(shape).with_stopping(Options { evaluations_max: 30, ..Options::default() });
+    let data = DataSet::dense(noise(700 * 16, 4), 16).unwrap().chunk_records(50).unwrap();
+    let round = |theta: &[f64]| Ok::<_, FitError>(serial(theta, &data));
+    let here = fit_by(&params, initial(&shape, 1), round, |_| ()).unwrap();
+    assert_eq!((here.minimum.outcome, here.minimum.evaluations), (Outcome::EvaluationsSpent, 30));
+    for workers in ["local:1", "local:3"] {
+        let master = Master::connect(workers).unwrap();
+        let mut seen = 0;
+        let there = fit(&master, &params, &data, initial(&shape, 1), |_| seen += 1).unwrap();
+        assert_eq!(there, here, "{workers}");
+        assert_eq!(seen, 30);
+    }
+}
+
+#[test]
+fn data_or_parameters_of_another_network_are_refused_before_any_round() {
+    let master = Master::connect("local:1").unwrap();
+    let params = Params::new(Shape::new(16, 6).unwrap());
+    let data = DataSet::dense(noise(10 * 15, 4), 15).unwrap();
+    let theta = initial(&params.shape(), 1);
+    let error = fit(&master, &params, &data, theta.clone(), |_| ()).unwrap_err();
+    assert!(matches!(error, FitError::Columns { found: 15, expected: 16 }), "{error}");
+    let data = DataSet::dense(noise(10 * 16, 4), 16).unwrap();
+    let error = fit(&master, &params, &data, theta[1..].to_vec(), |_| ()).unwrap_err();
+    assert!(matches!(error, FitError::Model(_)), "{error}");
 }

@@ -7,8 +7,8 @@
 
 use qjam::Rng;
 
-/// Radius of the smallest disc in pixels. Smaller ones would look like dots in a patch of 8 by 8.
-const RADIUS_MIN: f64 = 5.0;
+/// Radius of the smallest disc in pixels. To a patch of 8 by 8 even its border is nearly a straight edge.
+const RADIUS_MIN: f64 = 10.0;
 /// Samples per pixel and direction, averaged at the end: edges get grey pixels, as through a lens.
 const SAMPLES: usize = 2;
 

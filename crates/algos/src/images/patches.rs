@@ -15,7 +15,7 @@ const SIDE: usize = 512;
 /// Passes of the blur that removes what is finer than an edge; each adds half a pixel² of variance.
 const NARROW_PASSES: usize = 1;
 /// Passes of the blur that stands for the neighbourhood.
-const WIDE_PASSES: usize = 8;
+const WIDE_PASSES: usize = 4;
 /// Values beyond this many standard deviations are cut off.
 const DEVIATIONS_MAX: f64 = 3.0;
 /// Largest value of a patch.

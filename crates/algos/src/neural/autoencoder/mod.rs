@@ -29,7 +29,8 @@ pub use model::{Autoencoder, ModelError};
 pub use params::{Params, ParamsError, Shape};
 
 use crate::optimize::lbfgs::{self, Evaluation, Minimum};
-use qjam::Rng;
+use qjam::{DataSet, Dense, Master, Rng};
+use thiserror::Error;
 
 /// What training came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,60 @@ pub struct Fit {
     pub model: Autoencoder,
     /// Cost there, evaluations spent, and why training ended.
     pub minimum: Minimum,
+}
+
+/// Why training could not go on.
+#[derive(Debug, Error)]
+pub enum FitError {
+    /// The starting point belongs to another network.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The rows belong to another network.
+    #[error(
+        "autoencoder: the data has rows of {found} columns and the network {expected} visible units; make them equal"
+    )]
+    Columns {
+        /// Columns of the data.
+        found: usize,
+        /// Visible units.
+        expected: usize,
+    },
+    /// The data could not be read, or a round failed.
+    #[error(transparent)]
+    Run(#[from] qjam::Error),
+}
+
+/// Trains on a data set by L-BFGS, one round per evaluation, from a starting point such as [`initial`].
+///
+/// `observer` sees every evaluation. Not reaching a minimum is no error: see [`Minimum::outcome`].
+///
+/// ```
+/// use qjam::{DataSet, Master};
+/// use qjam_algos::neural::autoencoder::{Params, Shape, fit, initial};
+/// use qjam_algos::optimize::lbfgs::Options;
+///
+/// let shape = Shape::new(4, 2)?;
+/// let params = Params::new(shape).with_stopping(Options { evaluations_max: 20, ..Options::default() });
+/// let rows = DataSet::dense((0..400).map(|i| f64::from(i % 7) * 0.1 - 0.3).collect(), 4)?;
+/// let mut costs = Vec::new();
+/// let fit = fit(&Master::connect("local:2")?, &params, &rows, initial(&shape, 1), |e| costs.push(e.value))?;
+/// assert!(fit.minimum.value < costs[0]);
+/// assert_eq!(fit.model.features().len(), 2 * 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn fit(
+    master: &Master,
+    params: &Params,
+    data: &DataSet<Dense<f64>>,
+    theta: Vec<f64>,
+    observer: impl FnMut(&Evaluation<'_>),
+) -> Result<Fit, FitError> {
+    // Asked here, where it can be said plainly; on a worker it would be a panic.
+    let (found, expected) = (data.chunk(0).map_err(qjam::Error::from)?.cols(), params.shape().visible());
+    if found != expected {
+        return Err(FitError::Columns { found, expected });
+    }
+    fit_by(params, theta, |theta| Ok(master.run(sums, theta, data)?), observer)
 }
 
 /// Trains on sums that come from anywhere: `round` is given parameters and returns the sums over all rows there.

@@ -114,10 +114,10 @@ impl Params {
         Params { shape, stopping: Options::default(), decay: 0.002, sparsity: 4.0, target: 0.002 }
     }
 
-    /// An objective under which a hundred evaluations give features worth looking at: activity is asked to be less
+    /// An objective under which 100 to 200 evaluations give features worth looking at: activity is asked to be less
     /// rare, and larger weight decay smooths the features sooner.
     pub fn for_pictures(shape: Shape) -> Params {
-        let stopping = Options { evaluations_max: 100, ..Options::default() };
+        let stopping = Options { evaluations_max: 150, ..Options::default() };
         Params { stopping, decay: 0.004, target: 0.01, ..Params::new(shape) }
     }
 
