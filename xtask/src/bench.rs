@@ -44,7 +44,7 @@ pub fn autoencoder(shop: &Shop) -> Outcome {
         };
         let ours = || {
             let text = shop.program(&ours).tee()?;
-            fastest_us(&text, patches)
+            cut_us(&text, patches)
         };
         notes.push(compare(&format!("{patches} patches"), 2.0, ours, theirs)?);
     }
@@ -87,18 +87,19 @@ fn number(text: &str, key: &str) -> Result<f64, Failure> {
     found.ok_or(Failure::Unexpected { what: format!("no {key} in the output"), expected: "a line of JSON" })
 }
 
-/// The fastest of the lines such as `1000 rows in chunks of 128: 0.431 ms, …` for this many rows.
-fn fastest_us(text: &str, rows: &str) -> Result<f64, Failure> {
-    let times = text.lines().filter_map(|line| {
-        let (label, rest) = line.trim_start().split_once(':')?;
+/// The time in the line `1000 rows in chunks of 128: 0.431 ms, …` for this many rows. Our own program also tries one
+/// large chunk, which is faster; but a data set is cut, so the cut one is what users get and what counts.
+fn cut_us(text: &str, rows: &str) -> Result<f64, Failure> {
+    let found = text.lines().find_map(|line| {
+        let (label, rest) = line.split_once(':')?;
+        let words: Vec<&str> = label.split_whitespace().collect();
         let milliseconds: f64 = rest.split_once(" ms")?.0.trim().parse().ok()?;
-        label.starts_with(&format!("{rows} rows")).then_some(milliseconds * 1e3)
+        (words == [rows, "rows", "in", "chunks", "of", "128"]).then_some(milliseconds * 1e3)
     });
-    let fastest = times.min_by(f64::total_cmp);
-    fastest
-        .ok_or(Failure::Unexpected {
-            what: format!("no time for {rows} rows"), expected: "`rows …: … ms`"
-        })
+    found.ok_or(Failure::Unexpected {
+        what: format!("no time for {rows} rows"),
+        expected: "`… rows in chunks of 128: … ms`",
+    })
 }
 
 #[cfg(test)]
@@ -114,11 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_line_counts() {
+    fn the_time_of_the_cut_data_set_counts() {
         let text = "   1000 rows in chunks of    128:    0.500 ms, 9 GFLOP/s\n   1000 rows in chunks of   1000:    0.400 ms\n\
                     10000 rows in chunks of 128: 3.0 ms";
-        assert_eq!(fastest_us(text, "1000").unwrap(), 400.0);
-        assert!(fastest_us(text, "100000").is_err());
+        assert_eq!(cut_us(text, "1000").unwrap(), 500.0);
+        assert_eq!(cut_us(text, "10000").unwrap(), 3000.0);
+        assert!(cut_us(text, "100000").is_err());
     }
 
     #[test]
