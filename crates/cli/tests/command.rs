@@ -4,7 +4,11 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 fn qjam(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_qjam")).args(args).env("NO_COLOR", "1").output().expect("the command starts")
+    Command::new(env!("CARGO_BIN_EXE_qjam"))
+        .args(args)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the command starts")
 }
 
 fn text(output: &Output) -> (String, String) {
@@ -38,7 +42,11 @@ fn wrong_calls_say_what_is_wrong_and_what_to_write() {
         (&["bench", "rounds", "--workers", "proc:0"], 1, &["zero"]),
         (&["bench", "rounds"], 2, &["--workers"]),
         (&["bench", "rounds", "--workers", "local:1", "--rounds", "0"], 1, &["--rounds 0", "at least 1"]),
-        (&["bench", "autoencoder", "--workers", "local:1", "--patches", "0"], 1, &["--patches 0", "at least 1"]),
+        (
+            &["bench", "autoencoder", "--workers", "local:1", "--patches", "0"],
+            1,
+            &["--patches 0", "at least 1"],
+        ),
         (&["bench", "autoencoder", "--workers", "local:1", "--patches", "many"], 2, &["many"]),
         (&["demo", "--out", "/nonexistent/folder/x.png"], 1, &["/nonexistent/folder/x.png", "--out"]),
         (&["dmeo"], 2, &["demo"]),
@@ -57,11 +65,14 @@ fn wrong_calls_say_what_is_wrong_and_what_to_write() {
 #[test]
 fn rounds_print_one_line_of_json_with_the_promised_keys() {
     for workers in ["local:2", "proc:2", "proc:1*2"] {
-        let output = qjam(&["bench", "rounds", "--workers", workers, "--rounds", "20", "--doubles", "5000", "--json"]);
+        let output =
+            qjam(&["bench", "rounds", "--workers", workers, "--rounds", "20", "--doubles", "5000", "--json"]);
         let (out, err) = text(&output);
         assert!(output.status.success(), "{workers}: {err}");
         let row: serde_json::Value = serde_json::from_str(out.trim()).expect("one JSON object");
-        for key in ["workers", "doubles", "median_us", "p99_us", "bytes_out", "bytes_in", "worker_us", "overhead_us"] {
+        for key in
+            ["workers", "doubles", "median_us", "p99_us", "bytes_out", "bytes_in", "worker_us", "overhead_us"]
+        {
             assert!(!row[key].is_null(), "{workers}: {key} is missing from {out}");
         }
         assert_eq!((row["workers"].as_str(), row["doubles"].as_u64()), (Some(workers), Some(5000)));
@@ -85,7 +96,17 @@ fn sleeping_workers_show_as_worker_time() {
 fn the_autoencoder_benchmark_has_one_hash_whatever_the_workers() {
     let mut hashes = Vec::new();
     for workers in ["local:1", "proc:3", "proc:1,local:1"] {
-        let args = ["bench", "autoencoder", "--patches", "600", "--workers", workers, "--evaluations", "8", "--json"];
+        let args = [
+            "bench",
+            "autoencoder",
+            "--patches",
+            "600",
+            "--workers",
+            workers,
+            "--evaluations",
+            "8",
+            "--json",
+        ];
         let output = qjam(&args);
         let (out, err) = text(&output);
         assert!(output.status.success(), "{workers}: {err}");
@@ -105,7 +126,9 @@ fn the_demo_survives_its_own_kill_and_writes_a_picture() {
     let output = qjam(&["demo", "--patches", "3000", "--evaluations", "12", "--out", path]);
     let (out, err) = text(&output);
     assert!(output.status.success(), "{err}");
-    for words in ["SIGKILL to proc:1", "lost on the way: proc:1", "The bits are equal", "T_worker", "T_overhead"] {
+    for words in
+        ["SIGKILL to proc:1", "lost on the way: proc:1", "The bits are equal", "T_worker", "T_overhead"]
+    {
         assert!(out.contains(words), "{words:?} is missing from:\n{out}");
     }
     assert!(!out.contains('\x1b'), "no control sequences outside a terminal:\n{out}");

@@ -9,7 +9,7 @@ use qjam::journal::What;
 use qjam::{DataSet, Master};
 use qjam_algos::images::{self, features};
 use qjam_algos::neural::autoencoder::{Params, Shape};
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::BufWriter;
 use std::time::Instant;
 
@@ -20,8 +20,10 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     ensure!(args.patches > 0, "--patches 0 leaves nothing to learn from; give at least 1");
     ensure!(args.evaluations > 1, "--evaluations must be at least 2 to learn anything");
     // Opened first: a place that cannot be written to is told before the work is done.
-    let picture = File::create(&args.out)
-        .with_context(|| format!("{} cannot be written; name another file with --out", args.out.display()))?;
+    let picture =
+        OpenOptions::new().write(true).create(true).truncate(false).open(&args.out).with_context(|| {
+            format!("{} cannot be written; name another file with --out", args.out.display())
+        })?;
     output::heading("A sparse autoencoder learns what images are made of.");
     let start = Instant::now();
     let data = DataSet::dense(images::patches(args.patches, SIDE, 1), SIDE * SIDE)?;
@@ -58,6 +60,7 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     }
     output::heading(&format!("The bits are equal: {}", trained.hash()));
 
+    picture.set_len(0)?;
     let weights = &trained.theta[..SIDE * SIDE * HIDDEN];
     features::png(weights, HIDDEN, BufWriter::new(picture))
         .with_context(|| format!("{} cannot be written", args.out.display()))?;

@@ -139,7 +139,7 @@ impl Decoder {
     }
 
     /// Reads numbers as a view into the payload: no copy, unless the payload lies at an address its numbers cannot.
-    pub fn take_slab<T: Number>(&mut self) -> Result<Slab<T>, DecodeError> {
+    pub(crate) fn take_slab<T: Number>(&mut self) -> Result<Slab<T>, DecodeError> {
         Ok(Slab::over(self.take_raw(size_of::<T>())?))
     }
 

@@ -108,7 +108,8 @@ impl Builder {
     }
 
     /// What to do with lines that user code prints on workers, instead of writing them to standard error with the
-    /// worker's name before them.
+    /// worker's name before them. It is called by whichever thread turns the master's loop, so it must be short and must
+    /// not use the master.
     pub fn on_log(mut self, f: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
         self.options.on_log = Arc::new(f);
         self

@@ -8,6 +8,7 @@
 use super::driver::{Driver, NewsBox};
 use crate::error::Error;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -60,10 +61,10 @@ impl Tended {
     }
 
     /// Takes the loop, asking whoever has it; `None` when it is closed.
-    fn take(&self) -> Option<Box<Driver>> {
+    fn take(&self) -> Option<Turn<'_>> {
         let mut place = self.lock();
         if let Some(driver) = place.driver.take() {
-            return Some(driver);
+            return Some(Turn { driver: Some(driver), tended: self });
         }
         self.asking.fetch_add(1, SeqCst);
         self.news.ring();
@@ -77,26 +78,15 @@ impl Tended {
             place = self.changed.wait(place).unwrap_or_else(PoisonError::into_inner);
         };
         self.asking.fetch_sub(1, SeqCst);
-        taken
-    }
-
-    fn give(&self, driver: Box<Driver>, urgent: bool) {
-        let mut place = self.lock();
-        place.driver = Some(driver);
-        place.last_turned = Instant::now();
-        place.urgent |= urgent;
-        drop(place);
-        if urgent || self.asking.load(SeqCst) > 0 || self.waiting.load(SeqCst) > 0 {
-            self.changed.notify_all();
-        }
+        taken.map(|driver| Turn { driver: Some(driver), tended: self })
     }
 
     /// Does something with the loop between two turns; `None` when it is closed. With `urgent` the tender goes on with
     /// what was begun.
     pub(crate) fn with<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
-        let mut driver = self.take()?;
-        let result = f(&mut driver);
-        self.give(driver, urgent);
+        let mut turn = self.take()?;
+        let result = f(&mut turn);
+        turn.give_back(urgent);
         Some(result)
     }
 
@@ -119,10 +109,11 @@ impl Tended {
             }
             if let Some(driver) = place.driver.take() {
                 drop(place);
-                let (driver, result) = self.turn_until(driver, &left, &ask);
+                let mut turn = Turn { driver: Some(driver), tended: self };
+                let result = self.turn_until(&mut turn, &left, &ask);
                 // Rounds of others may be under way, and nobody may be waiting for them.
-                let urgent = driver.is_busy();
-                self.give(driver, urgent);
+                let urgent = turn.is_busy();
+                turn.give_back(urgent);
                 match result {
                     Turned::Answered(answer) => return Ok(Some(answer)),
                     Turned::Failed(e) => return Err(e),
@@ -145,24 +136,24 @@ impl Tended {
 
     fn turn_until<R>(
         &self,
-        mut driver: Box<Driver>,
+        driver: &mut Driver,
         left: &dyn Fn() -> Option<Duration>,
         ask: &dyn Fn(Option<&Driver>) -> Option<R>,
-    ) -> (Box<Driver>, Turned<R>) {
+    ) -> Turned<R> {
         loop {
-            if let Some(answer) = ask(Some(&driver)) {
-                return (driver, Turned::Answered(answer));
+            if let Some(answer) = ask(Some(driver)) {
+                return Turned::Answered(answer);
             }
             let left = left();
             if left == Some(Duration::ZERO) {
-                return (driver, Turned::TimeIsUp);
+                return Turned::TimeIsUp;
             }
             if self.asking.load(SeqCst) > 0 {
-                return (driver, Turned::Asked);
+                return Turned::Asked;
             }
             let answered = driver.answered;
             if let Err(e) = driver.turn(left) {
-                return (driver, Turned::Failed(e));
+                return Turned::Failed(e);
             }
             if driver.answered != answered && self.waiting.load(SeqCst) > 0 {
                 let _place = self.lock(); // so that nobody is between looking and sleeping
@@ -182,12 +173,13 @@ impl Tended {
             let rested = place.urgent || place.last_turned.elapsed() >= PAUSE;
             if rested
                 && !wanted()
-                && let Some(mut driver) = place.driver.take()
+                && let Some(driver) = place.driver.take()
             {
                 place.urgent = false;
                 drop(place);
-                while !wanted() && driver.turn(None).is_ok() {}
-                self.give(driver, false);
+                let mut turn = Turn { driver: Some(driver), tended: self };
+                while !wanted() && turn.turn(None).is_ok() {}
+                turn.give_back(false);
                 place = self.lock();
             }
             (place, _) = self.changed.wait_timeout(place, PAUSE).unwrap_or_else(PoisonError::into_inner);
@@ -196,10 +188,50 @@ impl Tended {
 
     /// Ends all workers and the tender. Rounds still pending are cancelled.
     pub(crate) fn close(&self) {
-        let driver = self.take();
-        self.lock().closed = true;
-        self.changed.notify_all();
-        drop(driver);
+        drop(self.take());
+    }
+}
+
+/// The loop in the hands of one thread. It is given back, or, should this thread panic, closed: nobody may wait for a
+/// loop that does not come back.
+struct Turn<'a> {
+    driver: Option<Box<Driver>>,
+    tended: &'a Tended,
+}
+
+impl Turn<'_> {
+    fn give_back(mut self, urgent: bool) {
+        let tended = self.tended;
+        let mut place = tended.lock();
+        place.driver = self.driver.take();
+        place.last_turned = Instant::now();
+        place.urgent |= urgent;
+        drop(place);
+        if urgent || tended.asking.load(SeqCst) > 0 || tended.waiting.load(SeqCst) > 0 {
+            tended.changed.notify_all();
+        }
+    }
+}
+
+impl Deref for Turn<'_> {
+    type Target = Driver;
+    fn deref(&self) -> &Driver {
+        self.driver.as_ref().expect("a turn has the loop until it is over")
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    fn deref_mut(&mut self) -> &mut Driver {
+        self.driver.as_mut().expect("a turn has the loop until it is over")
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.driver.is_some() {
+            self.tended.lock().closed = true;
+            self.tended.changed.notify_all();
+        }
     }
 }
 

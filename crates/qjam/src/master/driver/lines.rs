@@ -21,21 +21,22 @@ impl Driver {
             let dropped = std::mem::take(&mut self.seats[n].throttle.dropped);
             if dropped > 0 {
                 let text = format!("({dropped} more lines were dropped)");
-                (self.options.on_log)(&LogLine {
-                    worker: self.seats[n].seat.name.clone(),
-                    text,
-                    is_error: true,
-                });
+                self.show(&LogLine { worker: self.seats[n].seat.name.clone(), text, is_error: true });
             }
         }
     }
 
     pub(super) fn log(&mut self, worker: WorkerId, line: Line) {
         let (now_us, max) = (self.now().0, self.options.lines_per_second_max);
-        let on_log = self.options.on_log.clone();
         let Some(here) = self.seat(worker) else { return };
         if here.throttle.passes(now_us, max) {
-            on_log(&LogLine { worker: here.seat.name.clone(), text: line.text, is_error: line.is_error });
+            let worker = here.seat.name.clone();
+            self.show(&LogLine { worker, text: line.text, is_error: line.is_error });
         }
+    }
+
+    /// Hands a line to the user's own code, whose panics are not ours.
+    fn show(&self, line: &LogLine) {
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.options.on_log)(line)));
     }
 }

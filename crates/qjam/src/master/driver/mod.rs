@@ -255,7 +255,8 @@ impl Driver {
         let gone: Vec<DataSetId> =
             self.known.iter().filter(|(_, k)| k.data.strong_count() == 0).map(|(id, _)| *id).collect();
         for id in gone {
-            self.known.remove(&id);
+            let Some(known) = self.known.remove(&id) else { continue };
+            self.open.forget(|chunk| known.index.contains_key(chunk));
             for n in 0..self.seats.len() {
                 if let Sitting::Proc(executor) = &mut self.seats[n].sitting {
                     let worker = executor.worker;

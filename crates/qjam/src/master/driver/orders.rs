@@ -5,6 +5,7 @@ use crate::engine::SeatKind;
 use crate::engine::local::{LocalSeat, LocalTask};
 use crate::engine::proc::Portion;
 use crate::transport::Attachment;
+use crate::worker::caught;
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::job::{Cause, Death, FaultKind};
 use qjam_core::scheduler::Event;
@@ -91,14 +92,17 @@ impl Driver {
         let running = self.rounds.get_mut(&round).expect("the caller looked");
         let params = match &running.opened {
             Some(params) => params.clone(),
-            None => match running.function.open_params(running.params.clone()) {
-                Ok(params) => running.opened.insert(params).clone(),
-                Err(e) => {
-                    let fault = fault(FaultKind::Params, e.to_string());
-                    self.tell(Event::Faulted { worker: None, round, fault });
-                    return;
+            None => {
+                let opened = caught(|| running.function.open_params(running.params.clone()))
+                    .and_then(|read| read.map_err(|e| fault(FaultKind::Params, e.to_string())));
+                match opened {
+                    Ok(params) => running.opened.insert(params).clone(),
+                    Err(fault) => {
+                        self.tell(Event::Faulted { worker: None, round, fault });
+                        return;
+                    }
                 }
-            },
+            }
         };
         let task = LocalTask {
             round,

@@ -3,6 +3,7 @@
 use super::{Driver, Value, fault};
 use crate::error::{self, Error};
 use crate::function::AnyBox;
+use crate::worker::caught;
 use qjam_core::ids::RoundId;
 use qjam_core::job::{FaultKind, RoundFailure};
 use qjam_core::journal::What;
@@ -25,13 +26,12 @@ impl Driver {
         let function = running.function.clone();
         let value = match value {
             Value::Ready(value) => Ok(value),
-            Value::Encoded(bytes) => {
-                function.decode(bytes).map_err(|e| fault(FaultKind::Result, e.to_string()))
-            }
+            Value::Encoded(bytes) => caught(|| function.decode(bytes))
+                .and_then(|read| read.map_err(|e| fault(FaultKind::Result, e.to_string()))),
         };
         let merged = value.and_then(|value| {
             running.tree.insert(node, value, |left, right| {
-                crate::worker::caught(|| function.merge(left, right))?.map_err(|e| error::merge_fault(&e))
+                caught(|| function.merge(left, right))?.map_err(|e| error::merge_fault(&e))
             })
         });
         running.report.master_us += start.elapsed().as_micros() as u64;
