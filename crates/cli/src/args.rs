@@ -39,7 +39,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pub(crate) patches: usize,
     /// How many evaluations of cost and gradient to spend
-    #[arg(long, default_value_t = 120, value_name = "N")]
+    #[arg(long, default_value_t = 150, value_name = "N")]
     pub(crate) evaluations: u32,
     /// File for the picture of what was learned
     #[arg(long, default_value = "features.png", value_name = "FILE")]

@@ -91,18 +91,18 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
     output::line(format!(
         "  total       {:.2} s for {} evaluations",
         row.total_s,
-        trained.evaluations_us.len()
+        trained.spent.evaluations_us.len()
     ));
     output::line(format!(
         "  speed-up    {:.2} of {:.2}, which workers that don't talk reach",
         row.speedup, row.ceiling
     ));
-    let n = trained.evaluations_us.len().max(1) as u64;
+    let n = trained.spent.evaluations_us.len().max(1) as u64;
     output::line(format!(
         "  each        worker {}, master {}, overhead {}",
-        output::time(trained.worker_us / n),
-        output::time(trained.master_us / n),
-        output::time(trained.overhead_us / n)
+        output::time(trained.spent.worker_us / n),
+        output::time(trained.spent.master_us / n),
+        output::time(trained.spent.overhead_us / n)
     ));
     output::line(format!("  cost        {}", row.cost));
     output::line(format!("  hash        {}", row.hash));

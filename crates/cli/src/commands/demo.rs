@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
         data.len(),
         output::bytes(data.bytes()),
     ));
-    let params = Params::new(Shape::new(SIDE * SIDE, HIDDEN)?).with_target(0.05)?.with_sparsity(1.0)?;
+    let params = Params::for_pictures(Shape::new(SIDE * SIDE, HIDDEN)?);
 
     let m = Master::connect(&args.workers)?;
     let names: Vec<String> = m
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     output::heading(&format!("The bits are equal: {}", trained.hash()));
 
     picture.set_len(0)?;
-    let weights = &trained.theta[..SIDE * SIDE * HIDDEN];
+    let weights = trained.model.features();
     features::png(weights, HIDDEN, BufWriter::new(picture))
         .with_context(|| format!("{} cannot be written", args.out.display()))?;
     if output::has_colour() {
@@ -119,16 +119,16 @@ fn report(trained: &Trained) {
     output::line(format!(
         "  cost {:.6} after {} evaluations in {:.2} s; {} blocks were run again",
         trained.cost,
-        trained.evaluations_us.len(),
+        trained.spent.evaluations_us.len(),
         trained.seconds,
-        trained.retries,
+        trained.spent.retries,
     ));
-    let n = trained.evaluations_us.len().max(1) as u64;
+    let n = trained.spent.evaluations_us.len().max(1) as u64;
     output::line(format!(
         "  time of an evaluation: T_worker {}, T_master {}, T_overhead {}",
-        output::time(trained.worker_us / n),
-        output::time(trained.master_us / n),
-        output::time(trained.overhead_us / n),
+        output::time(trained.spent.worker_us / n),
+        output::time(trained.spent.master_us / n),
+        output::time(trained.spent.overhead_us / n),
     ));
 }
 
