@@ -1,5 +1,11 @@
 //! The autoencoder's final parameters: one hash on every engine, through kills and stops, and close to NumPy's.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test says what it saw and stops where it fails"
+)]
+
 qjam::worker_hook!();
 
 use qjam::{DataSet, Dense, Master, Rng};
@@ -25,7 +31,10 @@ fn data(patches: usize) -> DataSet<Dense<f64>> {
 }
 
 /// Final parameters after so many evaluations, as bits.
-fn train(evaluations: usize, mut total: impl FnMut(&[f64]) -> qjam::Result<autoencoder::Sums>) -> qjam::Result<Vec<u64>> {
+fn train(
+    evaluations: usize,
+    mut total: impl FnMut(&[f64]) -> qjam::Result<autoencoder::Sums>,
+) -> qjam::Result<Vec<u64>> {
     let params = params();
     let options = lbfgs::Options { evaluations_max: evaluations, ..lbfgs::Options::default() };
     let minimum = lbfgs::minimize(
@@ -92,7 +101,8 @@ fn torment(m: &Master, seed: u64, over: &AtomicBool, faults: &Faults) {
 fn sweep(schedules: u64, patches: usize, evaluations: usize) {
     let data = data(patches);
     let expected = train(evaluations, |theta| Ok(serial(&data, theta))).unwrap();
-    let hash = |bits: &[u64]| bits.iter().fold(0u64, |h, b| (h ^ b).wrapping_mul(0x100_0000_01b3).rotate_left(17));
+    let hash =
+        |bits: &[u64]| bits.iter().fold(0u64, |h, b| (h ^ b).wrapping_mul(0x100_0000_01b3).rotate_left(17));
     for workers in THREADS {
         for _ in 0..schedules.min(3) {
             let m = Master::connect(workers).unwrap();
@@ -169,7 +179,8 @@ fn cost_and_gradient_are_numpys_to_twelve_digits() {
     let file = |name: &str| folder.join(name);
     write_npy(&file("theta.npy"), theta.len(), None, &theta);
     write_npy(&file("x.npy"), patches, Some(64), &images::patches(patches, 8, 1));
-    let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "bench", "peer_autoencoder.py"].iter().collect();
+    let script: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "..", "..", "bench", "peer_autoencoder.py"].iter().collect();
     let status = Command::new(python)
         .arg(script)
         .args(["eval", "--theta"])

@@ -11,7 +11,9 @@ fn double(v: &[f64], _: &Nothing) -> Vec<f64> {
 #[expect(clippy::print_stdout, reason = "that is what it is for")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
-    let [_, workers, doubles, rounds] = &args[..] else { return Err("usage: rounds WORKERS DOUBLES ROUNDS".into()) };
+    let [_, workers, doubles, rounds] = &args[..] else {
+        return Err("usage: rounds WORKERS DOUBLES ROUNDS".into());
+    };
     let m = Master::connect(workers)?;
     let slots: u32 = m.workers().iter().map(|w| w.slots).sum();
     let (data, v) = (DataSet::nothing(slots as usize)?, vec![1.0; doubles.parse()?]);
