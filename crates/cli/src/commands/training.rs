@@ -54,7 +54,7 @@ pub(crate) fn train(
     let mut spent = Spent::default();
     let stopping = lbfgs::Options { evaluations_max: evaluations as usize, ..lbfgs::Options::default() };
     let theta = autoencoder::initial(&params.shape(), 1);
-    let fit = autoencoder::fit(m, &params.clone().with_stopping(stopping), data, theta, |evaluation| {
+    let fit = autoencoder::fit(m, &params.with_stopping(stopping), data, theta, |evaluation| {
         let took_us = last.elapsed().as_micros() as u64;
         spent.evaluations_us.push(took_us);
         if let Some(report) = m.last_round() {

@@ -3,7 +3,6 @@
 //! Debug builds run them all after every event; the simulator does in every build.
 
 use super::Scheduler;
-use super::roster::SeatState;
 use crate::ids::{RoundId, WorkerId};
 use std::collections::BTreeMap;
 
@@ -113,16 +112,6 @@ fn attempts_are_distinct(s: &Scheduler) {
                 "{round}: block {n}, {attempts:?}"
             );
             assert!(attempts.len() < 2 || attempts[0] != attempts[1], "{round}: block {n}, {attempts:?}");
-        }
-    }
-    for (id, seat) in &s.roster.seats {
-        if let SeatState::Starting { .. } = seat.state {
-            let starting = WorkerId { seat: *id, incarnation: seat.incarnation };
-            let holds = s.rounds.values().flat_map(|r| &r.blocks).flat_map(|b| b.leases());
-            assert!(
-                holds.filter(|l| l.worker == starting).count() == 0,
-                "{starting} has blocks before it is up"
-            );
         }
     }
 }

@@ -2,10 +2,21 @@
 
 qjam::worker_hook!();
 
+mod support;
+
 mod bits;
+mod cancel;
+mod deaths;
+mod faults;
+mod files;
+mod kills;
+mod logs;
+mod pending;
+mod reduction;
+mod results;
 
 /// Every kind of worker, and mixtures.
-pub const ENGINES: &[&str] = &[
+pub(crate) const ENGINES: &[&str] = &[
     "local:1",
     "local:2",
     "local:3",
