@@ -25,6 +25,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("demo", Quick, demo::run),
     Step::new("long-simulation", Full, |s| sweep(s, "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
+    Step::new("long-tests", Full, suite::long),
     Step::new("chaos", Full, suite::chaos),
     Step::new("fuzz", Full, fuzz::run),
     Step::new("bench-rounds", Bench, bench::rounds),

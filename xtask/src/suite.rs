@@ -16,6 +16,14 @@ pub fn run(shop: &Shop) -> Outcome {
     Ok(summary(&text))
 }
 
+/// The tests that are marked as ignored because they take minutes. Not those in documentation: there the mark means
+/// that the code is no program.
+pub fn long(shop: &Shop) -> Outcome {
+    let words = "test --workspace --release --tests --no-fail-fast -- --ignored";
+    let text = shop.cargo(words).env(PYTHON, python(shop)?).limit_min(60).tee_and_leave_nothing()?;
+    Ok(summary(&text))
+}
+
 /// The chaos test, 200 times over instead of the few times it runs among the others.
 pub fn chaos(shop: &Shop) -> Outcome {
     let words = "test --release -p qjam --test chaos -- --nocapture";
