@@ -43,6 +43,11 @@ impl Cut {
         Cut { chunks, level }
     }
 
+    /// Whether there is such a cut. One that came from elsewhere must be asked before it is used.
+    pub fn is_possible(&self) -> bool {
+        self.chunks > 0 && self.level < 32
+    }
+
     /// Number of blocks.
     pub fn blocks(&self) -> u32 {
         // In 64 bits: 2^level may not fit beside the chunks in 32.
@@ -62,7 +67,8 @@ impl Cut {
 
     /// The blocks under a node; empty for a node below the blocks or outside the tree.
     pub fn blocks_of(&self, node: Node) -> Range<u32> {
-        let Some(up) = node.level.checked_sub(self.level).filter(|_| node.level < 33) else { return 0..0 };
+        let is_inside = (self.level..=self.root().level).contains(&node.level);
+        let Some(up) = node.level.checked_sub(self.level).filter(|_| is_inside) else { return 0..0 };
         let at = |index: u64| (index << up).min(u64::from(self.blocks())) as u32;
         at(u64::from(node.index))..at(u64::from(node.index) + 1)
     }
@@ -246,6 +252,7 @@ mod tests {
                 assert_eq!(cut.blocks_of(cut.root()), 0..cut.blocks());
                 assert_eq!(cut.chunks_of(cut.root()), 0..chunks);
                 assert!(cut.blocks_of(Node { level: 40, index: 9 }).is_empty());
+                assert!(cut.blocks_of(cut.root().parent()).is_empty(), "there is nothing above the root");
             }
         }
     }

@@ -263,7 +263,13 @@ fn body_of<'a, T: Deserialize<'a>>(
 impl ToWorker {
     /// Reads a frame from the master.
     pub fn from_frame(frame: &Frame<'_>) -> Result<Self, MessageError> {
-        body_of(frame, KIND_TO_WORKER, "master's")
+        let message = body_of(frame, KIND_TO_WORKER, "master's")?;
+        if let ToWorker::Task(Task { cut, .. }) = &message
+            && !cut.is_possible()
+        {
+            return Err(MessageError::Body { kind: "master's", why: format!("{cut:?} is impossible") });
+        }
+        Ok(message)
     }
 
     /// The body of the frame.
@@ -318,6 +324,26 @@ mod tests {
             deliver_after_us: 5,
         });
         round_trip(ToWorker::Bye);
+    }
+
+    #[test]
+    fn an_impossible_cut_is_refused() {
+        for cut in [Cut { chunks: 3, level: 64 }, Cut { chunks: 0, level: 0 }] {
+            let task = ToWorker::Task(Task {
+                round: RoundId(0),
+                function: String::new(),
+                seed: 0,
+                dataset: DataSetId([0; 32]),
+                cut,
+                chunks: vec![],
+                spans: vec![],
+                params: Payload::Tail { offset: 0, bytes: 0 },
+                released: vec![],
+            });
+            let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
+            let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
+            assert!(matches!(ToWorker::from_frame(&frame), Err(MessageError::Body { .. })), "{cut:?}");
+        }
     }
 
     #[test]

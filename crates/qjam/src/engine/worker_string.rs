@@ -121,6 +121,9 @@ impl WorkerString {
                             "give all threads in one, for example `local:4`",
                         );
                     }
+                    if seats.len() == SEATS_MAX {
+                        return wrong(item, "too many workers", "at most 4096 in all");
+                    }
                     seats.push(Seat { kind: SeatKind::Local, slots, name: "local".into() });
                 }
                 "proc" => {
@@ -205,6 +208,7 @@ mod tests {
             ("proc:2*0", "zero"),
             ("proc:99999", "too many"),
             ("proc:4096,proc:1", "too many workers"),
+            ("proc:4096,local", "too many workers"),
             ("proc:99999999999999999999", "too many"),
             ("local:1,local:2", "twice"),
             ("local:1*2", "not a number"),

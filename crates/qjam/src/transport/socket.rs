@@ -166,8 +166,10 @@ pub(crate) struct Incoming<M> {
 /// Bytes and descriptors that came in and are not used up.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
+    /// Room for bytes; those from `start` to `end` are waiting. Never cleared, since every round would pay for it.
     bytes: Vec<u8>,
     start: usize,
+    end: usize,
     fds: VecDeque<OwnedFd>,
 }
 
@@ -185,19 +187,19 @@ pub(crate) enum Read {
 impl Inbox {
     /// Reads once.
     pub(crate) fn read(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Read> {
-        if self.start == self.bytes.len() {
-            self.bytes.clear();
-            self.start = 0;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
         } else if self.start > READ_BYTES {
-            self.bytes.drain(..self.start);
-            self.start = 0;
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
         }
-        let old = self.bytes.len();
-        self.bytes.resize(old + READ_BYTES, 0);
+        if self.bytes.len() < self.end + READ_BYTES {
+            self.bytes.resize(self.end + READ_BYTES, 0);
+        }
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let result = loop {
-            let slices = &mut [IoSliceMut::new(&mut self.bytes[old..])];
+            let slices = &mut [IoSliceMut::new(&mut self.bytes[self.end..])];
             match rustix::net::recvmsg(socket, slices, &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
                 Err(Errno::INTR) => {}
                 other => break other,
@@ -207,7 +209,7 @@ impl Inbox {
             Ok(message) => message.bytes,
             Err(_) => 0,
         };
-        self.bytes.truncate(old + got);
+        self.end += got;
         let message = match result {
             Ok(message) => message,
             Err(Errno::AGAIN) => return Ok(Read::Nothing),
@@ -230,7 +232,7 @@ impl Inbox {
         &mut self,
         parse: impl FnOnce(&Frame<'_>) -> Result<M, MessageError>,
     ) -> Result<Option<Incoming<M>>, MessageError> {
-        let Some((frame, used)) = Frame::parse(&self.bytes[self.start..])? else {
+        let Some((frame, used)) = Frame::parse(&self.bytes[self.start..self.end])? else {
             return Ok(None);
         };
         let message = parse(&frame)?;
