@@ -2,8 +2,8 @@
 //!
 //! At most one thread has the [`Driver`] at a time. Whoever waits for an answer takes it and turns it until the answer
 //! is there; who comes second sleeps until the first is done or has brought the second's answer along. Who only asks
-//! for something gets it between two turns. When nobody waits, the tender's thread has it; it takes it only after a
-//! pause, so that a program that runs round after round never meets it.
+//! for something gets it between two turns. When nobody waits, the tender's thread has it; unless a round is under
+//! way it takes it only after a pause, so that a program that runs round after round never meets it.
 
 use super::driver::{Driver, NewsBox};
 use crate::error::Error;
@@ -19,8 +19,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 struct Place {
     /// The loop, unless somebody turns it.
     driver: Option<Box<Driver>>,
-    /// Whether the tender should not wait: something was begun that nobody waits for.
+    /// Whether the tender should not wait: something is under way that nobody may be waiting for.
     urgent: bool,
+    /// When somebody last turned it. Asking does not count: who asks again and again must not keep the tender away.
     last_turned: Instant,
     closed: bool,
 }
@@ -86,7 +87,7 @@ impl Tended {
     pub(crate) fn with<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
         let mut turn = self.take()?;
         let result = f(&mut turn);
-        turn.give_back(urgent);
+        turn.give_back(urgent, false);
         Some(result)
     }
 
@@ -97,7 +98,8 @@ impl Tended {
         limit: Option<Duration>,
         ask: impl Fn(Option<&Driver>) -> Option<R>,
     ) -> Result<Option<R>, Error> {
-        let end = limit.map(|limit| Instant::now() + limit);
+        // A limit beyond the end of time is none.
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
         let mut place = self.lock();
         loop {
@@ -108,12 +110,13 @@ impl Tended {
                 return Ok(None);
             }
             if let Some(driver) = place.driver.take() {
+                place.urgent = false;
                 drop(place);
                 let mut turn = Turn { driver: Some(driver), tended: self };
                 let result = self.turn_until(&mut turn, &left, &ask);
                 // Rounds of others may be under way, and nobody may be waiting for them.
                 let urgent = turn.is_busy();
-                turn.give_back(urgent);
+                turn.give_back(urgent, true);
                 match result {
                     Turned::Answered(answer) => return Ok(Some(answer)),
                     Turned::Failed(e) => return Err(e),
@@ -179,7 +182,8 @@ impl Tended {
                 drop(place);
                 let mut turn = Turn { driver: Some(driver), tended: self };
                 while !wanted() && turn.turn(None).is_ok() {}
-                turn.give_back(false);
+                let urgent = turn.is_busy();
+                turn.give_back(urgent, true);
                 place = self.lock();
             }
             (place, _) = self.changed.wait_timeout(place, PAUSE).unwrap_or_else(PoisonError::into_inner);
@@ -200,11 +204,13 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    fn give_back(mut self, urgent: bool) {
+    fn give_back(mut self, urgent: bool, turned: bool) {
         let tended = self.tended;
         let mut place = tended.lock();
         place.driver = self.driver.take();
-        place.last_turned = Instant::now();
+        if turned {
+            place.last_turned = Instant::now();
+        }
         place.urgent |= urgent;
         drop(place);
         if urgent || tended.asking.load(SeqCst) > 0 || tended.waiting.load(SeqCst) > 0 {
