@@ -82,6 +82,11 @@ impl Worker {
         !self.rounds.is_empty()
     }
 
+    /// Whether there are blocks it has not started.
+    pub fn has_unstarted(&self) -> bool {
+        self.rounds.values().any(|work| !work.queue.is_empty())
+    }
+
     fn on_task_received(
         &mut self,
         round: RoundId,

@@ -398,8 +398,8 @@ impl Executor {
             return Ok(());
         }
         let result = job(0);
-        // Something may have come meanwhile: a cancellation, or more work.
-        if self.read(RecvFlags::DONTWAIT)? == Read::Ended {
+        // Something may have come meanwhile, a cancellation say; after the last block it is soon enough after sending.
+        if self.machine.has_unstarted() && self.read(RecvFlags::DONTWAIT)? == Read::Ended {
             std::process::exit(0);
         }
         while let Some(incoming) =

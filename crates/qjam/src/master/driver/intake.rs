@@ -45,9 +45,10 @@ impl Driver {
         let executor =
             result.and_then(|spawned| Executor::new(worker, slots, spawned, self.options.memory_bytes_max));
         let registered = executor.and_then(|executor| {
-            for (n, fd) in executor.fds().into_iter().enumerate() {
-                epoll::add(&self.epoll, fd, token(worker, n as u64), epoll::EventFlags::IN)?;
-            }
+            let [socket, stdout, stderr] = executor.fds();
+            epoll::add(&self.epoll, socket, token(worker, 0), epoll::EventFlags::IN)?;
+            epoll::add(&self.pipes, stdout, token(worker, 1), epoll::EventFlags::IN)?;
+            epoll::add(&self.pipes, stderr, token(worker, 2), epoll::EventFlags::IN)?;
             Ok(executor)
         });
         match registered {
@@ -64,19 +65,8 @@ impl Driver {
         }
     }
 
-    pub(super) fn on_ready(&mut self, worker: WorkerId, fd: u64, flags: epoll::EventFlags) {
+    pub(super) fn on_ready(&mut self, worker: WorkerId, flags: epoll::EventFlags) {
         let Some(executor) = executor_in(&mut self.seats, worker) else { return };
-        if fd > 0 {
-            let mut lines = Vec::new();
-            let ended = executor.read_lines(|line| lines.push(line));
-            for (n, _) in ended.iter().enumerate().filter(|(_, ended)| **ended) {
-                let _ = epoll::delete(&self.epoll, executor.fds()[n + 1]);
-            }
-            for line in lines {
-                self.log(worker, line);
-            }
-            return;
-        }
         if flags.contains(epoll::EventFlags::OUT) {
             match executor.flush() {
                 Ok(true) => {

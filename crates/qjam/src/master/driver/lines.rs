@@ -1,22 +1,35 @@
 //! What user code printed, on its way to the user.
 
-use super::{Driver, Sitting};
+use super::{Driver, executor_in, from_token};
 use crate::engine::proc::Line;
 use crate::master::options::LogLine;
 use qjam_core::ids::WorkerId;
+use rustix::event::epoll;
 
 impl Driver {
-    pub(super) fn drain_lines(&mut self) {
-        for n in 0..self.seats.len() {
-            let here = &mut self.seats[n];
-            let Sitting::Proc(executor) = &mut here.sitting else { continue };
-            let worker = executor.worker;
+    /// Reads what pipes have, if any has.
+    pub(super) fn read_pipes(&mut self) {
+        let mut events = [std::mem::MaybeUninit::uninit(); 64];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let Ok((events, _)) = epoll::wait(&self.pipes, &mut events, Some(&now)) else { return };
+        for event in events.iter() {
+            let (worker, _) = from_token(event.data.u64());
+            let Some(executor) = executor_in(&mut self.seats, worker) else { continue };
             let mut lines = Vec::new();
-            executor.read_lines(|line| lines.push(line));
+            let ended = executor.read_lines(|line| lines.push(line));
+            let [_, stdout, stderr] = executor.fds();
+            for (pipe, _) in [stdout, stderr].into_iter().zip(ended).filter(|(_, ended)| *ended) {
+                let _ = epoll::delete(&self.pipes, pipe);
+            }
             for line in lines {
                 self.log(worker, line);
             }
         }
+    }
+
+    /// At the end of a round: what user code printed before its last result is in the pipes by now.
+    pub(super) fn drain_lines(&mut self) {
+        self.read_pipes();
         for n in 0..self.seats.len() {
             let dropped = std::mem::take(&mut self.seats[n].throttle.dropped);
             if dropped > 0 {

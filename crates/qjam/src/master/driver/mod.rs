@@ -44,8 +44,10 @@ use std::time::{Duration, Instant};
 
 /// Parameters up to this length go inside frames.
 const INLINE_BYTES_MAX: usize = 32 << 10;
-/// What the epoll token of our own bell is.
+/// The epoll token of our own bell.
 const BELL: u64 = u64::MAX;
+/// The epoll token of all pipes together.
+const PIPES: u64 = u64::MAX - 1;
 
 /// Who sits on a seat.
 enum Sitting {
@@ -77,6 +79,8 @@ pub(crate) struct Driver {
     options: Options,
     started: Instant,
     epoll: OwnedFd,
+    /// What user code prints comes here, apart: whoever ends a round asks once whether there is any.
+    pipes: OwnedFd,
     news: Arc<NewsBox>,
     keeper: Sender<(WorkerId, Seat)>,
     scheduler: Scheduler,
@@ -107,12 +111,16 @@ impl Driver {
         news: Arc<NewsBox>,
         keeper: Sender<(WorkerId, Seat)>,
     ) -> Result<Self, Error> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| system("epoll")(e.into()))?;
-        epoll::add(&epoll, &*news, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)
-            .map_err(|e| system("epoll")(e.into()))?;
+        let epoll_error = |e: rustix::io::Errno| system("epoll")(e.into());
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(epoll_error)?;
+        let pipes = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(epoll_error)?;
+        let readable = epoll::EventFlags::IN;
+        epoll::add(&epoll, &*news, epoll::EventData::new_u64(BELL), readable).map_err(epoll_error)?;
+        epoll::add(&epoll, &pipes, epoll::EventData::new_u64(PIPES), readable).map_err(epoll_error)?;
         let mut driver = Driver {
             started: Instant::now(),
             epoll,
+            pipes,
             news,
             keeper,
             scheduler: Scheduler::new(Config::default()),
@@ -347,11 +355,10 @@ impl Driver {
         };
         for event in events.iter() {
             let (data, flags) = (event.data.u64(), event.flags);
-            if data == BELL {
-                self.take_news();
-            } else {
-                let (worker, fd) = from_token(data);
-                self.on_ready(worker, fd, flags);
+            match data {
+                BELL => self.take_news(),
+                PIPES => self.read_pipes(),
+                _ => self.on_ready(from_token(data).0, flags),
             }
         }
         if self.scheduler.next_deadline().is_some_and(|at| at <= self.now()) {

@@ -65,9 +65,10 @@ impl Driver {
         let Sitting::Proc(executor) = std::mem::replace(&mut here.sitting, Sitting::Nobody) else {
             unreachable!("it was one a moment ago")
         };
-        for fd in executor.fds() {
-            let _ = epoll::delete(&self.epoll, fd);
-        }
+        let [socket, stdout, stderr] = executor.fds();
+        let _ = epoll::delete(&self.epoll, socket);
+        let _ = epoll::delete(&self.pipes, stdout);
+        let _ = epoll::delete(&self.pipes, stderr);
         let mut lines = Vec::new();
         let death = executor.end(cause, |line| lines.push(line));
         for line in lines {

@@ -68,7 +68,6 @@ impl Driver {
     }
 
     pub(super) fn answer(&mut self, round: RoundId, value: Result<AnyBox, Error>) {
-        // What user code printed before its last result is in the pipes by now.
         self.drain_lines();
         let finished = value.is_ok();
         let running = self.rounds.get_mut(&round).expect("the caller looked");
