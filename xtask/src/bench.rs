@@ -31,6 +31,26 @@ pub fn rounds(shop: &Shop) -> Outcome {
     Ok(notes.join("; "))
 }
 
+/// A user's own short program must come within a tenth of what our benchmark says of rounds.
+pub fn user_program(shop: &Shop) -> Outcome {
+    shop.cargo("build --release -p qjam-cli").run()?;
+    shop.cargo("build --release -p qjam --example rounds").run()?;
+    let (qjam, example) = (shop.release.join("qjam"), shop.release.join("examples/rounds"));
+    let benchmark = || {
+        let run = shop.program(&qjam).args(["bench", "rounds", "--json", "--workers", "proc:4"]);
+        number(&run.args(["--doubles", "8", "--rounds", "5000"]).tee()?, "median_us")
+    };
+    let program = || {
+        let text = shop.program(&example).args(["proc:4", "8", "5000"]).tee()?;
+        let found = text.lines().rev().find_map(|line| line.trim().parse().ok());
+        found.ok_or(Failure::Unexpected {
+            what: "no time in its output".to_string(),
+            expected: "microseconds",
+        })
+    };
+    compare("a program of thirty lines", 0.9, program, benchmark)
+}
+
 /// One cost and gradient of the sparse autoencoder on one thread, against NumPy.
 pub fn autoencoder(shop: &Shop) -> Outcome {
     shop.cargo("build --release -p qjam-algos --example autoencoder").run()?;

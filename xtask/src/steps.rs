@@ -29,6 +29,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("chaos", Full, suite::chaos),
     Step::new("fuzz", Full, fuzz::run),
     Step::new("bench-rounds", Bench, bench::rounds),
+    Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
 ];
 

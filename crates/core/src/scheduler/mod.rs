@@ -257,6 +257,7 @@ impl Scheduler {
     }
 
     fn on_ticked(&mut self, now: Time, out: &mut Vec<Action>) {
+        self.excuse(now);
         let config = self.config;
         let seats: Vec<SeatId> = self.roster.seats.keys().copied().collect();
         let mut doubted = false;
@@ -292,6 +293,27 @@ impl Scheduler {
         }
         if doubted {
             self.place_all(now, out);
+        }
+    }
+
+    /// Time in which nobody looked does not count against anybody: a master that was stopped for a while finds its
+    /// workers as it left them, and asks before it judges.
+    fn excuse(&mut self, now: Time) {
+        let late = self.next_deadline().map(|due| now.since(due)).unwrap_or_default();
+        if late < self.config.ping_after {
+            return;
+        }
+        let by_max = now + self.config.let_go_within;
+        for seat in self.roster.seats.values_mut() {
+            match &mut seat.state {
+                SeatState::Starting { since, .. } => *since = (*since + late).min(now),
+                SeatState::Up(w) => {
+                    w.heard = (w.heard + late).min(now);
+                    w.pinged = (w.pinged + late).min(now);
+                    w.letting_go.values_mut().for_each(|by| *by = (*by + late).min(by_max));
+                }
+                SeatState::Resting { .. } | SeatState::GivenUp => {}
+            }
         }
     }
 

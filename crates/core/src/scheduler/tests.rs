@@ -46,7 +46,21 @@ impl Story {
         &self.said
     }
 
+    /// Lets time pass, with a tick whenever one is due, and keeps all it wanted meanwhile.
     fn after_ms(&mut self, ms: u64) -> &[Action] {
+        let until = self.now + ms * 1000;
+        let mut said = Vec::new();
+        while let Some(due) = self.scheduler.next_deadline().filter(|due| due.0 <= until) {
+            self.now = self.now.max(due.0);
+            said.extend_from_slice(self.tell(Event::Ticked));
+        }
+        self.now = until;
+        self.said = said;
+        &self.said
+    }
+
+    /// Lets time pass in which the master itself does nothing.
+    fn stalled_ms(&mut self, ms: u64) -> &[Action] {
         self.now += ms * 1000;
         self.tell(Event::Ticked)
     }
@@ -119,11 +133,32 @@ fn silent_worker_is_pinged_suspected_and_lost() {
     let said = story.after_ms(9_000);
     assert!(said.contains(&assign(worker(1, 0), 0, 1, 2)), "the other one gets its block too: {said:?}");
     story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
-    story.now += 4_500_000;
+    story.after_ms(4_500);
     story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
     let said = story.after_ms(500).to_vec();
     assert!(
         matches!(said[..], [Action::Kill { worker: w, cause: Cause::Silent(_) }] if w == worker(0, 0)),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_master_that_was_stopped_asks_before_it_judges() {
+    let mut story = Story::with_workers(2);
+    story.submit(2);
+    story.tell(Event::SeatAdded { seat: SeatId(2), slots: 1 });
+    let said = story.stalled_ms(60_000).to_vec();
+    assert_eq!(said, [Action::Ping { worker: worker(0, 0) }, Action::Ping { worker: worker(1, 0) }]);
+    story.tell(Event::WorkerSpoke { worker: worker(0, 0) });
+    for _ in 0..13 {
+        story.after_ms(1_000);
+        story.tell(Event::WorkerSpoke { worker: worker(0, 0) });
+    }
+    let said = story.after_ms(1_000).to_vec();
+    let killed: Vec<_> = said.iter().filter(|a| matches!(a, Action::Kill { .. })).collect();
+    assert!(
+        matches!(killed[..], [Action::Kill { worker: w, cause: Cause::Silent(_) }, Action::Kill { worker: s, .. }]
+            if *w == worker(1, 0) && *s == worker(2, 0)),
         "{said:?}"
     );
 }

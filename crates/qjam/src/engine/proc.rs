@@ -1,15 +1,14 @@
 //! The `proc` engine: executors that are child processes of the master.
 //!
-//! The master is their supervisor. It starts its own executable again with a socket as standard input, reads what user
-//! code prints from two pipes, and shares a status page with each, so that it knows what a process was doing when it
-//! died. Nothing listens anywhere; nothing is left when the master ends.
+//! The master is their supervisor. It starts its own executable again ([`child`](super::child)) with a socket as
+//! standard input, reads what user code prints from two pipes, and shares a status page with each, so that it knows
+//! what a process was doing when it died. Nothing listens anywhere; nothing is left when the master ends.
 
-use super::Seat;
+use super::child::{Process, Spawned};
 use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Outbox};
-use crate::worker::ASKED;
 use crate::worker::arenas::PeerArenas;
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
@@ -20,9 +19,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ChildStderr, ChildStdout};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,33 +34,6 @@ const LAST_LINES: usize = 20;
 const LINE_BYTES_MAX: usize = 8 << 10;
 /// A process whose socket has ended gets this long to end by itself, so that its own exit code is seen.
 const END_WITHIN: Duration = Duration::from_millis(300);
-
-/// A started process, before it has said anything.
-pub(crate) struct Spawned {
-    pub(crate) child: Child,
-    pub(crate) socket: OwnedFd,
-}
-
-/// Starts an executor. Must be called from a thread that lives as long as the master: the kernel ends the child when
-/// the thread that started it ends.
-pub(crate) fn spawn(seat: &Seat) -> io::Result<Spawned> {
-    let (ours, theirs) = UnixStream::pair()?;
-    ours.set_nonblocking(true)?;
-    let asked = format!("1;{};{}", std::process::id(), seat.slots);
-    let mut command = Command::new("/proc/self/exe");
-    if let Some(name) = std::env::args_os().next() {
-        command.arg0(name);
-    }
-    let child = command
-        .env(ASKED, asked)
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // A group of its own: Ctrl-C at the terminal is the master's affair, and what user code starts dies with it.
-        .process_group(0)
-        .spawn()?;
-    Ok(Spawned { child, socket: ours.into() })
-}
 
 /// A line that user code printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +71,7 @@ pub(crate) struct Executor {
     pub(crate) worker: WorkerId,
     pub(crate) slots: u32,
     pub(crate) joined: bool,
-    child: Child,
+    process: Process,
     socket: OwnedFd,
     pub(crate) inbox: Inbox,
     outbox: Outbox,
@@ -108,6 +79,8 @@ pub(crate) struct Executor {
     stderr: ChildStderr,
     partial: [Unfinished; 2],
     last_lines: VecDeque<String>,
+    /// Size of the last allocation that its runtime could not make.
+    refused_bytes: Option<u64>,
     pub(crate) page: Arc<Page>,
     memory_bytes_max: Option<u64>,
     /// Chunk names it has been told, per data set; and the regions introduced, with the data sets that lie in them.
@@ -129,17 +102,15 @@ impl Executor {
         spawned: Spawned,
         memory_bytes_max: Option<u64>,
     ) -> io::Result<Self> {
-        let Spawned { mut child, socket } = spawned;
-        let missing = || io::Error::other("the child has no pipes");
-        let stdout = child.stdout.take().ok_or_else(missing)?;
-        let stderr = child.stderr.take().ok_or_else(missing)?;
+        let Spawned { mut process, socket } = spawned;
+        let (stdout, stderr) = process.take_pipes()?;
         rustix::io::ioctl_fionbio(&stdout, true)?;
         rustix::io::ioctl_fionbio(&stderr, true)?;
         Ok(Executor {
             worker,
             slots,
             joined: false,
-            child,
+            process,
             socket,
             inbox: Inbox::default(),
             outbox: Outbox::default(),
@@ -147,6 +118,7 @@ impl Executor {
             stderr,
             partial: Default::default(),
             last_lines: VecDeque::new(),
+            refused_bytes: None,
             page: Arc::new(Page::create()?),
             memory_bytes_max,
             told: HashMap::new(),
@@ -159,7 +131,7 @@ impl Executor {
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// Socket, standard output, standard error.
@@ -202,8 +174,10 @@ impl Executor {
                     ended[n] = matches!(read, Ok(0));
                     break;
                 };
-                let last_lines = &mut self.last_lines;
+                let (last_lines, refused_bytes) = (&mut self.last_lines, &mut self.refused_bytes);
                 self.partial[n].take_in(&buffer[..bytes], |text| {
+                    // Noted as it passes: a backtrace may follow that is longer than what is kept.
+                    *refused_bytes = refused(&text).or(*refused_bytes);
                     if last_lines.len() == LAST_LINES {
                         last_lines.pop_front();
                     }
@@ -320,13 +294,11 @@ impl Executor {
 
     /// Ends the process and everything it started, and says how it ended. `cause` is ours, if it was our decision.
     pub(crate) fn end(mut self, cause: Option<Cause>, mut each: impl FnMut(Line)) -> Death {
-        // Looked at before it is reaped: until then its number, and that of its group, is nobody else's.
         let asked = Instant::now();
-        while cause.is_none() && !self.has_ended() && asked.elapsed() < END_WITHIN {
+        while cause.is_none() && !self.process.has_ended() && asked.elapsed() < END_WITHIN {
             std::thread::sleep(Duration::from_millis(1)); // it closed its socket and is on its way out
         }
-        self.kill_group();
-        let status = self.child.wait().ok();
+        let status = self.process.end();
         self.read_lines(&mut each);
         let partial: Vec<String> = self
             .partial
@@ -339,7 +311,7 @@ impl Executor {
         let inside = self.page.inside(self.slots);
         let last_lines: Vec<String> = std::mem::take(&mut self.last_lines).into();
         let cause = cause.unwrap_or_else(|| match status {
-            Some(status) => match (status.signal(), out_of_memory(&last_lines), self.memory_bytes_max) {
+            Some(status) => match (status.signal(), self.refused_bytes, self.memory_bytes_max) {
                 (Some(_), Some(asked_bytes), Some(limit_bytes)) => {
                     Cause::OutOfMemory { limit_bytes, asked_bytes }
                 }
@@ -349,31 +321,6 @@ impl Executor {
             None => Cause::Signal(9),
         });
         Death { cause, activity, inside, last_lines }
-    }
-
-    /// Whether the process has ended, without taking note of it.
-    fn has_ended(&self) -> bool {
-        use rustix::process::{WaitId, WaitIdOptions, waitid};
-        let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32) else { return true };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
-    }
-
-    /// Ends the process, unless it has ended, and whatever it started.
-    fn kill_group(&self) {
-        if let Some(group) = rustix::process::Pid::from_raw(self.child.id() as i32) {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Executor {
-    fn drop(&mut self) {
-        // After `end` the process has been reaped and this does nothing: its status is remembered.
-        if let Ok(None) = self.child.try_wait() {
-            self.kill_group();
-            let _ = self.child.wait();
-        }
     }
 }
 
@@ -389,11 +336,9 @@ fn group<T>(indices: &[u32], name: impl Fn(u32) -> T) -> Vec<(u32, Vec<T>)> {
     runs
 }
 
-/// The size of an allocation that Rust's runtime could not make, from its last words.
-fn out_of_memory(last_lines: &[String]) -> Option<u64> {
-    last_lines.iter().rev().find_map(|line| {
-        line.strip_prefix("memory allocation of ")?.strip_suffix(" bytes failed")?.parse().ok()
-    })
+/// The size of an allocation that Rust's runtime could not make, if this line says so.
+fn refused(line: &str) -> Option<u64> {
+    line.strip_prefix("memory allocation of ")?.strip_suffix(" bytes failed")?.parse().ok()
 }
 
 #[cfg(test)]
@@ -414,9 +359,8 @@ mod tests {
 
     #[test]
     fn the_runtimes_last_words_name_the_allocation() {
-        let lines = ["hm".to_owned(), "memory allocation of 123 bytes failed".to_owned()];
-        assert_eq!(out_of_memory(&lines), Some(123));
-        assert_eq!(out_of_memory(&lines[..1]), None);
+        assert_eq!(refused("memory allocation of 123 bytes failed"), Some(123));
+        assert_eq!(refused("memory allocation of many bytes failed"), None);
     }
 
     #[test]

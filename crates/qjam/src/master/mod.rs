@@ -14,7 +14,7 @@ pub use options::LogLine;
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
 use crate::dataset::DataSet;
-use crate::engine::{WorkerString, proc};
+use crate::engine::{WorkerString, child};
 use crate::error::{Error, Result};
 use crate::function::Job;
 use driver::{Driver, News, NewsBox};
@@ -268,7 +268,7 @@ impl Drop for Master {
 /// The keeper's thread: starts processes until nobody can ask any more.
 fn keep(orders: &mpsc::Receiver<(WorkerId, crate::engine::Seat)>, news: &NewsBox) {
     for (worker, seat) in orders {
-        news.put(News::Spawned { worker, result: proc::spawn(&seat) });
+        news.put(News::Spawned { worker, result: child::spawn(&seat) });
     }
 }
 
