@@ -4,7 +4,8 @@
 //! standard input, reads what user code prints from two pipes, and shares a status page with each, so that it knows
 //! what a process was doing when it died. Nothing listens anywhere; nothing is left when the master ends.
 
-use super::child::{Process, Spawned};
+use super::child::Process;
+pub(crate) use super::child::Spawned;
 use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::store::Page;

@@ -17,6 +17,7 @@ use crate::dataset::DataSet;
 use crate::engine::{WorkerString, child};
 use crate::error::{Error, Result};
 use crate::function::Job;
+use crate::worker;
 use driver::{Driver, News, NewsBox};
 use options::Options;
 use qjam_core::ids::{RoundId, WorkerId};
@@ -25,6 +26,7 @@ use round::{Answer, Wanted};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tender::Tended;
 
@@ -47,6 +49,7 @@ use tender::Tended;
 /// Results have the same bits whatever the workers are. Dropping the master ends all its workers.
 pub struct Master {
     tended: Arc<Tended>,
+    keeper: Option<JoinHandle<()>>,
     options: Options,
 }
 
@@ -133,18 +136,19 @@ impl Master {
     }
 
     fn start(workers: &str, options: Options) -> Result<Master> {
+        worker::must_not_be_an_executor();
         let seats = WorkerString::parse(workers)?.seats;
         let system = |step| move |source| Error::System { step, source };
         let news = Arc::new(NewsBox::new().map_err(system("eventfd"))?);
-        let (keeper, orders) = mpsc::channel();
+        let (to_keeper, orders) = mpsc::channel();
         let for_keeper = news.clone();
-        std::thread::Builder::new()
+        let keeper = std::thread::Builder::new()
             .name("qjam-keeper".into())
             .spawn(move || keep(&orders, &for_keeper))
             .map_err(system("starting a thread"))?;
-        let driver = Driver::new(seats, options.clone(), news.clone(), keeper)?;
+        let driver = Driver::new(seats, options.clone(), news.clone(), to_keeper)?;
         let tended = Tended::start(driver, news).map_err(system("starting a thread"))?;
-        let master = Master { tended, options };
+        let master = Master { tended, keeper: Some(keeper), options };
         // The loop is nobody else's yet, so the question is always put to it.
         master.tended.drive(None, |driver| driver.and_then(Driver::readiness))?.unwrap_or(Ok(()))?;
         Ok(master)
@@ -262,6 +266,11 @@ impl fmt::Debug for Master {
 impl Drop for Master {
     fn drop(&mut self) {
         self.tended.close();
+        // The keeper may be starting a process that nobody will take in.
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+        self.tended.drop_news();
     }
 }
 

@@ -194,6 +194,11 @@ impl Tended {
     pub(crate) fn close(&self) {
         drop(self.take());
     }
+
+    /// Drops what the loop has not taken in: processes end that way.
+    pub(crate) fn drop_news(&self) {
+        drop(self.news.take());
+    }
 }
 
 /// The loop in the hands of one thread. It is given back, or, should this thread panic, closed: nobody may wait for a

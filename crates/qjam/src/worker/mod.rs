@@ -43,6 +43,19 @@ pub fn serve_if_asked() {
     std::process::exit(code);
 }
 
+/// Ends a process that was started as an executor and has become a master instead, for want of a hook: its own workers
+/// would do the same, without end.
+pub(crate) fn must_not_be_an_executor() {
+    if std::env::var_os(ASKED).is_none() {
+        return;
+    }
+    // Not by `eprintln!`, which a test harness keeps to itself. The master shows it with the death.
+    let words = b"qjam executor: this program reached its own Master::connect instead of serving; \
+                  put #[qjam::main] on its main function, or qjam::worker_hook!() into a test\n";
+    let _ = rustix::io::write(rustix::stdio::stderr(), words);
+    std::process::exit(70);
+}
+
 /// Programs that user code starts must not take themselves for executors.
 #[expect(unsafe_code, reason = "changing the environment")]
 fn forget_the_question() {

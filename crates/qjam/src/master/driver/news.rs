@@ -38,7 +38,7 @@ impl NewsBox {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    pub(super) fn take(&self) -> Vec<News> {
+    pub(crate) fn take(&self) -> Vec<News> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
         std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,0 +1,93 @@
+//! A child process that ends with whoever holds it.
+//!
+//! Between its start and its end a process passes through several hands: the thread that starts it, the letter box of
+//! the master's loop, the loop. Whichever of them drops it, it ends, with everything it started that stayed in its
+//! group, and is taken note of, so that nothing is left, not even an entry in the table of processes.
+
+use super::Seat;
+use crate::worker::ASKED;
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+
+/// A started executor, before it has said anything.
+pub(crate) struct Spawned {
+    pub(super) process: Process,
+    pub(super) socket: OwnedFd,
+}
+
+/// Starts an executor. Must be called from a thread that lives as long as the master: the kernel ends the child when
+/// the thread that started it ends.
+pub(crate) fn spawn(seat: &Seat) -> io::Result<Spawned> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let asked = format!("1;{};{}", std::process::id(), seat.slots);
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
+    let child = command
+        .env(ASKED, asked)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A group of its own: Ctrl-C at the terminal is the master's affair, and what user code starts dies with it.
+        .process_group(0)
+        .spawn()?;
+    Ok(Spawned { process: Process { child, status: None }, socket: ours.into() })
+}
+
+/// A child process and its group.
+pub(super) struct Process {
+    child: Child,
+    /// How it ended, once it has been reaped. From then on its number may be somebody else's.
+    status: Option<Option<ExitStatus>>,
+}
+
+impl Process {
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Standard output and standard error.
+    pub(super) fn take_pipes(&mut self) -> io::Result<(ChildStdout, ChildStderr)> {
+        match (self.child.stdout.take(), self.child.stderr.take()) {
+            (Some(stdout), Some(stderr)) => Ok((stdout, stderr)),
+            _ => Err(io::Error::other("the child has no pipes")),
+        }
+    }
+
+    /// Whether it has ended, without taking note of it.
+    pub(super) fn has_ended(&self) -> bool {
+        let Some(pid) = self.pid() else { return true };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        self.status.is_some() || !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
+    }
+
+    /// Ends it, unless it has ended, and whatever it started; says how it ended.
+    pub(super) fn end(&mut self) -> Option<ExitStatus> {
+        if let Some(status) = self.status {
+            return status;
+        }
+        // Also when it has ended: what it started may live. Until it is reaped the number of its group is its own.
+        if let Some(group) = self.pid() {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let status = self.child.wait().ok();
+        self.status = Some(status);
+        status
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.child.id() as i32)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
