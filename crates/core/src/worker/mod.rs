@@ -203,22 +203,17 @@ impl Worker {
                 continue;
             }
             while self.free > 0 && !wait {
-                let block = if let Some(block) = work.next_plain() {
-                    block
-                } else if let Some(block) = work.next_risky() {
-                    wait = true; // later rounds begin nothing beside it, or before it is quiet enough for it
-                    if at_stake || self.free < self.slots {
-                        wants_quiet = true;
-                        break;
-                    }
-                    work.queue.retain(|b| *b != block);
-                    block
-                } else {
+                let quiet = !at_stake && self.free == self.slots;
+                let Some(block) = work.next_runnable(quiet) else {
+                    // Later rounds begin nothing before it is quiet enough.
+                    wants_quiet = work.waits_for_quiet();
+                    wait = wants_quiet;
                     break;
                 };
-                let (attempt, _): (Attempt, bool) = work.attempts[&block];
+                let (attempt, alone): (Attempt, bool) = work.attempts[&block];
                 work.running.insert(block, attempt);
                 self.free -= 1;
+                wait = alone;
                 out.push(Action::Run { round, block, attempt });
             }
             let overdue = work.waiting_since.is_some_and(|since| now.since(since) >= self.deliver_after);

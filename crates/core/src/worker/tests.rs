@@ -148,6 +148,15 @@ fn a_block_can_come_back_before_the_end_of_its_first_run_was_reported() {
 }
 
 #[test]
+fn a_risky_block_that_comes_first_runs_first_where_nothing_is_at_stake() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(2, Span::from_ms(1000));
+    let risky = message::Span { alone: true, ..span(2, 1, 2) };
+    let log = drive(&mut worker, cut, task(cut, vec![risky, span(0, 2, 1)]));
+    assert_eq!(log, ["run 2", "run 0", "run 1", "send 0..2", "send 2..3", "forget"]);
+}
+
+#[test]
 fn a_risky_block_waits_until_no_round_has_anything_at_stake() {
     let cut = Cut::new(4, 0);
     let other = RoundId(2);

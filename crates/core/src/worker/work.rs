@@ -55,15 +55,15 @@ impl RoundWork {
         }
     }
 
-    /// Takes the next block from the queue that can run beside others.
-    pub(super) fn next_plain(&mut self) -> Option<Block> {
-        let at = self.queue.iter().position(|block| !self.attempts[block].1 && self.can_run(*block))?;
+    /// Takes the next block from the queue that can run now; one that must run alone only if it is quiet.
+    pub(super) fn next_runnable(&mut self, quiet: bool) -> Option<Block> {
+        let at = self.queue.iter().position(|b| (quiet || !self.attempts[b].1) && self.can_run(*b))?;
         self.queue.remove(at)
     }
 
-    /// The next block that must run alone, once nothing else of the round can.
-    pub(super) fn next_risky(&self) -> Option<Block> {
-        self.queue.iter().copied().find(|block| self.attempts[block].1 && self.can_run(*block))
+    /// Whether there is a block that could run if it were quiet.
+    pub(super) fn waits_for_quiet(&self) -> bool {
+        self.queue.iter().any(|b| self.attempts[b].1 && self.can_run(*b))
     }
 
     /// Whether a block is running that must do so alone.
