@@ -1,0 +1,161 @@
+//! How a worker's machine behaves, seen through its events and actions.
+
+use super::{Verdict, Violation, promise};
+use qjam_core::ids::{Attempt, Block, RoundId, WorkerId};
+use qjam_core::time::{Span, Time};
+use qjam_core::worker::{Action, Delivery, Event};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one machine was given and has done with it.
+#[derive(Debug)]
+pub(crate) struct Conduct {
+    slots: u32,
+    deliver_after: Span,
+    /// Blocks it was given and has not sent, with attempt and whether they must run alone.
+    given: BTreeMap<(RoundId, Block), (Attempt, bool)>,
+    running: BTreeSet<(RoundId, Block)>,
+    collecting: BTreeSet<RoundId>,
+    /// Finished blocks that wait to be sent, and since when.
+    waiting: BTreeMap<(RoundId, Block), Time>,
+    /// Rounds in which a block failed.
+    failed: BTreeSet<RoundId>,
+    /// Rounds it was told to drop and has not.
+    told: BTreeSet<RoundId>,
+    let_go: BTreeSet<RoundId>,
+}
+
+impl Conduct {
+    pub(crate) fn new(slots: u32, deliver_after: Span) -> Self {
+        Conduct {
+            slots,
+            deliver_after,
+            given: BTreeMap::new(),
+            running: BTreeSet::new(),
+            collecting: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            failed: BTreeSet::new(),
+            told: BTreeSet::new(),
+            let_go: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn observe(&mut self, id: WorkerId, now: Time, event: &Event, actions: &[Action]) -> Verdict {
+        self.take_in(now, event);
+        for action in actions {
+            self.observe_action(id, action)?;
+        }
+        let idle = |round: &RoundId| !self.is_running(*round) && !self.collecting.contains(round);
+        let late = self.told.iter().find(|r| idle(r));
+        promise!(late.is_none(), "a_cancelled_round_is_let_go_when_its_last_block_ends", "{id}: {late:?}");
+        let overdue = |((round, _), since): &(&(RoundId, Block), &Time)| {
+            now.since(**since) >= self.deliver_after && !self.collecting.contains(round)
+        };
+        let kept = self.waiting.iter().find(overdue);
+        promise!(kept.is_none(), "finished_work_goes_out_in_time", "{id}, now {now:?}: {kept:?}");
+        Ok(())
+    }
+
+    fn is_running(&self, round: RoundId) -> bool {
+        self.running.range((round, 0)..=(round, Block::MAX)).next().is_some()
+    }
+
+    fn take_in(&mut self, now: Time, event: &Event) {
+        match event {
+            Event::TaskReceived { round, spans, .. } if !self.failed.contains(round) => {
+                for (block, span) in spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
+                    self.given.insert((*round, block), (span.attempt, span.alone));
+                }
+            }
+            Event::BlockFinished { round, block } => {
+                self.running.remove(&(*round, *block));
+                let is_wanted = !self.failed.contains(round) && !self.told.contains(round);
+                if is_wanted && self.given.contains_key(&(*round, *block)) {
+                    self.waiting.insert((*round, *block), now);
+                }
+            }
+            Event::BlockFailed { round, block } => {
+                self.running.remove(&(*round, *block));
+                self.failed.insert(*round);
+                self.waiting.retain(|(r, _), _| r != round);
+            }
+            Event::Collected { round, .. } => {
+                self.collecting.remove(round);
+                // What could not be collected is in the hands of a slot that merges it with its neighbour.
+                let round = (*round, 0)..=(*round, Block::MAX);
+                self.waiting.range_mut(round).for_each(|(_, since)| *since = now);
+            }
+            Event::CancelReceived { round } => {
+                self.told.insert(*round);
+                self.waiting.retain(|(r, _), _| r != round);
+            }
+            _ => {}
+        }
+    }
+
+    fn observe_action(&mut self, id: WorkerId, action: &Action) -> Verdict {
+        match action {
+            Action::Run { round, block, attempt } => self.run(id, *round, *block, *attempt),
+            Action::Collect { round } => {
+                promise!(self.collecting.insert(*round), "collecting_is_asked_for_once", "{id}: {round}");
+                Ok(())
+            }
+            Action::Send { round, parts } => parts.iter().try_for_each(|part| self.send(id, *round, part)),
+            Action::LetGo { round } => {
+                promise!(self.told.remove(round), "only_cancelled_rounds_are_let_go", "{id}: {round}");
+                promise!(!self.is_running(*round), "nobody_runs_what_it_let_go", "{id}: {round} is running");
+                self.let_go.insert(*round);
+                self.given.retain(|(r, _), _| r != round);
+                Ok(())
+            }
+            Action::Forget { round } => {
+                promise!(!self.is_running(*round), "nobody_forgets_what_is_running", "{id}: {round}");
+                self.failed.remove(round);
+                Ok(())
+            }
+            Action::Protest { why } => {
+                Err(Violation::new("nobody_is_asked_for_the_impossible", format!("{id}: {why}")))
+            }
+        }
+    }
+
+    fn run(&mut self, id: WorkerId, round: RoundId, block: Block, attempt: Attempt) -> Verdict {
+        let is_wanted = !self.let_go.contains(&round) && !self.told.contains(&round);
+        promise!(is_wanted, "nobody_runs_what_it_let_go", "{id}: {round}, block {block}");
+        let given = self.given.get(&(round, block)).copied();
+        let is_given = given.is_some_and(|(a, _)| a == attempt);
+        promise!(
+            is_given,
+            "only_given_blocks_are_run",
+            "{id}: {round}, block {block} as {attempt}, given {given:?}"
+        );
+        promise!(
+            self.running.insert((round, block)) && self.running.len() as u32 <= self.slots,
+            "a_slot_runs_one_block",
+            "{id}: {:?} in {} slots, and {round}, block {block}",
+            self.running,
+            self.slots
+        );
+        let is_risky = |key: &(RoundId, Block)| self.given.get(key).is_some_and(|(_, alone)| *alone);
+        promise!(
+            self.running.len() == 1 || !self.running.iter().any(is_risky),
+            "a_block_that_killed_has_no_company",
+            "{id}: {:?}",
+            self.running
+        );
+        Ok(())
+    }
+
+    fn send(&mut self, id: WorkerId, round: RoundId, part: &Delivery) -> Verdict {
+        for (block, span) in part.spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
+            let given = self.given.remove(&(round, block));
+            self.waiting.remove(&(round, block));
+            promise!(
+                given.is_some_and(|(attempt, _)| attempt == span.attempt),
+                "parts_name_the_attempts_they_were_given",
+                "{id}: {round}, block {block} as {}, given {given:?}",
+                span.attempt
+            );
+        }
+        Ok(())
+    }
+}

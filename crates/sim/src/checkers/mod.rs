@@ -1,0 +1,220 @@
+//! What must be true of every run, checked from outside the machines.
+//!
+//! The scheduler is watched through its interface alone: an [`Observer`] sees each event and the actions that came out
+//! of it, keeps its own [`picture`] of who has what, and holds every action against it. A worker's machine is watched
+//! the same way by its [`conduct`]. [`liveness`] says how long a run may take. Checks are named by what they promise, so
+//! that a failure reads as the broken promise.
+//!
+//! | file | promise |
+//! |---|---|
+//! | [`parts`] | a result counts exactly when all its blocks are held as named; accepted ones are disjoint and cover everything |
+//! | [`leases`] | blocks go to the living, under a new attempt, twice only when the first holder is silent; no round is closed early |
+//! | [`answers`] | each round is answered once, with the right kind of answer |
+//! | [`blame`] | a block that kills is found in time, and no innocent one is blamed for it |
+//! | [`kills`] | only those who deserve it are killed; seats are given up for a reason |
+//! | [`conduct`] | a worker runs what it was given, delivers in time, and lets go when told |
+//! | [`liveness`] | after the faults, every round ends in bounded time |
+
+pub(crate) mod answers;
+pub(crate) mod blame;
+pub(crate) mod conduct;
+pub(crate) mod kills;
+pub(crate) mod leases;
+pub(crate) mod liveness;
+pub(crate) mod parts;
+pub(crate) mod picture;
+
+pub use answers::Answer;
+
+use crate::plan::Plan;
+use picture::Picture;
+use qjam_core::ids::{Block, RoundId, SeatId, WorkerId};
+use qjam_core::journal::What;
+use qjam_core::scheduler::{Action, Event, Scheduler};
+use qjam_core::time::Time;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which promise.
+    pub check: &'static str,
+    /// How it was broken.
+    pub what: String,
+}
+
+/// Whether a promise was kept.
+pub(crate) type Verdict = Result<(), Violation>;
+
+impl Violation {
+    pub(crate) fn new(check: &'static str, what: impl Into<String>) -> Self {
+        Violation { check, what: what.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.check, self.what)
+    }
+}
+
+/// Objects with the promise's name unless it holds.
+macro_rules! promise {
+    ($holds:expr, $check:expr, $($what:tt)*) => {
+        if !$holds {
+            return Err($crate::checkers::Violation::new($check, format!($($what)*)));
+        }
+    };
+}
+pub(crate) use promise;
+
+/// What only the simulation knows.
+#[derive(Debug, Default)]
+pub(crate) struct Truth {
+    /// Processes that a poisonous block ended.
+    poisoned: BTreeMap<WorkerId, (RoundId, Block)>,
+}
+
+impl Truth {
+    pub(crate) fn poisoned(&mut self, worker: WorkerId, round: RoundId, block: Block) {
+        self.poisoned.insert(worker, (round, block));
+    }
+}
+
+/// One call of the scheduler: what went in and what came out.
+pub(crate) struct Step<'a> {
+    pub(crate) now: Time,
+    pub(crate) event: &'a Event,
+    pub(crate) actions: &'a [Action],
+}
+
+/// Watches the scheduler.
+pub(crate) struct Observer<'a> {
+    plan: &'a Plan,
+    picture: Picture,
+}
+
+impl<'a> Observer<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
+        Observer { plan, picture: Picture::default() }
+    }
+
+    /// Takes in one step: first what the event alone changes, then each action in turn, then what must be true after.
+    pub(crate) fn observe(&mut self, step: &Step<'_>, truth: &Truth) -> Verdict {
+        let expected = self.picture.take_in(step.now, step.event, &self.plan.config);
+        parts::is_answered_as_expected(step, expected)?;
+        for action in step.actions {
+            self.observe_action(step, action, truth)?;
+        }
+        answers::cancelling_answers(&self.picture, step.event)?;
+        blame::killers_are_stopped(&self.picture, step.event, &self.plan.config)?;
+        leases::silent_holders_are_doubled(&self.picture)
+    }
+
+    fn observe_action(&mut self, step: &Step<'_>, action: &Action, truth: &Truth) -> Verdict {
+        let (now, picture, plan) = (step.now, &mut self.picture, self.plan);
+        match action {
+            Action::Start { worker } => {
+                kills::is_started_after_its_pause(picture, now, *worker, &plan.config)?;
+                picture.start(now, *worker);
+            }
+            Action::Kill { worker, cause } => {
+                kills::is_deserved(picture, now, *worker, cause, &plan.config)?;
+                picture.kill(*worker);
+            }
+            Action::Ping { worker } => picture.ask(now, *worker),
+            Action::Assign { worker, round, spans } => leases::assign(picture, *worker, *round, spans)?,
+            Action::Cancel { worker, round } => picture.tell_to_let_go(now, *worker, *round),
+            Action::Accept { round, node } => parts::accept(picture, step.event, *round, *node)?,
+            Action::Discard { .. } => {}
+            Action::Finish { round } => {
+                parts::covers_everything(picture, *round)?;
+                answers::finish(picture, &plan.rounds[round.0 as usize - 1], *round)?;
+            }
+            Action::Fail { round, failure } => {
+                let spec = &plan.rounds[round.0 as usize - 1];
+                answers::fail(picture, step.event, spec, *round, failure, &plan.config, truth)?;
+            }
+            Action::Close { round } => leases::close(picture, *round)?,
+            Action::Note(What::WorkerJoined(worker)) => picture.join(now, *worker),
+            Action::Note(What::WorkerSuspected(worker)) => picture.suspect(*worker, true),
+            Action::Note(What::WorkerReturned(worker)) => picture.suspect(*worker, false),
+            Action::Note(What::SeatGivenUp(worker)) => {
+                kills::is_given_up_for_a_reason(picture, worker.seat, &plan.config)?;
+                picture.give_up(worker.seat);
+            }
+            Action::Note(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The answer of a round was changed by the driver: it could not merge what it had accepted.
+    pub(crate) fn answered_with_fault(&mut self, round: RoundId) {
+        self.picture.rounds.get_mut(&round).expect("it was answered").answer = Some(Answer::Fault);
+    }
+
+    /// How many results came of which a part was done already and a part was not.
+    pub(crate) fn overlaps(&self) -> u64 {
+        self.picture.overlaps
+    }
+
+    /// Whether every round of the plan is closed.
+    pub(crate) fn is_all_closed(&self) -> bool {
+        self.picture.closed == self.plan.rounds.len()
+    }
+
+    /// Whether every seat has been asked for, and has a living worker or was given up.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.picture.seats.len() == self.plan.seats.len()
+            && self.picture.seats.values().all(|s| s.is_given_up || s.is_up)
+    }
+
+    /// The answers, in the order of the plan. All rounds are answered.
+    pub(crate) fn answers(&self) -> Vec<Answer> {
+        self.picture.rounds.values().map(|r| r.answer.clone().expect("all are answered")).collect()
+    }
+
+    /// What the scheduler tells its driver when asked is what an observer saw.
+    pub(crate) fn agrees_with(&self, scheduler: &Scheduler) -> Verdict {
+        let seats = &self.picture.seats;
+        let gone: Vec<SeatId> = scheduler.given_up().map(|(worker, _)| worker.seat).collect();
+        let seen: Vec<SeatId> = seats.iter().filter(|(_, s)| s.is_given_up).map(|(id, _)| *id).collect();
+        promise!(gone == seen, "the_scheduler_tells_the_truth", "given up are {gone:?}, seen {seen:?}");
+        let complete = seats.values().all(|s| s.is_up);
+        promise!(
+            scheduler.is_complete() == complete,
+            "the_scheduler_tells_the_truth",
+            "complete: not {complete}"
+        );
+        let slots = |seat: &SeatId| self.plan.seats[seat.0 as usize].slots;
+        let sum: u32 = seats.keys().filter(|seat| !seen.contains(seat)).map(slots).sum();
+        promise!(
+            scheduler.slots() == sum,
+            "the_scheduler_tells_the_truth",
+            "{} slots, not {sum}",
+            scheduler.slots()
+        );
+        Ok(())
+    }
+
+    /// What is missing for the run to be over.
+    pub(crate) fn open_ends(&self) -> String {
+        let mut ends = Vec::new();
+        for n in 1..=self.plan.rounds.len() as u64 {
+            let round = RoundId(n);
+            match self.picture.rounds.get(&round) {
+                None => ends.push(format!("{round} was never submitted")),
+                Some(r) if r.answer.is_none() => {
+                    let done = r.blocks.iter().filter(|b| b.done).count();
+                    ends.push(format!("{round} is open with {done} of {} blocks done", r.blocks.len()));
+                }
+                Some(r) if !r.is_closed => ends.push(format!("{round} is over but not closed")),
+                Some(_) => {}
+            }
+        }
+        let empty = self.picture.seats.iter().filter(|(_, s)| !s.is_given_up && !s.is_up);
+        ends.extend(empty.map(|(seat, _)| format!("{seat} is empty")).take(8));
+        if ends.is_empty() { "a worker is still busy".into() } else { ends.join(", ") }
+    }
+}

@@ -1,0 +1,252 @@
+//! Who has what, as an attentive listener at the scheduler's door knows it.
+//!
+//! It is built from events and actions only and shares no code with the scheduler. It does not place, retry or decide
+//! anything; it remembers.
+
+use super::Answer;
+use qjam_core::ids::{Attempt, Block, RoundId, SeatId, WorkerId};
+use qjam_core::job::{Cause, Death};
+use qjam_core::reduce::Cut;
+use qjam_core::scheduler::{Config, Event};
+use qjam_core::time::Time;
+use std::collections::BTreeMap;
+
+/// A block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockPicture {
+    pub(crate) holders: Vec<(WorkerId, Attempt)>,
+    pub(crate) attempts: Attempt,
+    pub(crate) done: bool,
+    /// Who died inside it.
+    pub(crate) victims: Vec<WorkerId>,
+}
+
+/// A round.
+#[derive(Debug)]
+pub(crate) struct RoundPicture {
+    pub(crate) cut: Cut,
+    pub(crate) blocks: Vec<BlockPicture>,
+    /// Which chunks an accepted part covers.
+    pub(crate) covered: Vec<bool>,
+    pub(crate) answer: Option<Answer>,
+    pub(crate) is_closed: bool,
+    /// How many blocks are with somebody, by worker.
+    pub(crate) held: BTreeMap<WorkerId, u32>,
+}
+
+/// A worker that has been started and not been lost.
+#[derive(Debug)]
+pub(crate) struct WorkerPicture {
+    pub(crate) started: Time,
+    pub(crate) joined: Option<Time>,
+    pub(crate) last_said: Time,
+    /// When it was last asked for a sign of life.
+    pub(crate) asked: Option<Time>,
+    pub(crate) is_suspect: bool,
+    pub(crate) is_dying: bool,
+    /// When it was told to let go of what.
+    pub(crate) told: BTreeMap<RoundId, Time>,
+}
+
+impl WorkerPicture {
+    /// Whether it can be given work.
+    pub(crate) fn is_dependable(&self) -> bool {
+        self.joined.is_some() && !self.is_suspect && !self.is_dying
+    }
+}
+
+/// A seat.
+#[derive(Debug, Default)]
+pub(crate) struct SeatPicture {
+    pub(crate) is_up: bool,
+    pub(crate) is_given_up: bool,
+    /// Lives on it that came to nothing, since the last that did not.
+    pub(crate) fruitless: u32,
+    /// When the last worker on it was lost.
+    pub(crate) lost: Time,
+}
+
+/// Everything.
+#[derive(Debug, Default)]
+pub(crate) struct Picture {
+    pub(crate) rounds: BTreeMap<RoundId, RoundPicture>,
+    pub(crate) closed: usize,
+    pub(crate) workers: BTreeMap<WorkerId, WorkerPicture>,
+    pub(crate) seats: BTreeMap<SeatId, SeatPicture>,
+    pub(crate) suspects: usize,
+    /// Results of open rounds of which a part was done already and a part was not.
+    pub(crate) overlaps: u64,
+}
+
+/// Whether dying in this way says something about the blocks that were running.
+pub(crate) fn is_telling(cause: &Cause) -> bool {
+    !matches!(cause, Cause::Unresponsive | Cause::Protocol(_) | Cause::Start(_))
+}
+
+impl Picture {
+    /// Changes what the event alone changes. For a delivered part, says whether it must count.
+    pub(crate) fn take_in(&mut self, now: Time, event: &Event, config: &Config) -> Option<bool> {
+        match event {
+            Event::SeatAdded { seat, .. } => {
+                self.seats.insert(*seat, SeatPicture::default());
+            }
+            Event::WorkerSpoke { worker } | Event::Faulted { worker: Some(worker), .. } => {
+                self.hear(now, *worker);
+            }
+            Event::WorkerLost { worker, death } => self.lose(now, *worker, death, config),
+            Event::RoundSubmitted { round, spec } => {
+                let picture = RoundPicture {
+                    cut: spec.cut,
+                    blocks: vec![BlockPicture::default(); spec.cut.blocks() as usize],
+                    covered: vec![false; spec.cut.chunks as usize],
+                    answer: None,
+                    is_closed: false,
+                    held: BTreeMap::new(),
+                };
+                self.rounds.insert(*round, picture);
+            }
+            Event::PartDelivered { worker, round, spans, .. } => {
+                self.hear(now, *worker);
+                return Some(self.deliver(*worker, *round, spans));
+            }
+            Event::RoundLetGo { worker, round } => {
+                self.hear(now, *worker);
+                self.take_back(*worker, *round, None);
+            }
+            Event::WorkerJoined { .. }
+            | Event::RoundCancelled { .. }
+            | Event::Faulted { worker: None, .. }
+            | Event::Ticked => {}
+        }
+        None
+    }
+
+    fn hear(&mut self, now: Time, worker: WorkerId) {
+        if let Some(w) = self.workers.get_mut(&worker).filter(|w| w.joined.is_some()) {
+            w.last_said = now;
+        }
+    }
+
+    /// A part counts if its sender has all its blocks under these attempts, and none of them is done.
+    fn deliver(
+        &mut self,
+        worker: WorkerId,
+        round: RoundId,
+        spans: &[qjam_core::wire::message::Span],
+    ) -> bool {
+        let is_known = self.workers.contains_key(&worker);
+        let Some(r) = self.rounds.get_mut(&round).filter(|r| is_known && !r.is_closed) else { return false };
+        let is_open = r.answer.is_none();
+        let named = || spans.iter().flat_map(|s| s.blocks().map(|b| (b as usize, (worker, s.attempt))));
+        let counts = is_open && named().all(|(b, h)| !r.blocks[b].done && r.blocks[b].holders.contains(&h));
+        let done = named().filter(|(b, _)| r.blocks[*b].done).count();
+        self.overlaps += u64::from(is_open && done > 0 && done < named().count());
+        for (block, holder) in named() {
+            let block = &mut r.blocks[block];
+            if let Some(at) = block.holders.iter().position(|h| *h == holder) {
+                block.holders.remove(at);
+                let left = r.held.get_mut(&worker).expect("it holds this one");
+                *left -= 1;
+                if *left == 0 {
+                    r.held.remove(&worker);
+                    self.workers.get_mut(&worker).expect("it lives").told.remove(&round);
+                }
+            }
+            block.done |= counts;
+        }
+        if counts {
+            self.seats.get_mut(&worker.seat).expect("it has a seat").fruitless = 0;
+        }
+        counts
+    }
+
+    /// Takes back what a worker has of a round.
+    fn take_back(&mut self, worker: WorkerId, round: RoundId, death: Option<&Death>) {
+        if let Some(w) = self.workers.get_mut(&worker) {
+            w.told.remove(&round);
+        }
+        let Some(r) = self.rounds.get_mut(&round) else { return };
+        if r.held.remove(&worker).is_none() {
+            return;
+        }
+        for (n, block) in (0..).zip(&mut r.blocks) {
+            let Some(at) = block.holders.iter().position(|(w, _)| *w == worker) else { continue };
+            block.holders.remove(at);
+            if death.is_some_and(|d| is_telling(&d.cause) && d.inside.contains(&(round, n as Block))) {
+                block.victims.push(worker);
+            }
+        }
+    }
+
+    fn lose(&mut self, now: Time, worker: WorkerId, death: &Death, config: &Config) {
+        let Some(w) = self.workers.get(&worker) else { return };
+        let lived_long = w.joined.is_some_and(|at| now.since(at) >= config.fruitful_after);
+        self.suspects -= usize::from(w.is_suspect);
+        let rounds: Vec<RoundId> =
+            self.rounds.iter().filter(|(_, r)| r.held.contains_key(&worker)).map(|(id, _)| *id).collect();
+        for round in rounds {
+            self.take_back(worker, round, Some(death));
+        }
+        self.workers.remove(&worker);
+        let seat = self.seats.get_mut(&worker.seat).expect("it had a seat");
+        (seat.is_up, seat.lost) = (false, now);
+        if lived_long {
+            seat.fruitless = 0;
+        }
+        // A worker that the master itself ended for being slow to let go proves nothing about its seat.
+        if !matches!(death.cause, Cause::Unresponsive) {
+            seat.fruitless += 1;
+        }
+    }
+
+    pub(crate) fn start(&mut self, now: Time, worker: WorkerId) {
+        let picture = WorkerPicture {
+            started: now,
+            joined: None,
+            last_said: now,
+            asked: None,
+            is_suspect: false,
+            is_dying: false,
+            told: BTreeMap::new(),
+        };
+        self.workers.insert(worker, picture);
+    }
+
+    pub(crate) fn join(&mut self, now: Time, worker: WorkerId) {
+        let w = self.workers.get_mut(&worker).expect("who joins was started");
+        (w.joined, w.last_said) = (Some(now), now);
+        self.seats.get_mut(&worker.seat).expect("it has a seat").is_up = true;
+    }
+
+    pub(crate) fn ask(&mut self, now: Time, worker: WorkerId) {
+        self.workers.get_mut(&worker).expect("who is asked lives").asked = Some(now);
+    }
+
+    pub(crate) fn kill(&mut self, worker: WorkerId) {
+        self.workers.get_mut(&worker).expect("who is killed lives").is_dying = true;
+    }
+
+    pub(crate) fn suspect(&mut self, worker: WorkerId, suspect: bool) {
+        let w = self.workers.get_mut(&worker).expect("who is suspected lives");
+        if w.is_suspect != suspect {
+            w.is_suspect = suspect;
+            self.suspects = if suspect { self.suspects + 1 } else { self.suspects - 1 };
+        }
+    }
+
+    pub(crate) fn tell_to_let_go(&mut self, now: Time, worker: WorkerId, round: RoundId) {
+        self.workers.get_mut(&worker).expect("who is told lives").told.insert(round, now);
+    }
+
+    /// A block was convicted: the seats it killed on did not fail. The last of them has just lost one more.
+    pub(crate) fn acquit_seats(&mut self, victims: impl Iterator<Item = WorkerId>, event: &Event) {
+        for victim in victims {
+            let is_last = matches!(event, Event::WorkerLost { worker, .. } if worker.seat == victim.seat);
+            self.seats.get_mut(&victim.seat).expect("victims had a seat").fruitless = u32::from(is_last);
+        }
+    }
+
+    pub(crate) fn give_up(&mut self, seat: SeatId) {
+        self.seats.get_mut(&seat).expect("it was added").is_given_up = true;
+    }
+}

@@ -1,0 +1,388 @@
+//! The master's process: what happens is told to the scheduler, and what it wants is done.
+
+use super::queue::{Happening, Part, ToExecutor, ToMaster};
+use super::{Engine, Executor};
+use crate::checkers::{Step, Verdict, Violation, promise};
+use crate::network::Way;
+use crate::oracle::{self, Value};
+use crate::plan::{Cancel, RoundPlan, Submit};
+use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
+use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
+use qjam_core::journal::{Journal, What};
+use qjam_core::reduce::tree::Offer;
+use qjam_core::reduce::{Node, Tree};
+use qjam_core::scheduler::{Action, Config, Event, Scheduler, invariants};
+use qjam_core::time::{Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The scheduler and what its driver keeps beside it.
+pub(super) struct Master {
+    pub(super) scheduler: Scheduler,
+    pub(super) stalled_until: Time,
+    /// When the next tick is due, as far as the queue knows.
+    tick_at: Option<Time>,
+    rounds: BTreeMap<RoundId, RoundHere>,
+    journal: Journal,
+    told: u64,
+    /// What the scheduler wants and has not got yet.
+    todo: VecDeque<Action>,
+    /// The value of the part just delivered.
+    in_hand: Option<Value>,
+}
+
+/// A round that is not closed.
+struct RoundHere {
+    tree: Tree<Value>,
+    /// What went wrong while merging here.
+    broken: Option<Fault>,
+    blocks_accepted: u32,
+    cancel_is_asked: bool,
+}
+
+impl Master {
+    pub(super) fn new(config: Config) -> Self {
+        Master {
+            scheduler: Scheduler::new(config),
+            stalled_until: Time(0),
+            tick_at: None,
+            rounds: BTreeMap::new(),
+            journal: Journal::new(64),
+            told: 0,
+            todo: VecDeque::new(),
+            in_hand: None,
+        }
+    }
+
+    /// Something is put off until the master goes on.
+    pub(super) fn put_off(&mut self, what: &Happening) {
+        if matches!(what, Happening::TickDue) && self.tick_at.is_some_and(|at| at < self.stalled_until) {
+            self.tick_at = Some(self.stalled_until);
+        }
+    }
+}
+
+impl Engine<'_> {
+    pub(super) fn add_seat(&mut self, seat: SeatId) -> Verdict {
+        let slots = self.plan.seats[seat.0 as usize].slots;
+        self.tell(Event::SeatAdded { seat, slots })
+    }
+
+    pub(super) fn spec(&self, round: RoundId) -> &RoundPlan {
+        &self.plan.rounds[round.0 as usize - 1]
+    }
+
+    pub(super) fn step_in_master(&mut self, what: Happening) -> Verdict {
+        match what {
+            Happening::Heard { from, message } => self.on_heard(from, message),
+            Happening::LossLearned { worker, death } => {
+                self.network.close(worker);
+                self.unlearned.remove(&worker);
+                self.tell(Event::WorkerLost { worker, death })
+            }
+            Happening::TickDue => {
+                if self.master.tick_at != Some(self.now) {
+                    return Ok(()); // an earlier one took its place
+                }
+                self.master.tick_at = None;
+                if self.master.scheduler.next_deadline().is_some_and(|due| due <= self.now) {
+                    self.trace.note(self.now, || "tick".into());
+                    self.tell(Event::Ticked)?;
+                    let next = self.master.scheduler.next_deadline();
+                    promise!(
+                        next.is_none_or(|due| due > self.now),
+                        "a_tick_does_what_was_due",
+                        "at {:?} the next is due at {next:?}",
+                        self.now
+                    );
+                    Ok(())
+                } else {
+                    self.schedule_tick();
+                    Ok(())
+                }
+            }
+            Happening::SeatAsked { seat } => self.add_seat(seat),
+            Happening::Submitted { round } => self.on_submitted(round),
+            Happening::CancelAsked { round } => self.tell(Event::RoundCancelled { round }),
+            Happening::MergeFailed { round, fault } => {
+                self.tell(Event::Faulted { worker: None, round, fault })
+            }
+            _ => unreachable!("{what:?} is not the master's"),
+        }
+    }
+
+    fn on_submitted(&mut self, round: RoundId) -> Verdict {
+        let spec = self.spec(round);
+        let (cut, cancel) = (spec.cut, spec.cancel);
+        let mut name = [0; 32];
+        name[..4].copy_from_slice(&spec.dataset.to_le_bytes());
+        let here =
+            RoundHere { tree: Tree::new(cut), broken: None, blocks_accepted: 0, cancel_is_asked: false };
+        self.master.rounds.insert(round, here);
+        if let Some(Cancel::After(span)) = cancel {
+            self.queue.push(self.now + span, Happening::CancelAsked { round });
+        }
+        let spec = RoundSpec { dataset: DataSetId(name), cut };
+        self.tell(Event::RoundSubmitted { round, spec })
+    }
+
+    fn on_heard(&mut self, worker: WorkerId, message: ToMaster) -> Verdict {
+        if !self.network.delivers(self.now, worker) {
+            self.tally.messages_lost += 1;
+            return Ok(());
+        }
+        if !self.network.is_open(worker) {
+            self.tally.messages_late += 1;
+            if !self.plan.late_messages {
+                return Ok(());
+            }
+        }
+        match message {
+            ToMaster::Hello => {
+                if let Some(executor) = self.executors.get_mut(&worker) {
+                    executor.has_joined = true;
+                }
+                self.tell(Event::WorkerJoined { worker })
+            }
+            ToMaster::Running | ToMaster::Pong => self.tell(Event::WorkerSpoke { worker }),
+            ToMaster::Blocked { dataset, chunks } => {
+                let bytes = chunks.len() as u64 * self.chunk_bytes(dataset);
+                self.send_to_executor(worker, ToExecutor::Refs { dataset, chunks }, bytes)?;
+                self.tell(Event::WorkerSpoke { worker })
+            }
+            ToMaster::Result { round, parts } => {
+                for Part { node, spans, value } in parts {
+                    self.master.in_hand = Some(value);
+                    self.tell(Event::PartDelivered { worker, round, node, spans })?;
+                }
+                Ok(())
+            }
+            ToMaster::Error { round, fault } => {
+                self.tell(Event::Faulted { worker: Some(worker), round, fault })
+            }
+            ToMaster::Cancelled { round } => self.tell(Event::RoundLetGo { worker, round }),
+        }
+    }
+
+    fn chunk_bytes(&self, dataset: u32) -> u64 {
+        self.plan.rounds.iter().find(|r| r.dataset == dataset).map_or(0, |r| r.chunk_bytes)
+    }
+
+    /// Tells the scheduler what happened, checks what it says, and does it.
+    ///
+    /// Doing it may bring news that is told at once. What the scheduler wants then comes after what it wanted before;
+    /// but it has already heard of the news while the older actions are carried out.
+    fn tell(&mut self, event: Event) -> Verdict {
+        let mut actions = Vec::new();
+        self.master.scheduler.handle(self.now, event.clone(), &mut actions);
+        self.master.told += 1;
+        if self.master.told.is_multiple_of(self.check_every) {
+            invariants::check(&self.master.scheduler);
+        }
+        for action in actions.iter().filter(|a| !matches!(a, Action::Start { .. })) {
+            self.trace.note(self.now, || format!("    ▸ {action:?}"));
+        }
+        self.observer.observe(&Step { now: self.now, event: &event, actions: &actions }, &self.truth)?;
+        let is_outer = self.master.todo.is_empty();
+        self.master.todo.extend(actions);
+        if is_outer {
+            while let Some(action) = self.master.todo.pop_front() {
+                self.carry_out(action)?;
+            }
+        }
+        self.schedule_tick();
+        Ok(())
+    }
+
+    fn schedule_tick(&mut self) {
+        let Some(due) = self.master.scheduler.next_deadline() else { return };
+        if self.master.tick_at.is_none_or(|at| due < at) {
+            // A driver is never early and seldom exact.
+            let at = due.max(self.now) + Span(self.rng.below(2_000));
+            if self.master.tick_at.is_none_or(|before| at < before) {
+                self.queue.push(at, Happening::TickDue);
+                self.master.tick_at = Some(at);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) -> Verdict {
+        match action {
+            Action::Start { worker } => self.start(worker),
+            Action::Kill { worker, cause } => {
+                self.tally.kills += 1;
+                if self.plan.is_sudden {
+                    return self.end_at_once(worker, cause);
+                }
+                let at = self.now + Span(self.rng.below(3_000));
+                self.queue.push(at, Happening::Killed { worker, cause });
+            }
+            Action::Ping { worker } => return self.send_to_executor(worker, ToExecutor::Ping, 0),
+            Action::Assign { worker, round, spans } => {
+                let bytes = self.spec(round).params_bytes;
+                return self.send_to_executor(worker, ToExecutor::Task { round, spans }, bytes);
+            }
+            Action::Cancel { worker, round } => {
+                return self.send_to_executor(worker, ToExecutor::Cancel { round }, 0);
+            }
+            Action::Accept { round, node } => {
+                let value =
+                    self.master.in_hand.take().expect("the observer saw to it that a part was delivered");
+                self.accept(round, node, value);
+            }
+            Action::Discard { .. } => self.master.in_hand = None,
+            Action::Finish { round } => {
+                self.finish(round)?;
+                self.on_answered(round);
+            }
+            Action::Fail { round, .. } => self.on_answered(round),
+            Action::Close { round } => {
+                self.master.rounds.remove(&round);
+                self.check_nobody_is_at(round)?;
+            }
+            Action::Note(what) => self.note(what),
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, round: RoundId, node: Node, value: Value) {
+        let spec = &self.plan.rounds[round.0 as usize - 1];
+        let here = self.master.rounds.get_mut(&round).expect("the observer saw to it that the round is open");
+        here.blocks_accepted += spec.cut.blocks_of(node).len() as u32;
+        if let Some(Cancel::AtBlock(n)) = spec.cancel
+            && here.blocks_accepted >= n
+            && !std::mem::replace(&mut here.cancel_is_asked, true)
+        {
+            self.queue.push(self.now, Happening::CancelAsked { round });
+        }
+        let (mut node, mut value) = (node, value);
+        while here.broken.is_none() {
+            let Offer::Merge { node: up, mut left, right } = here.tree.offer(node, value) else { return };
+            if spec.bad_merge == Some(up) {
+                let fault = merge_fault(round, spec, up);
+                here.broken = Some(fault.clone());
+                self.queue.push(self.now, Happening::MergeFailed { round, fault });
+                return;
+            }
+            left.merge(right);
+            (node, value) = (up, left);
+        }
+    }
+
+    /// All blocks are in: the value must have the bits of the serial run.
+    fn finish(&mut self, round: RoundId) -> Verdict {
+        let spec = &self.plan.rounds[round.0 as usize - 1];
+        let here = self.master.rounds.get_mut(&round).expect("a round is finished before it is closed");
+        if here.broken.is_some() {
+            self.observer.answered_with_fault(round);
+            return Ok(());
+        }
+        if spec.is_doomed() {
+            return Err(Violation::new("a_doomed_round_has_no_value", format!("{round}: {spec:?}")));
+        }
+        let expected =
+            oracle::serial(value_key(self.plan.seed, round), spec.cut.chunks, spec.cut.level, spec.mode);
+        match here.tree.take_root() {
+            None => {
+                let what = format!("{round} was finished, but its tree has {} roots", here.tree.len());
+                Err(Violation::new("a_finished_round_has_the_serial_answer", what))
+            }
+            Some(value) if !value.is_same(&expected) => {
+                let what = format!("{round} gave {value:?}, alone it gives {expected:?}");
+                Err(Violation::new("a_finished_round_has_the_serial_answer", what))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn on_answered(&mut self, round: RoundId) {
+        let next = RoundId(round.0 + 1);
+        if let Some(RoundPlan { submit: Submit::AfterPrevious(span), .. }) =
+            self.plan.rounds.get(round.0 as usize)
+        {
+            self.queue.push(self.now + *span, Happening::Submitted { round: next });
+        }
+    }
+
+    /// What a round needs may be given up once it is closed: nobody in touch may still be inside it.
+    fn check_nobody_is_at(&self, round: RoundId) -> Verdict {
+        let reachable = |id: &WorkerId| self.network.is_open(*id) && !self.network.is_cut(*id);
+        let at_it = |e: &Executor| e.inside().iter().any(|(r, _)| *r == round);
+        match self.executors.iter().find(|(id, e)| reachable(id) && at_it(e)) {
+            Some((id, _)) => {
+                Err(Violation::new("nobody_is_inside_a_closed_round", format!("{id} still runs {round}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self, worker: WorkerId) {
+        let seat = &self.plan.seats[worker.seat.0 as usize];
+        self.network.connect(worker, seat.latency, seat.per_mib);
+        if let Some(&(silently, until)) = self.failing_starts.get(&worker.seat)
+            && self.now < until
+        {
+            self.tally.starts_failed += 1;
+            if !silently {
+                let death = Death::of(Cause::Start("no such host".into()));
+                let at = self.now + Span(seat.start.0 / 2);
+                self.queue.push(at, Happening::LossLearned { worker, death });
+            }
+            return;
+        }
+        self.executors.insert(worker, Executor::new(seat, self.plan.deliver_after));
+        let at = self.now + Span(seat.start.0 / 2 + self.rng.below(seat.start.0));
+        self.queue.push(at, Happening::Ready { executor: worker });
+    }
+
+    fn send_to_executor(&mut self, worker: WorkerId, message: ToExecutor, bytes: u64) -> Verdict {
+        if self.plan.is_sudden
+            && let Some(death) = self.unlearned.get(&worker).cloned()
+            && self.rng.percent(70)
+        {
+            return self.learn_at_once(worker, death); // the other end is gone, says the kernel
+        }
+        let jitter_us = self.rng.below(20);
+        let at = self.network.send(self.now, worker, Way::ToWorker, bytes, jitter_us);
+        self.queue.push(at, Happening::Arrived { executor: worker, message });
+        Ok(())
+    }
+
+    /// Kills a process and waits for its end, as a driver does with its own children.
+    fn end_at_once(&mut self, worker: WorkerId, cause: Cause) -> Verdict {
+        let mut death = Death::of(cause);
+        if let Some(executor) = self.executors.get(&worker)
+            && !self.network.is_cut(worker)
+        {
+            death.inside = executor.inside();
+            self.executors.remove(&worker);
+        }
+        self.learn_at_once(worker, death)
+    }
+
+    fn learn_at_once(&mut self, worker: WorkerId, death: Death) -> Verdict {
+        self.network.close(worker);
+        self.unlearned.remove(&worker);
+        self.tell(Event::WorkerLost { worker, death })
+    }
+
+    fn note(&mut self, what: What) {
+        self.tally.note(&what);
+        self.master.journal.note(self.now, what);
+    }
+}
+
+/// What the values of a round are made from.
+pub(super) fn value_key(seed: u64, round: RoundId) -> u64 {
+    seed.wrapping_mul(31).wrapping_add(round.0)
+}
+
+/// What is reported when two halves do not fit.
+pub(super) fn merge_fault(round: RoundId, spec: &RoundPlan, node: Node) -> Fault {
+    Fault {
+        kind: FaultKind::Merge,
+        chunk: Some(spec.cut.chunks_of(node).start),
+        message: round.to_string(),
+        location: None,
+        backtrace: None,
+    }
+}

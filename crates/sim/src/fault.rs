@@ -1,0 +1,201 @@
+//! What goes wrong from outside, drawn from the seed.
+//!
+//! Each seed allows only some kinds of faults. Runs in which everything happens at once look alike; runs with one or
+//! two kinds reach states that a mixture hides.
+
+use crate::plan::Plan;
+use crate::random::Rng;
+use qjam_core::time::{Span, Time};
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The process on a seat dies.
+    Crash {
+        /// Where.
+        seat: u32,
+    },
+    /// Every process dies at the same moment.
+    CrashAll,
+    /// The process dies while it sends its next result, which is lost.
+    CrashSending {
+        /// Where.
+        seat: u32,
+    },
+    /// The process is stopped: nothing is lost, nothing goes on.
+    Stop {
+        /// Where.
+        seat: u32,
+        /// Until it continues; for ever if there is no end.
+        for_span: Option<Span>,
+    },
+    /// The connection breaks: what is on the way is lost, and both ends learn of it in their own time.
+    Cut {
+        /// Where.
+        seat: u32,
+        /// When the master learns of it; `None` if nobody tells it.
+        master_learns: Option<Span>,
+        /// When the worker learns of it and ends.
+        worker_learns: Span,
+    },
+    /// Blocks take so many times as long.
+    SlowWorker {
+        /// Where.
+        seat: u32,
+        /// How many times.
+        factor: u64,
+        /// For how long.
+        for_span: Span,
+    },
+    /// Messages take so many times as long.
+    SlowLink {
+        /// Where.
+        seat: u32,
+        /// How many times.
+        factor: u64,
+        /// For how long.
+        for_span: Span,
+    },
+    /// Starts come to nothing.
+    StartsFail {
+        /// Where.
+        seat: u32,
+        /// Whether they say nothing at all, or end at once.
+        silently: bool,
+        /// For how long.
+        for_span: Span,
+    },
+    /// The master's process does nothing for a while.
+    MasterStalls {
+        /// For how long.
+        for_span: Span,
+    },
+}
+
+/// Names of the kinds, in the order of [`Fault::kind`].
+pub const KINDS: [&str; 9] = [
+    "crash",
+    "crash of all",
+    "crash while sending",
+    "stop",
+    "cut",
+    "slow worker",
+    "slow link",
+    "failing starts",
+    "stalled master",
+];
+
+impl Fault {
+    /// Which kind it is: an index into [`KINDS`].
+    pub fn kind(&self) -> usize {
+        match self {
+            Fault::Crash { .. } => 0,
+            Fault::CrashAll => 1,
+            Fault::CrashSending { .. } => 2,
+            Fault::Stop { .. } => 3,
+            Fault::Cut { .. } => 4,
+            Fault::SlowWorker { .. } => 5,
+            Fault::SlowLink { .. } => 6,
+            Fault::StartsFail { .. } => 7,
+            Fault::MasterStalls { .. } => 8,
+        }
+    }
+
+    /// When nothing new goes wrong because of it. What it has broken by then may stay broken.
+    pub fn end(&self, at: Time) -> Time {
+        match *self {
+            Fault::Crash { .. } | Fault::CrashAll | Fault::CrashSending { .. } => at,
+            Fault::Stop { for_span, .. } => at + for_span.unwrap_or_default(),
+            Fault::Cut { master_learns, .. } => at + master_learns.unwrap_or_default(),
+            Fault::SlowWorker { for_span, .. }
+            | Fault::SlowLink { for_span, .. }
+            | Fault::StartsFail { for_span, .. }
+            | Fault::MasterStalls { for_span } => at + for_span,
+        }
+    }
+}
+
+/// Draws the faults of a plan.
+pub(crate) fn draw(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
+    if rng.percent(8) {
+        return Vec::new();
+    }
+    let kinds = KINDS.len() as u64;
+    let allowed: Vec<usize> = match rng.below(3) {
+        0 => vec![rng.below(kinds) as usize],
+        1 => vec![rng.below(kinds) as usize, rng.below(kinds) as usize],
+        // Some kinds end a run's story, so they come less often.
+        _ => vec![0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 6, 7, 7, 8],
+    };
+    let seats = plan.seats.len() as u64;
+    let n = match rng.percent(80) {
+        true => rng.between(1, 3 + seats / 2),
+        false => rng.between(1, 12 + seats),
+    };
+    // Most faults fall while something is going on; some long after.
+    let calm_us = plan.calm_span().0;
+    let within_us = if rng.percent(75) { calm_us + calm_us / 2 } else { calm_us + 40_000_000 };
+    let mut faults: Vec<(Time, Fault)> = (0..n)
+        .map(|_| {
+            let kind = *rng.pick(&allowed);
+            (Time(rng.below(within_us)), draw_one(rng, kind, seats))
+        })
+        .collect();
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+/// Stops that end about when a worker becomes suspect, while there is work to be done.
+pub(crate) fn draw_silence(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
+    let seats = plan.seats.len() as u64;
+    let calm_us = plan.calm_span().0;
+    let mut faults: Vec<(Time, Fault)> = (0..rng.between(1, 2 * seats))
+        .map(|_| {
+            let for_span = Some(Span(rng.between(9_900_000, 13_000_000)));
+            (Time(rng.below(calm_us)), Fault::Stop { seat: rng.below(seats) as u32, for_span })
+        })
+        .collect();
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+fn draw_one(rng: &mut Rng, kind: usize, seats: u64) -> Fault {
+    let seat = rng.below(seats) as u32;
+    match kind {
+        0 => Fault::Crash { seat },
+        1 => Fault::CrashAll,
+        2 => Fault::CrashSending { seat },
+        3 => Fault::Stop { seat, for_span: draw_stop(rng) },
+        4 => Fault::Cut {
+            seat,
+            master_learns: rng.percent(70).then(|| Span(rng.magnitude(10, 20_000_000))),
+            worker_learns: Span(rng.magnitude(10, 40_000_000)),
+        },
+        5 => Fault::SlowWorker {
+            seat,
+            factor: rng.between(2, 20),
+            for_span: Span(rng.magnitude(1_000, 20_000_000)),
+        },
+        6 => Fault::SlowLink {
+            seat,
+            factor: rng.magnitude(2, 200),
+            for_span: Span(rng.magnitude(1_000, 20_000_000)),
+        },
+        7 => Fault::StartsFail {
+            seat,
+            silently: rng.percent(30),
+            for_span: Span(rng.magnitude(100_000, 40_000_000)),
+        },
+        _ => Fault::MasterStalls { for_span: Span(rng.magnitude(1_000, 20_000_000)) },
+    }
+}
+
+/// Stops end shortly, about when a worker becomes suspect, about when it counts as lost, or never.
+fn draw_stop(rng: &mut Rng) -> Option<Span> {
+    match rng.below(6) {
+        0 | 1 => Some(Span(rng.magnitude(1_000, 5_000_000))),
+        2 | 3 => Some(Span(rng.between(9_500_000, 12_000_000))),
+        4 => Some(Span(rng.between(12_000_000, 17_000_000))),
+        _ => None,
+    }
+}

@@ -1,0 +1,352 @@
+//! Everything that is decided before a run: the cluster, the rounds, and what goes wrong when.
+//!
+//! A seed draws a plan ([`Plan::draw`]); a scenario writes one by hand. The engine plays both the same way. What a plan
+//! leaves open (jitter, the exact length of each block) is drawn from the same seed while it is played.
+
+use crate::fault::{self, Fault};
+use crate::oracle::Mode;
+use crate::random::Rng;
+use qjam_core::ids::Block;
+use qjam_core::reduce::{Cut, Node};
+use qjam_core::scheduler::Config;
+use qjam_core::time::{Span, Time};
+use std::collections::BTreeSet;
+
+/// A run before it is made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Decides what is drawn during the run.
+    pub seed: u64,
+    /// Deadlines and limits of the scheduler.
+    pub config: Config,
+    /// How long a worker may keep finished work.
+    pub deliver_after: Span,
+    /// The places for workers.
+    pub seats: Vec<SeatPlan>,
+    /// What the user asks for, in order.
+    pub rounds: Vec<RoundPlan>,
+    /// What goes wrong, and when.
+    pub faults: Vec<(Time, Fault)>,
+    /// Whether messages of a worker that was reported lost still reach the scheduler.
+    pub late_messages: bool,
+    /// Of a hundred results, so many arrive once more later.
+    pub repeated_percent: u64,
+    /// Whether the master's driver finds deaths in the middle of carrying actions out: when it kills, and when it
+    /// sends to one that is gone.
+    pub is_sudden: bool,
+}
+
+/// A place for a worker, and what sits there.
+#[derive(Clone, Debug)]
+pub struct SeatPlan {
+    /// When the user asks for it.
+    pub added: Time,
+    /// Blocks at once.
+    pub slots: u32,
+    /// Whether a one-slot worker runs blocks on the thread that reads messages.
+    pub inline: bool,
+    /// Whether the body tells its machine the time every second.
+    pub ticks: bool,
+    /// From Start to the first word.
+    pub start: Span,
+    /// One way.
+    pub latency: Span,
+    /// Time to put a mebibyte on the link.
+    pub per_mib: Span,
+    /// Most time from a value being in the tree to the machine hearing of it, with several slots.
+    pub report: Span,
+    /// Time to merge two values.
+    pub merge: Span,
+    /// Time to take subtrees out of the tree.
+    pub collect: Span,
+    /// Of a hundred chunks, so many are at hand when a worker starts.
+    pub warm_percent: u64,
+}
+
+/// A round before it is run.
+#[derive(Clone, Debug)]
+pub struct RoundPlan {
+    /// When the user asks for it.
+    pub submit: Submit,
+    /// Which data set; rounds over the same one find its chunks at hand.
+    pub dataset: u32,
+    /// Its cut.
+    pub cut: Cut,
+    /// How blocks are computed.
+    pub mode: Mode,
+    /// Time for a block, give or take a half.
+    pub block: Span,
+    /// Size of the parameters.
+    pub params_bytes: u64,
+    /// Size of a partial result.
+    pub partial_bytes: u64,
+    /// Size of a chunk.
+    pub chunk_bytes: u64,
+    /// Blocks that end the process they run in.
+    pub poison: BTreeSet<Block>,
+    /// Blocks whose function panics.
+    pub panics: BTreeSet<Block>,
+    /// A node whose two halves do not fit together.
+    pub bad_merge: Option<Node>,
+    /// Whether no worker can read the parameters.
+    pub bad_params: bool,
+    /// When the user loses interest.
+    pub cancel: Option<Cancel>,
+}
+
+/// When a round is asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Submit {
+    /// At this moment.
+    At(Time),
+    /// So long after the round before it was answered.
+    AfterPrevious(Span),
+}
+
+/// When a round is called off.
+#[derive(Clone, Copy, Debug)]
+pub enum Cancel {
+    /// So long after its submission.
+    After(Span),
+    /// As soon as so many of its blocks have been accepted.
+    AtBlock(u32),
+}
+
+impl Default for SeatPlan {
+    /// A process on this machine.
+    fn default() -> Self {
+        SeatPlan {
+            added: Time(0),
+            slots: 1,
+            inline: true,
+            ticks: false,
+            start: Span::from_ms(5),
+            latency: Span(30),
+            per_mib: Span(100),
+            report: Span(0),
+            merge: Span(1),
+            collect: Span(1),
+            warm_percent: 100,
+        }
+    }
+}
+
+impl RoundPlan {
+    /// A round without anything wrong with it, asked for at time zero.
+    pub fn new(chunks: u32, level: u8, block: Span) -> Self {
+        RoundPlan {
+            submit: Submit::At(Time(0)),
+            dataset: 0,
+            cut: Cut::new(chunks, level),
+            mode: Mode::Map,
+            block,
+            params_bytes: 64,
+            partial_bytes: 64,
+            chunk_bytes: 1 << 16,
+            poison: BTreeSet::new(),
+            panics: BTreeSet::new(),
+            bad_merge: None,
+            bad_params: false,
+            cancel: None,
+        }
+    }
+
+    /// Whether this round cannot have a value.
+    pub fn is_doomed(&self) -> bool {
+        !self.poison.is_empty() || !self.panics.is_empty() || self.bad_merge.is_some() || self.bad_params
+    }
+}
+
+impl Plan {
+    /// A cluster of equal seats on which nothing goes wrong.
+    pub fn calm(seats: u32) -> Self {
+        Plan {
+            seed: 0,
+            config: Config::default(),
+            deliver_after: Span::from_ms(200),
+            seats: vec![SeatPlan::default(); seats as usize],
+            rounds: Vec::new(),
+            faults: Vec::new(),
+            late_messages: false,
+            repeated_percent: 0,
+            is_sudden: false,
+        }
+    }
+
+    /// Draws everything from a seed.
+    pub fn draw(seed: u64, workers_max: u32) -> Self {
+        let rng = Rng::new(seed);
+        let mut cluster = rng.fork(1);
+        let seats = draw_seats(&mut cluster, workers_max);
+        let config = draw_config(&mut cluster);
+        let deliver_after = Span(cluster.magnitude(1_000, 2_000_000));
+        // In one run of six, workers fall silent in the middle of long rounds and speak again about when they are doubted.
+        let silence = cluster.percent(16) && seats.len() <= 64;
+        let rounds = draw_rounds(&mut rng.fork(2), &seats, silence);
+        let mut transport = rng.fork(3);
+        let late_messages = transport.percent(30);
+        let repeated_percent = if transport.percent(30) { transport.between(1, 50) } else { 0 };
+        let mut plan = Plan {
+            seed,
+            config,
+            deliver_after,
+            seats,
+            rounds,
+            faults: Vec::new(),
+            late_messages,
+            repeated_percent,
+            is_sudden: transport.percent(50),
+        };
+        plan.faults = match silence {
+            true => fault::draw_silence(&mut rng.fork(4), &plan),
+            false => fault::draw(&mut rng.fork(4), &plan),
+        };
+        plan
+    }
+
+    /// When the last fault has ended. Poison, panics and what never returns aside, all is well after that.
+    pub fn faults_end(&self) -> Time {
+        self.faults.iter().map(|(at, fault)| fault.end(*at)).max().unwrap_or_default()
+    }
+
+    /// Slots of all seats.
+    pub fn slots(&self) -> u64 {
+        self.seats.iter().map(|s| u64::from(s.slots)).sum()
+    }
+
+    /// About how long it all takes when nothing goes wrong.
+    pub fn calm_span(&self) -> Span {
+        let seat = &self.seats[0];
+        let work: u64 = self.rounds.iter().map(|r| r.block.0 * u64::from(r.cut.blocks())).sum();
+        let trips = 4 * self.rounds.len() as u64 * (seat.latency.0 + seat.per_mib.0);
+        Span(seat.start.0 + work / self.slots() + trips + 100)
+    }
+}
+
+fn draw_seats(rng: &mut Rng, workers_max: u32) -> Vec<SeatPlan> {
+    let most = u64::from(workers_max.max(1));
+    let n = match rng.below(1000) {
+        0 => rng.between(most.min(500), most),
+        1..60 => rng.between(most.min(13), most.min(64)),
+        _ => rng.between(1, most.min(12)),
+    };
+    let slots_max = if rng.percent(50) { 1 } else { rng.between(1, 6) };
+    // Mostly one kind of place; sometimes each its own.
+    let alike = rng.percent(70);
+    let late_percent = if rng.percent(10) { rng.between(1, 100) } else { 0 };
+    let first = draw_seat(rng);
+    (0..n)
+        .map(|_| {
+            let seat = if alike { first.clone() } else { draw_seat(rng) };
+            let slots = rng.between(1, slots_max) as u32;
+            let added = Time(if rng.percent(late_percent) { rng.magnitude(1, 10_000_000) } else { 0 });
+            SeatPlan { added, slots, inline: slots == 1 && seat.inline, ..seat }
+        })
+        .collect()
+}
+
+fn draw_seat(rng: &mut Rng) -> SeatPlan {
+    let slow_threads = rng.percent(20);
+    SeatPlan {
+        added: Time(0),
+        slots: 1,
+        inline: rng.percent(80),
+        ticks: rng.percent(50),
+        start: Span(rng.magnitude(500, 2_000_000)),
+        latency: Span(rng.magnitude(15, 30_000)),
+        per_mib: Span(rng.magnitude(100, 100_000)),
+        report: Span(if slow_threads { rng.magnitude(100, 20_000) } else { rng.below(30) }),
+        merge: Span(if slow_threads { rng.magnitude(1, 5_000) } else { 0 }),
+        collect: Span(rng.below(50)),
+        warm_percent: *rng.pick(&[0, 50, 90, 100, 100, 100]),
+    }
+}
+
+fn draw_config(rng: &mut Rng) -> Config {
+    let usual = Config::default();
+    if rng.percent(75) {
+        return usual;
+    }
+    Config {
+        let_go_within: Span(rng.magnitude(50_000, 5_000_000)),
+        start_within: Span(rng.magnitude(5_000_000, 30_000_000)),
+        restart_after: Span(rng.magnitude(1_000, 500_000)),
+        kills_max: rng.between(1, 4) as u32,
+        fruitless_max: rng.between(1, 8) as u32,
+        ..usual
+    }
+}
+
+fn draw_rounds(rng: &mut Rng, seats: &[SeatPlan], silence: bool) -> Vec<RoundPlan> {
+    let many = seats.len() > 64;
+    let n = if many { rng.between(1, 2) } else { rng.between(1, 6) };
+    let sets: Vec<u32> = (0..rng.between(1, 2))
+        .map(|_| match many {
+            true => rng.between(1, 3 * seats.len() as u64) as u32,
+            false => rng.magnitude(1, 400) as u32,
+        })
+        .collect();
+    let slots: u64 = seats.iter().map(|s| u64::from(s.slots)).sum();
+    let trouble = rng.percent(40);
+    let mut at = Time(rng.below(2) * rng.magnitude(1, 3_000_000));
+    (0..n)
+        .map(|_| {
+            let dataset = rng.below(sets.len() as u64) as u32;
+            let cut = Cut::new(sets[dataset as usize], *rng.pick(&[0, 0, 0, 1, 1, 2, 3, 4]));
+            // Long blocks only where there are few of them to a slot: a run should not last for hours.
+            let longest = (60_000_000 * slots / u64::from(cut.blocks())).clamp(1_000, 20_000_000);
+            let shortest = if rng.percent(50) { 30 } else { longest / 100 };
+            let mut round =
+                RoundPlan::new(cut.chunks, cut.level, Span(rng.magnitude(shortest.max(1), longest)));
+            if silence {
+                round.block = Span(slots * rng.between(2_000_000, 20_000_000) / u64::from(cut.blocks()) + 1);
+            }
+            round.dataset = dataset;
+            round.mode = *rng.pick(&[Mode::Map, Mode::Fold]);
+            round.params_bytes = rng.magnitude(8, 1 << 20);
+            round.partial_bytes = rng.magnitude(8, 1 << 20);
+            round.chunk_bytes = rng.magnitude(64, 1 << 16);
+            round.submit = match rng.below(3) {
+                0 => Submit::AfterPrevious(Span(rng.magnitude(1, 1_000_000))),
+                _ => Submit::At(at),
+            };
+            at = at + Span(rng.magnitude(1, 5_000_000));
+            if trouble {
+                draw_trouble(rng, &mut round);
+            }
+            if rng.percent(15) {
+                round.cancel = Some(match rng.percent(50) {
+                    true => Cancel::AtBlock(rng.between(1, u64::from(cut.blocks())) as u32),
+                    false => Cancel::After(Span(rng.magnitude(1, 20_000_000))),
+                });
+            }
+            round
+        })
+        .collect()
+}
+
+fn draw_trouble(rng: &mut Rng, round: &mut RoundPlan) {
+    let cut = round.cut;
+    let any_block = |rng: &mut Rng| rng.below(u64::from(cut.blocks())) as u32;
+    match rng.below(10) {
+        0..3 => {
+            round.poison = match rng.below(20) {
+                0 => (0..cut.blocks()).collect(),
+                1..5 => (0..rng.between(2, 4)).map(|_| any_block(rng)).collect(),
+                _ => [any_block(rng)].into(),
+            };
+        }
+        3 | 4 => round.panics = (0..rng.between(1, 2)).map(|_| any_block(rng)).collect(),
+        5 if cut.blocks() > 1 => {
+            // The lowest common node of two neighbours: there both halves have chunks.
+            let left = rng.below(u64::from(cut.blocks()) - 1) as u32;
+            let mut pair = (cut.node(left), cut.node(left + 1));
+            while pair.0 != pair.1 {
+                pair = (pair.0.parent(), pair.1.parent());
+            }
+            round.bad_merge = Some(pair.0);
+        }
+        6 => round.bad_params = rng.percent(50),
+        _ => {}
+    }
+}

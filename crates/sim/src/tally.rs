@@ -1,0 +1,145 @@
+//! What happened how often, over one run or many.
+
+use crate::checkers::Answer;
+use crate::engine::Ending;
+use crate::fault::KINDS;
+use qjam_core::journal::What;
+use std::fmt;
+
+/// Counts.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Steps of virtual time.
+    pub events: u64,
+    /// Virtual time.
+    pub virtual_us: u64,
+    /// Faults that struck, by kind.
+    pub faults: [u64; KINDS.len()],
+    /// Starts that came to nothing by a fault.
+    pub starts_failed: u64,
+    /// Processes ended by a poisonous block.
+    pub poisonings: u64,
+    /// Blocks run, counting each time.
+    pub blocks_run: u64,
+    /// Blocks given out again.
+    pub blocks_retried: u64,
+    /// Blocks whose results came too late to count.
+    pub blocks_discarded: u64,
+    /// Results that were dropped since only a part of them was done already.
+    pub parts_overlapping: u64,
+    /// Chunks that workers had to ask for.
+    pub chunks_fetched: u64,
+    /// Messages lost with their link.
+    pub messages_lost: u64,
+    /// Messages from workers that were already given up.
+    pub messages_late: u64,
+    /// Messages that came twice.
+    pub messages_repeated: u64,
+    /// Workers that were silent for long.
+    pub suspected: u64,
+    /// Those of them that spoke again.
+    pub returned: u64,
+    /// Workers lost.
+    pub lost: u64,
+    /// Workers killed by the master.
+    pub kills: u64,
+    /// Seats given up.
+    pub given_up: u64,
+    /// Rounds by answer: value, fault, poison, nobody left, cancelled.
+    pub answers: [u64; 5],
+}
+
+impl Tally {
+    pub(crate) fn note(&mut self, what: &What) {
+        match what {
+            What::WorkerSuspected(_) => self.suspected += 1,
+            What::WorkerReturned(_) => self.returned += 1,
+            What::WorkerLost(..) => self.lost += 1,
+            What::SeatGivenUp(_) => self.given_up += 1,
+            What::Retried { blocks, .. } => self.blocks_retried += u64::from(*blocks),
+            What::Discarded { blocks, .. } => self.blocks_discarded += u64::from(*blocks),
+            _ => {}
+        }
+    }
+
+    /// Adds a run.
+    pub fn add(&mut self, ending: &Ending) {
+        let t = &ending.tally;
+        for (sum, n) in [
+            (&mut self.events, t.events),
+            (&mut self.virtual_us, t.virtual_us),
+            (&mut self.starts_failed, t.starts_failed),
+            (&mut self.poisonings, t.poisonings),
+            (&mut self.blocks_run, t.blocks_run),
+            (&mut self.blocks_retried, t.blocks_retried),
+            (&mut self.blocks_discarded, t.blocks_discarded),
+            (&mut self.parts_overlapping, t.parts_overlapping),
+            (&mut self.chunks_fetched, t.chunks_fetched),
+            (&mut self.messages_lost, t.messages_lost),
+            (&mut self.messages_late, t.messages_late),
+            (&mut self.messages_repeated, t.messages_repeated),
+            (&mut self.suspected, t.suspected),
+            (&mut self.returned, t.returned),
+            (&mut self.lost, t.lost),
+            (&mut self.kills, t.kills),
+            (&mut self.given_up, t.given_up),
+        ] {
+            *sum += n;
+        }
+        for (sum, n) in self.faults.iter_mut().zip(t.faults) {
+            *sum += n;
+        }
+        for answer in &ending.answers {
+            let at = match answer {
+                Answer::Value => 0,
+                Answer::Fault => 1,
+                Answer::Poison(_) => 2,
+                Answer::NoWorkers => 3,
+                Answer::Cancelled => 4,
+            };
+            self.answers[at] += 1;
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = self.virtual_us as f64 / 3.6e9;
+        writeln!(f, "{} events in {hours:.1} hours of virtual time", self.events)?;
+        let [value, fault, poison, nobody, cancelled] = self.answers;
+        writeln!(
+            f,
+            "rounds: {value} with a value, {fault} with a fault, {poison} poisoned, {nobody} without workers, \
+             {cancelled} cancelled"
+        )?;
+        let faults: Vec<String> =
+            KINDS.iter().zip(self.faults).map(|(kind, n)| format!("{n} {kind}")).collect();
+        writeln!(f, "faults: {}", faults.join(", "))?;
+        writeln!(
+            f,
+            "workers: {} lost, {} killed by the master, {} poisoned, {} suspected, {} returned, {} starts failed, {} \
+             seats given up",
+            self.lost,
+            self.kills,
+            self.poisonings,
+            self.suspected,
+            self.returned,
+            self.starts_failed,
+            self.given_up
+        )?;
+        writeln!(
+            f,
+            "blocks: {} run, {} given out again, {} discarded ({} results overlapped); {} chunks fetched",
+            self.blocks_run,
+            self.blocks_retried,
+            self.blocks_discarded,
+            self.parts_overlapping,
+            self.chunks_fetched
+        )?;
+        write!(
+            f,
+            "messages: {} lost, {} late, {} repeated",
+            self.messages_lost, self.messages_late, self.messages_repeated
+        )
+    }
+}
