@@ -17,6 +17,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("hygiene", Quick, hygiene::check),
     Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()),
     Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run()),
+    Step::new("docs", Quick, |s| s.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()),
     Step::new("reference", Quick, |s| s.program(s.venv_program("python")?).args(PEER_CHECK).run()),
     Step::new("build", Quick, |s| s.cargo("build --release -p qjam-cli").run()),
     Step::new("tests", Quick, suite::run),

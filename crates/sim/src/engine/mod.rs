@@ -9,7 +9,7 @@
 //!
 //! [`master`] carries out what the scheduler wants, [`executor`] what a worker's machine wants; both put what follows
 //! into the [`queue`]. Here, faults strike and processes die. After every event of either machine its invariants and
-//! the [`checkers`](crate::checkers) are run.
+//! the [`checkers`] are run.
 
 mod executor;
 mod master;
