@@ -10,7 +10,7 @@ use crate::source::lines::Text;
 use crate::source::list::Values;
 use crate::source::matrix::Matrix;
 use crate::source::nothing::Tasks;
-use crate::source::place::ChunkEntry;
+use crate::source::place::{self, ChunkEntry};
 use crate::source::{DataError, Records, Source, npy, raw};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,6 +38,9 @@ pub struct DataSet<C> {
 /// One cut of a source.
 pub(crate) struct CutData {
     pub(crate) id: DataSetId,
+    /// The same together with where every chunk lies. Workers know it by this name: they keep places, and the same
+    /// records may be found in one file today and in another tomorrow.
+    pub(crate) located: DataSetId,
     pub(crate) chunks: Vec<Arc<ChunkEntry>>,
     source: Arc<dyn Source>,
 }
@@ -136,8 +139,9 @@ impl<C: Chunk> DataSet<C> {
     fn cut(source: Arc<dyn Source>, rule: Rule) -> Result<Self, DataError> {
         let chunks = source.cut(rule)?;
         let id = DataSetId::of(chunks.iter().map(|chunk| &chunk.id));
+        let located = place::located(id, &chunks);
         let chunks = chunks.into_iter().map(Arc::new).collect();
-        Ok(DataSet { inner: Arc::new(CutData { id, chunks, source }), kind: PhantomData })
+        Ok(DataSet { inner: Arc::new(CutData { id, located, chunks, source }), kind: PhantomData })
     }
 
     /// The same records in another cut: exactly `k` chunks (or one per record, if there are fewer), contiguous and as

@@ -188,6 +188,8 @@ pub enum ToWorker {
     Ping,
     /// Go.
     Bye,
+    /// Arenas of this worker that the master has finished reading, told at once because more results are to come.
+    Released(Vec<u64>),
 }
 
 /// From a worker.

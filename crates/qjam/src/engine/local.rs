@@ -8,7 +8,7 @@ use crate::ctx::Cancelled;
 use crate::dataset::CutData;
 use crate::function::{AnyBox, AnyShared, Function};
 use crate::worker::chunks::OpenChunks;
-use crate::worker::round::{Effort, RoundHere};
+use crate::worker::round::{Effort, RoundHere, Stopped};
 use crate::worker::slots::Slots;
 use qjam_core::ids::{Block, RoundId, WorkerId};
 use qjam_core::job::Fault;
@@ -26,7 +26,7 @@ pub(crate) struct LocalDone {
     pub(crate) worker: WorkerId,
     pub(crate) round: RoundId,
     pub(crate) block: Block,
-    pub(crate) result: Result<(), Fault>,
+    pub(crate) result: Result<(), Stopped>,
 }
 
 /// Tells the master's loop that a block is done, from any thread.
@@ -117,8 +117,10 @@ impl LocalSeat {
         let LocalDone { round, block, result, .. } = done;
         match result {
             Ok(()) => self.tell(now, Event::BlockFinished { round, block }, out),
-            Err(fault) => {
-                out.push(LocalSays::Faulted { round, fault });
+            Err(stopped) => {
+                if let Stopped::Fault(fault) = stopped {
+                    out.push(LocalSays::Faulted { round, fault });
+                }
                 self.tell(now, Event::BlockFailed { round, block }, out);
             }
         }

@@ -192,7 +192,7 @@ impl Executor {
 
     /// Cuts a share of a round into tasks that fit a frame: blocks, and the names of chunks it has not been told.
     pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, spans: &[Span]) -> Vec<Portion> {
-        let told = self.told.entry(data.id).or_default();
+        let told = self.told.entry(data.located).or_default();
         if told.len() == data.chunks.len() {
             return vec![Portion { spans: spans.to_vec(), chunks: Vec::new() }];
         }
@@ -237,7 +237,7 @@ impl Executor {
                 At::Shared { region, offset } => {
                     let users = self.regions.entry(region.id()).or_default();
                     let with_fd = users.is_empty();
-                    users.insert(data.id);
+                    users.insert(data.located);
                     if with_fd {
                         attached.push(Attachment::Region(region.clone()));
                     }

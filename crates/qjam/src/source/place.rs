@@ -5,8 +5,10 @@ use crate::chunk::{ChunkId, Header};
 use crate::store::{AlignedBuf, Region};
 use bytes::Bytes;
 use qjam_core::chunk::{CHUNK_BYTES_MAX, Hasher};
+use qjam_core::ids::DataSetId;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -79,6 +81,30 @@ impl ChunkEntry {
             }
         }
     }
+}
+
+/// The name of a data set together with the places of its chunks.
+pub(crate) fn located(id: DataSetId, chunks: &[ChunkEntry]) -> DataSetId {
+    let what = Header { kind: "places".into(), dtype: String::new(), shape: Vec::new(), bytes: 0 };
+    let mut hasher = Hasher::new(&what);
+    hasher.update(&id.0);
+    for chunk in chunks {
+        match &chunk.place {
+            Place::Shared { region, offset } => {
+                hasher.update(&region.id().to_le_bytes());
+                hasher.update(&offset.to_le_bytes());
+            }
+            Place::File { path, offset, stamp } => {
+                hasher.update(&(path.as_os_str().len() as u64).to_le_bytes());
+                hasher.update(path.as_os_str().as_bytes());
+                for n in [*offset, stamp.device, stamp.inode, stamp.bytes] {
+                    hasher.update(&n.to_le_bytes());
+                }
+                hasher.update(&stamp.modified_ns.to_le_bytes());
+            }
+        }
+    }
+    DataSetId(hasher.finish().0)
 }
 
 /// A file of the user's, open for reading.

@@ -11,7 +11,7 @@ use super::arenas::{OwnArenas, PeerArenas};
 use super::chunks::OpenChunks;
 use super::data::{DataHere, Entries};
 use super::faults;
-use super::round::{Effort, RoundHere};
+use super::round::{Effort, RoundHere, Stopped};
 use super::slots::Slots;
 use crate::codec::Encoder;
 use crate::function::AnyBox;
@@ -73,7 +73,7 @@ struct Common {
 struct Done {
     round: RoundId,
     block: Block,
-    result: Result<(), Fault>,
+    result: Result<(), Stopped>,
 }
 
 impl Common {
@@ -300,6 +300,11 @@ impl Executor {
                 let gone = self.data.forget(dataset, &regions);
                 self.common.open.forget(|id| gone.contains(id));
             }
+            ToWorker::Released(arenas) => {
+                for arena in arenas {
+                    self.ours.release(arena);
+                }
+            }
             ToWorker::Cancel(round) => self.tell(Event::CancelReceived { round }),
             ToWorker::Ping => self.common.send(&ToMaster::Pong, &[], &[])?,
             ToWorker::Bye => self.stopping = true,
@@ -424,8 +429,11 @@ impl Executor {
     fn on_done(&mut self, Done { round, block, result }: Done) -> Result<(), ExecutorError> {
         match result {
             Ok(()) => self.tell(Event::BlockFinished { round, block }),
-            Err(fault) => {
-                self.common.send(&ToMaster::Error { round, fault }, &[], &[])?;
+            Err(stopped) => {
+                if let Stopped::Fault(fault) = stopped {
+                    self.common.send(&ToMaster::Error { round, fault }, &[], &[])?;
+                }
+                // Where it was cancelled, the master's word of it is on its way.
                 self.tell(Event::BlockFailed { round, block });
             }
         }
@@ -442,24 +450,31 @@ impl Executor {
         let mut attached = Vec::new();
         for ((node, value), Delivery { spans, .. }) in values.into_iter().zip(deliveries) {
             let mut placed = Ok(Payload::Tail { offset: 0, bytes: 0 });
-            function.encode(&value, &mut |out: &Encoder<'_>| {
-                let bytes = out.payload_bytes();
-                if bytes <= INLINE_BYTES_MAX {
-                    let offset = tail.len().next_multiple_of(64);
-                    tail.resize(offset + bytes, 0);
-                    out.write_to(&mut tail[offset..]);
-                    placed = Ok(Payload::Tail { offset: offset as u32, bytes: bytes as u32 });
-                } else {
-                    placed = self.ours.place(out).map(|placed| {
-                        let new = !self.introduced.contains(&placed.arena);
-                        if new {
-                            self.introduced.push(placed.arena);
-                            attached.push(Attachment::File(placed.fd.clone()));
-                        }
-                        placed.payload(new)
-                    });
-                }
+            let encoded = faults::caught(None, || {
+                function.encode(&value, &mut |out: &Encoder<'_>| {
+                    let bytes = out.payload_bytes();
+                    if bytes <= INLINE_BYTES_MAX {
+                        let offset = tail.len().next_multiple_of(64);
+                        tail.resize(offset + bytes, 0);
+                        out.write_to(&mut tail[offset..]);
+                        placed = Ok(Payload::Tail { offset: offset as u32, bytes: bytes as u32 });
+                    } else {
+                        placed = self.ours.place(out).map(|placed| {
+                            let new = !self.introduced.contains(&placed.arena);
+                            if new {
+                                self.introduced.push(placed.arena);
+                                attached.push(Attachment::File(placed.fd.clone()));
+                            }
+                            placed.payload(new)
+                        });
+                    }
+                });
             });
+            if let Err(fault) = encoded {
+                // Its encoding is the user's code. What was encoded before it has been promised its arenas.
+                self.send_parts(round, &mut parts, &mut tail, &mut attached, &mut effort)?;
+                return self.common.send(&ToMaster::Error { round, fault }, &[], &[]);
+            }
             let payload = placed.map_err(io_at("shared memory for a result"))?;
             parts.push(Part { node, spans, payload });
             let full = tail.len() + INLINE_BYTES_MAX + 64 > TAIL_BYTES_MAX as usize

@@ -51,9 +51,10 @@ fn install_hook() {
 /// Runs user code; a panic becomes a [`Fault`].
 pub(crate) fn caught<R>(chunk: Option<u32>, f: impl FnOnce() -> R) -> Result<R, Fault> {
     install_hook();
-    INSIDE.set(Some(Caught::default()));
+    // User code may itself run rounds on threads of this process: one `caught` within another.
+    let outer = INSIDE.replace(Some(Caught::default()));
     let result = panic::catch_unwind(AssertUnwindSafe(f));
-    let caught = INSIDE.take().unwrap_or_default();
+    let caught = INSIDE.replace(outer).unwrap_or_default();
     result.map_err(|payload| {
         let message = payload
             .downcast_ref::<&str>()
@@ -74,7 +75,9 @@ pub(crate) fn caught<R>(chunk: Option<u32>, f: impl FnOnce() -> R) -> Result<R, 
 fn trimmed(backtrace: &str) -> String {
     let frames = split_frames(backtrace);
     let first = frames.iter().position(|f| f.contains("begin_unwind")).map_or(0, |n| n + 1);
-    let last = frames.iter().position(|f| f.contains("worker::faults::caught")).unwrap_or(frames.len());
+    // The first of ours is where the user's function was called from.
+    let is_ours = |f: &String| f.contains("qjam::function::") || f.contains("worker::faults::caught");
+    let last = frames.iter().position(is_ours).unwrap_or(frames.len());
     let kept = if first < last { &frames[first..last] } else { &frames[..] };
     cut(&kept.concat(), BACKTRACE_BYTES_MAX)
 }

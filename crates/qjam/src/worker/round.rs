@@ -32,6 +32,21 @@ pub(crate) struct RoundHere {
     misses: AtomicU32,
 }
 
+/// Why a block has no value.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// User code or user data is to blame.
+    Fault(Fault),
+    /// Nobody wants it any more.
+    Cancelled,
+}
+
+impl From<Fault> for Stopped {
+    fn from(fault: Fault) -> Self {
+        Stopped::Fault(fault)
+    }
+}
+
 /// What a delivery says besides its values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effort {
@@ -63,10 +78,11 @@ impl RoundHere {
         block: Block,
         open: &OpenChunks,
         chunk_at: &dyn Fn(u32) -> Option<Arc<ChunkEntry>>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Stopped> {
         let start = Instant::now();
-        let result =
-            self.block_value(block, open, chunk_at).and_then(|value| self.climb(self.cut.node(block), value));
+        let result = self
+            .block_value(block, open, chunk_at)
+            .and_then(|value| Ok(self.climb(self.cut.node(block), value)?));
         let spent = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.compute_us[slot as usize].fetch_add(spent, Relaxed);
         result
@@ -77,11 +93,15 @@ impl RoundHere {
         block: Block,
         open: &OpenChunks,
         chunk_at: &dyn Fn(u32) -> Option<Arc<ChunkEntry>>,
-    ) -> Result<AnyBox, Fault> {
+    ) -> Result<AnyBox, Stopped> {
         let node = self.cut.node(block);
         let mut inner = Tree::new(Cut::new(self.cut.chunks, 0));
         let mut folded = None;
         for index in self.cut.chunks_of(node) {
+            // A block may be long; who has called it off should not wait for all of it.
+            if self.cancelled.as_ref().is_some_and(|asked| asked()) {
+                return Err(Stopped::Cancelled);
+            }
             let entry = chunk_at(index)
                 .ok_or_else(|| plain(FaultKind::Chunk, index, "the chunk is not here".into()))?;
             let (chunk, hit) =

@@ -178,7 +178,7 @@ impl Driver {
             return Ok(());
         };
         let data = running.data.clone();
-        let known = self.known.get(&data.id).ok_or("a data set nobody knows")?;
+        let known = self.known.get(&data.located).ok_or("a data set nobody knows")?;
         let indices = missing
             .iter()
             .map(|id| {
@@ -233,7 +233,20 @@ impl Driver {
                 executor.released.push(arena);
             }
         }
+        self.release_arenas(worker, round);
         Ok(())
+    }
+
+    /// Tells a worker that has more of the round to deliver which of its arenas it may use again. Otherwise it learns
+    /// that with its next task, which costs nothing.
+    fn release_arenas(&mut self, worker: WorkerId, round: RoundId) {
+        let has_more = self.scheduler.holders(round).any(|(holder, _)| holder == worker);
+        let Some(executor) = self.executor(worker) else { return };
+        if has_more && !executor.released.is_empty() {
+            let released = std::mem::take(&mut executor.released);
+            let sent = executor.send(&ToWorker::Released(released), &[], Vec::new());
+            self.check_sent(worker, sent);
+        }
     }
 
     pub(super) fn deliver(
@@ -244,7 +257,7 @@ impl Driver {
         spans: Vec<message::Span>,
         value: Value,
     ) {
-        self.in_hand = Some((round, node, value));
+        self.in_hand.push_back((round, node, value));
         self.tell(Event::PartDelivered { worker, round, node, spans });
     }
 

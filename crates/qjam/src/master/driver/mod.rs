@@ -36,7 +36,7 @@ use qjam_core::time::Time;
 use qjam_core::wire::ToWorker;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
@@ -64,7 +64,8 @@ struct SeatHere {
 
 /// A data set that workers have been told about.
 struct Known {
-    data: Weak<CutData>,
+    /// Everybody who has it: the same cut may be made several times.
+    data: Vec<Weak<CutData>>,
     index: HashMap<ChunkId, u32>,
 }
 
@@ -94,9 +95,10 @@ pub(crate) struct Driver {
     /// Reports of answered rounds, the latest.
     pub(crate) last_report: Option<RoundReport>,
     /// Actions not yet carried out; carrying one out may bring events that bring more.
-    todo: std::collections::VecDeque<Action>,
-    /// The part that the scheduler is judging.
-    in_hand: Option<(RoundId, Node, Value)>,
+    todo: VecDeque<Action>,
+    /// Parts that the scheduler was told of and whose verdicts are not yet carried out, in the same order. Threads may
+    /// deliver while actions are carried out, so there may be several.
+    in_hand: VecDeque<(RoundId, Node, Value)>,
     pub(crate) answered: u64,
 }
 
@@ -133,7 +135,7 @@ impl Driver {
             journal: Journal::new(options.journal_entries_max),
             last_report: None,
             todo: Default::default(),
-            in_hand: None,
+            in_hand: VecDeque::new(),
             answered: 0,
             options,
         };
@@ -188,7 +190,7 @@ impl Driver {
         let placed = (long && self.has(SeatKind::Proc)).then(|| self.arenas.place(params)).transpose();
         let inline = if !long || self.has(SeatKind::Local) { params.to_bytes() } else { Bytes::new() };
         self.remember(&data);
-        let spec = RoundSpec { dataset: data.id, cut };
+        let spec = RoundSpec { dataset: data.located, cut };
         let report = RoundReport {
             round: id.0,
             master_us: submitted.elapsed().as_micros() as u64,
@@ -226,7 +228,8 @@ impl Driver {
         let chunks = data.chunks.len() as u32;
         let level = match mode {
             Mode::Map => {
-                blocks::map_level(chunks, self.scheduler.slots().max(1) * self.options.blocks_per_slot)
+                let slots = self.scheduler.slots().max(1);
+                blocks::map_level(chunks, slots.saturating_mul(self.options.blocks_per_slot))
             }
             Mode::Fold => {
                 let chunk_bytes = data.chunks.iter().map(|c| c.header.bytes).max().unwrap_or(0);
@@ -253,15 +256,15 @@ impl Driver {
 
     /// Keeps track of data sets, and has workers drop those that are gone.
     fn remember(&mut self, data: &Arc<CutData>) {
-        if self.known.contains_key(&data.id) {
-            // The same content may have been made anew while the first was dropped.
-            if let Some(known) = self.known.get_mut(&data.id).filter(|k| k.data.strong_count() == 0) {
-                known.data = Arc::downgrade(data);
+        if let Some(known) = self.known.get_mut(&data.located) {
+            if !known.data.iter().any(|k| std::ptr::eq(k.as_ptr(), Arc::as_ptr(data))) {
+                known.data.retain(|k| k.strong_count() > 0);
+                known.data.push(Arc::downgrade(data));
             }
             return;
         }
-        let gone: Vec<DataSetId> =
-            self.known.iter().filter(|(_, k)| k.data.strong_count() == 0).map(|(id, _)| *id).collect();
+        let is_gone = |known: &Known| known.data.iter().all(|k| k.strong_count() == 0);
+        let gone: Vec<DataSetId> = self.known.iter().filter(|(_, k)| is_gone(k)).map(|(id, _)| *id).collect();
         for id in gone {
             let Some(known) = self.known.remove(&id) else { continue };
             self.open.forget(|chunk| known.index.contains_key(chunk));
@@ -274,7 +277,7 @@ impl Driver {
             }
         }
         let index = (0..).zip(&data.chunks).map(|(n, c)| (c.id, n)).collect();
-        self.known.insert(data.id, Known { data: Arc::downgrade(data), index });
+        self.known.insert(data.located, Known { data: vec![Arc::downgrade(data)], index });
     }
 
     // ---- actions ----------------------------------------------------------------------------------------------
@@ -302,7 +305,7 @@ impl Driver {
                 if let Some(running) = self.rounds.get_mut(&round) {
                     running.report.discarded += blocks;
                 }
-                self.in_hand = None;
+                self.in_hand.pop_front();
             }
             Action::Finish { round } => self.finish(round),
             Action::Fail { round, failure } => self.fail(round, failure),

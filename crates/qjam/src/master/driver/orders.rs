@@ -154,7 +154,7 @@ impl Driver {
                 round,
                 function: running.function.name().into(),
                 seed: self.options.seed,
-                dataset: running.data.id,
+                dataset: running.data.located,
                 cut: running.cut,
                 chunks,
                 spans,

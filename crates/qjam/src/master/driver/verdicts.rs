@@ -14,7 +14,7 @@ use std::time::Instant;
 
 impl Driver {
     pub(super) fn accept(&mut self, round: RoundId, node: Node) {
-        let Some((in_round, in_node, value)) = self.in_hand.take() else {
+        let Some((in_round, in_node, value)) = self.in_hand.pop_front() else {
             panic!("nothing in hand to accept")
         };
         assert!((in_round, in_node) == (round, node), "another part is in hand");
