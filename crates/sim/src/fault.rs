@@ -145,16 +145,20 @@ pub(crate) fn draw(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
     faults
 }
 
-/// Stops that end about when a worker becomes suspect, while there is work to be done.
+/// Stops that end about when a worker becomes suspect, while there is work to be done, and some deaths after that.
 pub(crate) fn draw_silence(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
     let seats = plan.seats.len() as u64;
     let calm_us = plan.calm_span().0;
-    let mut faults: Vec<(Time, Fault)> = (0..rng.between(1, 2 * seats))
-        .map(|_| {
-            let for_span = Some(Span(rng.between(9_900_000, 13_000_000)));
-            (Time(rng.below(calm_us)), Fault::Stop { seat: rng.below(seats) as u32, for_span })
-        })
-        .collect();
+    let mut faults = Vec::new();
+    for _ in 0..rng.between(1, 2 * seats) {
+        let (at, span) = (Time(rng.below(calm_us)), Span(rng.between(9_900_000, 13_000_000)));
+        faults.push((at, Fault::Stop { seat: rng.below(seats) as u32, for_span: Some(span) }));
+        if rng.percent(30) {
+            // Whoever took over may die while both are at it.
+            let later = at + span + Span(rng.below(3_000_000));
+            faults.push((later, Fault::Crash { seat: rng.below(seats) as u32 }));
+        }
+    }
     faults.sort_by_key(|(at, _)| *at);
     faults
 }

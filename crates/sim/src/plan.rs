@@ -177,11 +177,18 @@ impl Plan {
     pub fn draw(seed: u64, workers_max: u32) -> Self {
         let rng = Rng::new(seed);
         let mut cluster = rng.fork(1);
-        let seats = draw_seats(&mut cluster, workers_max);
+        let mut seats = draw_seats(&mut cluster, workers_max);
         let config = draw_config(&mut cluster);
         let deliver_after = Span(cluster.magnitude(1_000, 2_000_000));
         // In one run of six, workers fall silent in the middle of long rounds and speak again about when they are doubted.
         let silence = cluster.percent(16) && seats.len() <= 64;
+        if silence && cluster.percent(50) {
+            // Threads that are slow to say that they are done.
+            for seat in &mut seats {
+                (seat.inline, seat.latency) = (false, Span(cluster.magnitude(15, 1_000)));
+                seat.report = Span(cluster.magnitude(1_000, 500_000));
+            }
+        }
         let rounds = draw_rounds(&mut rng.fork(2), &seats, silence);
         let mut transport = rng.fork(3);
         let late_messages = transport.percent(30);

@@ -188,7 +188,10 @@ impl Scheduler {
         assert!(old.is_none(), "{round} was submitted twice");
         out.push(Action::Note(What::RoundStarted { round, chunks, blocks }));
         if self.roster.is_deserted() {
-            self.fail_all(now, out);
+            self.revive(now, out);
+        }
+        if self.roster.is_deserted() {
+            self.fail_all(now, out); // there never was a seat
         } else {
             self.place(now, round, out);
         }

@@ -30,10 +30,12 @@ impl Scheduler {
             needy.iter().partition(|&&b| record.blocks[b as usize].kills > 0);
         let mut shares: Vec<Vec<Block>> = shares(&plain, &able);
         // A block that has killed goes last, so that its next victim has delivered everything else, and not to the
-        // same seat each time, in case it was the seat.
+        // same seat each time, in case it was the seat. While nothing at all has been delivered it goes first: a
+        // function that kills on every block is found out after three deaths, not after two for each block.
         for (n, &block) in risky.iter().enumerate() {
             let turn = n + record.blocks[block as usize].kills as usize;
-            shares[turn % able.len()].push(block);
+            let share = &mut shares[turn % able.len()];
+            share.insert(if record.done == 0 { 0 } else { share.len() }, block);
         }
         for ((worker, _), blocks) in able.into_iter().zip(shares) {
             if !blocks.is_empty() {

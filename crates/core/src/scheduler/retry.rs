@@ -72,10 +72,6 @@ impl Scheduler {
         let poison = (0..).zip(&record.blocks).find(|(_, b)| !b.done && b.kills >= kills_max).map(|(n, _)| n);
         if let Some(block) = poison {
             let deaths = record.deaths.remove(&block).unwrap_or_default();
-            for (victim, _) in &deaths {
-                // It was the block, not the seat.
-                self.roster.seats.get_mut(&victim.seat).expect("victims had a seat").fruitless = 0;
-            }
             self.fail(now, round, RoundFailure::Poison { block, deaths }, out);
         }
     }
@@ -88,8 +84,12 @@ impl Scheduler {
         if seat.worker().is_some_and(|w| now.since(w.since) >= config.fruitful_after) {
             seat.fruitless = 0;
         }
-        // One that was ended for being slow to let go proves nothing about its seat.
-        seat.fruitless += u32::from(death.cause != Cause::Unresponsive);
+        // One that died inside a block proves nothing about its seat: the block answers for it. Nor does one that was
+        // ended for being slow to let go.
+        let blames_a_block = death.cause.is_telling() && !death.inside.is_empty();
+        if !blames_a_block && death.cause != Cause::Unresponsive {
+            seat.fruitless += 1;
+        }
         seat.last_death = Some(death);
         if seat.fruitless > config.fruitless_max {
             seat.state = SeatState::GivenUp;
@@ -115,6 +115,17 @@ impl Scheduler {
         let worker = WorkerId { seat: seat_id, incarnation: seat.incarnation };
         out.push(Action::Note(What::WorkerStarted(worker)));
         out.push(Action::Start { worker });
+    }
+
+    /// Tries every seat once more. A new round is a new occasion: what kept workers from starting may be over.
+    pub(super) fn revive(&mut self, now: Time, out: &mut Vec<Action>) {
+        let seats: Vec<SeatId> = self.roster.seats.keys().copied().collect();
+        for seat_id in seats {
+            let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
+            seat.fruitless = self.config.fruitless_max;
+            seat.state = SeatState::Resting { until: now };
+            self.start(now, seat_id, out);
+        }
     }
 
     pub(super) fn fail_all(&mut self, now: Time, out: &mut Vec<Action>) {

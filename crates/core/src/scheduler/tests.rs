@@ -200,7 +200,8 @@ fn a_root_that_overlaps_done_blocks_is_dropped_whole_and_the_rest_given_out_agai
 #[test]
 fn a_block_that_kills_three_executors_fails_its_round() {
     let mut story = Story::with_workers(1);
-    story.submit(2);
+    story.submit(3);
+    story.tell(part(worker(0, 0), node(0, 0), &[(0, 1, 1)]));
     for incarnation in 0..2 {
         story.lose(worker(0, incarnation), &[1]);
         story.after_ms(1_000);
@@ -214,6 +215,46 @@ fn a_block_that_kills_three_executors_fails_its_round() {
         _ => None,
     });
     assert_eq!(failed, Some((1, 3)), "{said:?}");
+}
+
+#[test]
+fn a_function_that_kills_on_every_block_is_found_out_after_three_deaths() {
+    let mut story = Story::with_workers(1);
+    story.submit(100);
+    for incarnation in 0..2 {
+        // The seat is filled at once: it was the block.
+        let said = story.lose(worker(0, incarnation), &[0]).to_vec();
+        assert_eq!(said, [Action::Start { worker: worker(0, incarnation + 1) }]);
+        let said = story.tell(Event::WorkerJoined { worker: worker(0, incarnation + 1) }).to_vec();
+        let Action::Assign { spans, .. } = &said[0] else { panic!("{said:?}") };
+        assert_eq!((spans[0].first, spans[0].alone), (0, true), "nothing is at stake, so it goes first");
+    }
+    let said = story.lose(worker(0, 2), &[0]).to_vec();
+    assert!(
+        said.iter().any(|a| matches!(a, Action::Fail { failure: RoundFailure::Poison { block: 0, .. }, .. })),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_new_round_tries_once_more_when_every_seat_was_given_up() {
+    let mut story = Story::with_workers(0);
+    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1 });
+    let tries = Config::default().fruitless_max + 1;
+    for incarnation in 0..tries {
+        story.tell(Event::WorkerLost { worker: worker(0, incarnation), death: Death::of(Cause::Exited(1)) });
+        story.after_ms(60_000);
+    }
+    assert_eq!(story.scheduler.given_up().count(), 1);
+    assert_eq!(story.submit(2), [Action::Start { worker: worker(0, tries) }]);
+    let death = Death::of(Cause::Exited(2));
+    let said = story.tell(Event::WorkerLost { worker: worker(0, tries), death }).to_vec();
+    assert!(matches!(said[0], Action::Fail { failure: RoundFailure::NoWorkers { .. }, .. }), "{said:?}");
+
+    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
+    story.tell(Event::RoundSubmitted { round: RoundId(9), spec });
+    let said = story.tell(Event::WorkerJoined { worker: worker(0, tries + 1) }).to_vec();
+    assert!(matches!(said[0], Action::Assign { round: RoundId(9), .. }), "{said:?}");
 }
 
 #[test]

@@ -68,7 +68,6 @@ pub(super) fn fail(
         }
         RoundFailure::Poison { block, deaths } => {
             blame::is_just(picture, spec, round, *block, deaths, config, truth)?;
-            picture.acquit_seats(deaths.iter().map(|(w, _)| *w), event);
             answer(picture, round, Answer::Poison(*block))
         }
         RoundFailure::NoWorkers { .. } => {

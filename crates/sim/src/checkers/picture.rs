@@ -104,6 +104,7 @@ impl Picture {
                     held: BTreeMap::new(),
                 };
                 self.rounds.insert(*round, picture);
+                self.revive(config);
             }
             Event::PartDelivered { worker, round, spans, .. } => {
                 self.hear(now, *worker);
@@ -119,6 +120,16 @@ impl Picture {
             | Event::Ticked => {}
         }
         None
+    }
+
+    /// When all seats were given up, a new round has each of them tried once more, at once.
+    fn revive(&mut self, config: &Config) {
+        if self.seats.values().all(|seat| seat.is_given_up) {
+            for seat in self.seats.values_mut() {
+                (seat.is_given_up, seat.fruitless, seat.lost) =
+                    (false, config.fruitless_max, Time::default());
+            }
+        }
     }
 
     fn hear(&mut self, now: Time, worker: WorkerId) {
@@ -193,8 +204,10 @@ impl Picture {
         if lived_long {
             seat.fruitless = 0;
         }
-        // A worker that the master itself ended for being slow to let go proves nothing about its seat.
-        if !matches!(death.cause, Cause::Unresponsive) {
+        // A worker that died inside a block proves nothing about its seat, nor does one that the master itself ended for
+        // being slow to let go.
+        let blames_a_block = is_telling(&death.cause) && !death.inside.is_empty();
+        if !blames_a_block && !matches!(death.cause, Cause::Unresponsive) {
             seat.fruitless += 1;
         }
     }
@@ -236,14 +249,6 @@ impl Picture {
 
     pub(crate) fn tell_to_let_go(&mut self, now: Time, worker: WorkerId, round: RoundId) {
         self.workers.get_mut(&worker).expect("who is told lives").told.insert(round, now);
-    }
-
-    /// A block was convicted: the seats it killed on did not fail. The last of them has just lost one more.
-    pub(crate) fn acquit_seats(&mut self, victims: impl Iterator<Item = WorkerId>, event: &Event) {
-        for victim in victims {
-            let is_last = matches!(event, Event::WorkerLost { worker, .. } if worker.seat == victim.seat);
-            self.seats.get_mut(&victim.seat).expect("victims had a seat").fruitless = u32::from(is_last);
-        }
     }
 
     pub(crate) fn give_up(&mut self, seat: SeatId) {
