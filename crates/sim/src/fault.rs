@@ -153,8 +153,8 @@ pub(crate) fn draw_silence(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
     for _ in 0..rng.between(1, 2 * seats) {
         let (at, span) = (Time(rng.below(calm_us)), Span(rng.between(9_900_000, 13_000_000)));
         faults.push((at, Fault::Stop { seat: rng.below(seats) as u32, for_span: Some(span) }));
-        if rng.percent(30) {
-            // Whoever took over may die while both are at it.
+        // Whoever took over may die while both are at it.
+        for _ in 0..rng.below(4) {
             let later = at + span + Span(rng.below(3_000_000));
             faults.push((later, Fault::Crash { seat: rng.below(seats) as u32 }));
         }

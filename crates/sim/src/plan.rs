@@ -182,6 +182,9 @@ impl Plan {
         let deliver_after = Span(cluster.magnitude(1_000, 2_000_000));
         // In one run of six, workers fall silent in the middle of long rounds and speak again about when they are doubted.
         let silence = cluster.percent(16) && seats.len() <= 64;
+        if silence && cluster.percent(70) {
+            seats.truncate(cluster.between(2, 4) as usize);
+        }
         if silence && cluster.percent(50) {
             // Threads that are slow to say that they are done.
             for seat in &mut seats {

@@ -25,6 +25,8 @@ pub struct Tally {
     pub blocks_retried: u64,
     /// Blocks whose results came too late to count.
     pub blocks_discarded: u64,
+    /// Blocks given to a worker again before it had noticed the end of its first run of them.
+    pub blocks_back_early: u64,
     /// Results that were dropped since only a part of them was done already.
     pub parts_overlapping: u64,
     /// Chunks that workers had to ask for.
@@ -73,6 +75,7 @@ impl Tally {
             (&mut self.blocks_run, t.blocks_run),
             (&mut self.blocks_retried, t.blocks_retried),
             (&mut self.blocks_discarded, t.blocks_discarded),
+            (&mut self.blocks_back_early, t.blocks_back_early),
             (&mut self.parts_overlapping, t.parts_overlapping),
             (&mut self.chunks_fetched, t.chunks_fetched),
             (&mut self.messages_lost, t.messages_lost),

@@ -13,7 +13,8 @@ pub(crate) struct Conduct {
     deliver_after: Span,
     /// Blocks it was given and has not sent, with attempt and whether they must run alone.
     given: BTreeMap<(RoundId, Block), (Attempt, bool)>,
-    running: BTreeSet<(RoundId, Block)>,
+    /// Blocks being run, as which attempt.
+    running: BTreeMap<(RoundId, Block), Attempt>,
     collecting: BTreeSet<RoundId>,
     /// Finished blocks that wait to be sent, and since when.
     waiting: BTreeMap<(RoundId, Block), Time>,
@@ -30,7 +31,7 @@ impl Conduct {
             slots,
             deliver_after,
             given: BTreeMap::new(),
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             collecting: BTreeSet::new(),
             waiting: BTreeMap::new(),
             failed: BTreeSet::new(),
@@ -67,9 +68,10 @@ impl Conduct {
                 }
             }
             Event::BlockFinished { round, block } => {
-                self.running.remove(&(*round, *block));
+                let attempt = self.running.remove(&(*round, *block));
                 let is_wanted = !self.failed.contains(round) && !self.told.contains(round);
-                if is_wanted && self.given.contains_key(&(*round, *block)) {
+                // It may have been sent before its end was reported, and be here again.
+                if is_wanted && self.given.get(&(*round, *block)).map(|(a, _)| *a) == attempt {
                     self.waiting.insert((*round, *block), now);
                 }
             }
@@ -129,7 +131,7 @@ impl Conduct {
             "{id}: {round}, block {block} as {attempt}, given {given:?}"
         );
         promise!(
-            self.running.insert((round, block)) && self.running.len() as u32 <= self.slots,
+            self.running.insert((round, block), attempt).is_none() && self.running.len() as u32 <= self.slots,
             "a_slot_runs_one_block",
             "{id}: {:?} in {} slots, and {round}, block {block}",
             self.running,
@@ -137,7 +139,7 @@ impl Conduct {
         );
         let is_risky = |key: &(RoundId, Block)| self.given.get(key).is_some_and(|(_, alone)| *alone);
         promise!(
-            self.running.len() == 1 || !self.running.iter().any(is_risky),
+            self.running.len() == 1 || !self.running.keys().any(is_risky),
             "a_block_that_killed_has_no_company",
             "{id}: {:?}",
             self.running

@@ -195,10 +195,17 @@ impl Engine<'_> {
                 waiting.insert(round);
             }
         }
+        let is_back = |r: &Run| {
+            r.round == round
+                && matches!(r.stage, Stage::Reporting)
+                && spans.iter().any(|s| s.blocks().contains(&r.block))
+        };
+        let back = executor.runs.iter().filter(|r| is_back(r)).count();
         let starts_beating = !std::mem::replace(&mut executor.beats, true);
         if starts_beating {
             self.queue.push(self.now + BEAT, Happening::Beat { executor: id });
         }
+        self.tally.blocks_back_early += back as u64;
         self.tally.chunks_fetched += ask.len() as u64;
         for chunks in ask.chunks(64) {
             self.send_to_master(id, ToMaster::Blocked { dataset, chunks: chunks.to_vec() }, 0);
