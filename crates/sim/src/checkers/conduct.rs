@@ -137,9 +137,11 @@ impl Conduct {
             self.running,
             self.slots
         );
-        let is_risky = |key: &(RoundId, Block)| self.given.get(key).is_some_and(|(_, alone)| *alone);
+        let is_risky = |(key, attempt): (&(RoundId, Block), &Attempt)| {
+            self.given.get(key).is_some_and(|(given, alone)| given == attempt && *alone)
+        };
         promise!(
-            self.running.len() == 1 || !self.running.keys().any(is_risky),
+            self.running.len() == 1 || !self.running.iter().any(is_risky),
             "a_block_that_killed_has_no_company",
             "{id}: {:?}",
             self.running
