@@ -1,6 +1,6 @@
 //! What can be typed.
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
 use std::path::PathBuf;
 
 /// Run learning algorithms on more than one core and more than one machine.
@@ -18,6 +18,7 @@ Workers are named by a string, wherever --workers is asked for:
   proc:4      four child processes
   proc:2*4    two child processes of four slots each
   proc:2,local:1  both
+  proc        child processes, one per core
 
 Colours and progress lines appear only on a terminal; NO_COLOR=1 turns colours off.";
 
@@ -36,10 +37,10 @@ pub(crate) struct Demo {
     #[arg(long, default_value = "proc:2", value_name = "WORKERS")]
     pub(crate) workers: String,
     /// How many image patches to learn from
-    #[arg(long, default_value_t = 20_000, value_name = "N")]
-    pub(crate) patches: usize,
+    #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) patches: u64,
     /// How many evaluations of cost and gradient to spend
-    #[arg(long, default_value_t = 150, value_name = "N")]
+    #[arg(long, default_value_t = 150, value_name = "N", value_parser = value_parser!(u32).range(10..=1_000_000))]
     pub(crate) evaluations: u32,
     /// File for the picture of what was learned
     #[arg(long, default_value = "features.png", value_name = "FILE")]
@@ -60,13 +61,13 @@ pub(crate) struct Rounds {
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
     /// How many doubles each way
-    #[arg(long, default_value_t = 8, value_name = "D")]
-    pub(crate) doubles: usize,
+    #[arg(long, default_value_t = 8, value_name = "D", value_parser = value_parser!(u64).range(0..=1 << 28))]
+    pub(crate) doubles: u64,
     /// How many rounds to time
-    #[arg(long, default_value_t = 1000, value_name = "N")]
-    pub(crate) rounds: usize,
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) rounds: u64,
     /// Let every worker sleep this long in every round
-    #[arg(long, default_value_t = 0, value_name = "MS")]
+    #[arg(long, default_value_t = 0, value_name = "MS", value_parser = value_parser!(u64).range(0..=3_600_000))]
     pub(crate) sleep_ms: u64,
     /// Print one line of JSON
     #[arg(long)]
@@ -76,13 +77,13 @@ pub(crate) struct Rounds {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Autoencoder {
     /// How many patches
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
-    pub(crate) patches: usize,
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) patches: u64,
     /// Where the work is done
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
     /// How many evaluations of cost and gradient
-    #[arg(long, default_value_t = 50, value_name = "N")]
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = value_parser!(u32).range(10..=1_000_000))]
     pub(crate) evaluations: u32,
     /// Print one line of JSON
     #[arg(long)]

@@ -16,8 +16,12 @@ pub(crate) fn has_colour() -> bool {
 
 /// A line.
 pub(crate) fn line(text: impl AsRef<str>) {
-    // A reader that has gone away (`qjam … | head`) is no reason to panic.
-    let _ = writeln!(std::io::stdout(), "{}", text.as_ref());
+    // A reader that has gone away (`qjam … | head`) is no reason to panic, nor to work on unseen.
+    if let Err(e) = writeln!(std::io::stdout(), "{}", text.as_ref())
+        && e.kind() == std::io::ErrorKind::BrokenPipe
+    {
+        std::process::exit(0);
+    }
 }
 
 /// A heading.

@@ -41,14 +41,13 @@ fn wrong_calls_say_what_is_wrong_and_what_to_write() {
         (&["bench", "rounds", "--workers", ""], 1, &["empty", "local"]),
         (&["bench", "rounds", "--workers", "proc:0"], 1, &["zero"]),
         (&["bench", "rounds"], 2, &["--workers"]),
-        (&["bench", "rounds", "--workers", "local:1", "--rounds", "0"], 1, &["--rounds 0", "at least 1"]),
-        (
-            &["bench", "autoencoder", "--workers", "local:1", "--patches", "0"],
-            1,
-            &["--patches 0", "at least 1"],
-        ),
+        (&["bench", "rounds", "--workers", "local:1", "--rounds", "0"], 2, &["--rounds", "1..=10000000"]),
+        (&["bench", "rounds", "--workers", "local:1", "--doubles", "99999999999999"], 2, &["--doubles"]),
+        (&["bench", "autoencoder", "--workers", "local:1", "--patches", "0"], 2, &["1..=10000000"]),
         (&["bench", "autoencoder", "--workers", "local:1", "--patches", "many"], 2, &["many"]),
         (&["demo", "--out", "/nonexistent/folder/x.png"], 1, &["/nonexistent/folder/x.png", "--out"]),
+        (&["demo", "--workers", "prok:2", "--out", "/nonexistent/x.png"], 1, &["prok:2", "proc:4"]),
+        (&["demo", "--patches", "9223372036854775807"], 2, &["--patches"]),
         (&["dmeo"], 2, &["demo"]),
     ] {
         let output = qjam(args);
@@ -104,7 +103,7 @@ fn the_autoencoder_benchmark_has_one_hash_whatever_the_workers() {
             "--workers",
             workers,
             "--evaluations",
-            "8",
+            "10",
             "--json",
         ];
         let output = qjam(&args);

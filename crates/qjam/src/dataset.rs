@@ -206,6 +206,11 @@ impl<C> DataSet<C> {
         self.inner.id
     }
 
+    /// Whether the file it was made from, if any, still is what it was. A data set is made from one file at most.
+    pub(crate) fn must_be_unchanged(&self) -> Result<(), DataError> {
+        self.inner.chunks.first().map_or(Ok(()), |chunk| chunk.place.must_be_unchanged())
+    }
+
     /// The cut, with its type taken off.
     pub(crate) fn erased(&self) -> &Arc<CutData> {
         &self.inner

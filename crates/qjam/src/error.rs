@@ -4,7 +4,7 @@ use crate::engine::WorkerStringError;
 use crate::reduce::MergeError;
 use crate::registry::UnknownFunction;
 use crate::source::DataError;
-use qjam_core::job::{Death, Fault, FaultKind, RoundFailure};
+use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundFailure};
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use thiserror::Error;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A run that did not succeed. The master stays usable after any of these.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The worker string makes no sense.
@@ -27,13 +27,19 @@ pub enum Error {
     Data(#[from] DataError),
 
     /// Workers could not be started.
-    #[error("{worker} could not be started: {death}\n  remedy: {}", start_remedy(.death))]
+    #[error("{worker} {death}{}", start_remedy(.death))]
     Start {
         /// Which worker.
         worker: String,
         /// How the last attempt ended.
         death: Death,
     },
+
+    /// Worker processes were asked for by a program that would not serve as one.
+    #[error(
+        "worker processes are this same program started again, and it would not serve: put #[qjam::main] on its main function, or qjam::worker_hook!() into a test; `local` workers need neither"
+    )]
+    NotHooked,
 
     /// The function is not in the executable's table.
     #[error(transparent)]
@@ -45,9 +51,10 @@ pub enum Error {
 
     /// A block of the data ended every process that ran it.
     #[error(
-        "chunks {chunks:?} end every process that runs them; tried {} times:{}\n  remedy: run the function on these chunks in this process (`data.chunk(i)`) under a debugger",
+        "chunks {chunks:?} end every process that runs them; tried {} times:{}\n  remedy: {}",
         .deaths.len(),
-        ShowDeaths(.deaths)
+        ShowDeaths(.deaths),
+        poison_remedy(.deaths)
     )]
     Poison {
         /// The chunks.
@@ -75,6 +82,10 @@ pub enum Error {
         /// Who had not delivered.
         waiting_for: String,
     },
+
+    /// Input or output of your own, so that `?` works on it in a `main` that returns [`Result`].
+    #[error(transparent)]
+    Io(#[from] io::Error),
 
     /// Something of the system failed on this machine.
     #[error("{step}: {source}")]
@@ -138,21 +149,48 @@ struct ShowDeaths<'a>(&'a [(String, Death)]);
 
 impl fmt::Display for ShowDeaths<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut before: Option<&Death> = None;
         for (worker, death) in self.0 {
-            write!(f, "\n  {worker}: {death}")?;
+            match before {
+                // The same words three times say no more than once.
+                Some(b) if b.cause == death.cause && b.last_lines == death.last_lines => {
+                    write!(f, "\n  {worker}: the same")?;
+                }
+                _ => write!(f, "\n  {worker} {death}")?,
+            }
+            before = Some(death);
         }
         Ok(())
     }
 }
 
+/// As a user sees it in `Error: …` at the end of a `main`, and in a test's `unwrap`: the message, not the fields.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 fn start_remedy(death: &Death) -> &'static str {
-    use qjam_core::job::Cause;
     match &death.cause {
-        Cause::Start(_) => {
-            "the executable must be able to start itself: put #[qjam::main] on its main function, or qjam::worker_hook!() into a test"
+        Cause::Protocol(_) => "\n  remedy: master and worker must be the same build",
+        Cause::Exited(_) | Cause::Signal(_) => {
+            "\n  remedy: see its last lines; `local` workers need no processes"
         }
-        Cause::Protocol(_) => "master and worker must be the same build",
-        _ => "see its last lines; `local` workers need no processes",
+        _ => "",
+    }
+}
+
+fn poison_remedy(deaths: &[(String, Death)]) -> &'static str {
+    match deaths.last().map(|(_, death)| &death.cause) {
+        Some(Cause::OutOfMemory { .. }) => {
+            "raise the limit, or cut the data into smaller chunks (`chunk_records`, `partitions`)"
+        }
+        Some(Cause::Exited(_)) => "a function must return or panic, not end its process",
+        Some(Cause::Signal(9)) => {
+            "if nobody killed them, memory ran out: see `memory_limit`, or cut smaller chunks"
+        }
+        _ => "run the function on these chunks in this process (`data.chunk(i)`) under a debugger",
     }
 }
 

@@ -114,6 +114,14 @@ pub fn lookup(name: &str) -> Result<Function, UnknownFunction> {
     }
 }
 
+/// Whether there is exactly one function of this name.
+pub(crate) fn contains(name: &str) -> Result<(), UnknownFunction> {
+    match table().get(name).map(Vec::as_slice) {
+        Some([_]) => Ok(()),
+        _ => lookup(name).map(drop),
+    }
+}
+
 /// The names of all registered functions, in alphabetical order.
 pub fn names() -> impl Iterator<Item = &'static str> {
     table().keys().copied()

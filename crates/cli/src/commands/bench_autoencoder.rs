@@ -7,7 +7,6 @@
 use super::training;
 use crate::args::Autoencoder;
 use crate::output;
-use anyhow::ensure;
 use qjam::{DataSet, Dense, Master};
 use qjam_algos::images;
 use qjam_algos::neural::autoencoder::{self, Params, Shape};
@@ -24,7 +23,7 @@ const CEILING_US: u64 = 1_000_000;
 
 #[derive(Serialize)]
 struct Row {
-    patches: usize,
+    patches: u64,
     workers: String,
     evaluation_ms: f64,
     total_s: f64,
@@ -50,12 +49,10 @@ fn evaluate_again(p: &Again, x: &Dense<f64>) -> u64 {
 }
 
 pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
-    ensure!(args.patches > 0, "--patches 0 leaves nothing to learn from; give at least 1");
-    ensure!(args.evaluations > 0, "--evaluations 0 leaves nothing to measure; give at least 1");
     let params = Params::new(Shape::new(SIDE * SIDE, HIDDEN)?);
     // Made first: a wrong worker string is told before patches are drawn.
     let m = Master::connect(&args.workers)?;
-    let data = DataSet::dense(images::patches(args.patches, SIDE, 1), SIDE * SIDE)?;
+    let data = DataSet::dense(images::patches(args.patches as usize, SIDE, 1), SIDE * SIDE)?;
     let slots: u32 = m.workers().iter().map(|w| w.slots).sum();
 
     let alone_us = {

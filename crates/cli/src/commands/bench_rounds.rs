@@ -40,15 +40,15 @@ fn double_slowly(p: &Slow, _: &Nothing) -> Vec<f64> {
 }
 
 pub(crate) fn run(args: &Rounds) -> anyhow::Result<()> {
-    ensure!(args.rounds > 0, "--rounds 0 measures nothing; give at least 1");
     let m = Master::connect(&args.workers)?;
     let slots: u32 = m.workers().iter().map(|w| w.slots).sum();
     let data = DataSet::nothing(slots as usize)?;
-    let v = vec![1.0; args.doubles];
+    let (doubles, rounds) = (args.doubles as usize, args.rounds as usize);
+    let v = vec![1.0; doubles];
     let slow = Slow { sleep_ms: args.sleep_ms, v: v.clone() };
-    let mut times_us = Vec::with_capacity(args.rounds);
-    let mut reports = Vec::with_capacity(args.rounds);
-    for n in 0..WARM_UP + args.rounds {
+    let mut times_us = Vec::with_capacity(rounds);
+    let mut reports = Vec::with_capacity(rounds);
+    for n in 0..WARM_UP + rounds {
         let start = Instant::now();
         let sum = if args.sleep_ms > 0 {
             m.run(double_slowly, &slow, &data)?
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Rounds) -> anyhow::Result<()> {
         };
         let took = start.elapsed();
         ensure!(
-            sum.len() == args.doubles && sum.iter().all(|x| *x == 2.0 * f64::from(slots)),
+            sum.len() == doubles && sum.iter().all(|x| *x == 2.0 * f64::from(slots)),
             "the sum is wrong, which must not happen"
         );
         if n >= WARM_UP {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Rounds) -> anyhow::Result<()> {
     };
     let row = Row {
         workers: args.workers.clone(),
-        doubles: args.doubles,
+        doubles,
         median_us: times_us[times_us.len() / 2],
         p99_us: times_us[(times_us.len() * 99 / 100).min(times_us.len() - 1)],
         bytes_out: median(reports.iter().map(|r| r.bytes_out).collect()),

@@ -3,30 +3,28 @@
 use super::training::{self, Trained};
 use crate::args::Demo;
 use crate::output;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use qjam::job::Death;
 use qjam::journal::What;
-use qjam::{DataSet, Master};
+use qjam::{DataSet, Dense, Master};
 use qjam_algos::images::{self, features};
 use qjam_algos::neural::autoencoder::{Params, Shape};
 use std::fs::OpenOptions;
-use std::io::BufWriter;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const SIDE: usize = 8;
 const HIDDEN: usize = 36;
+/// So many evaluations show edges; fewer may not.
+const ENOUGH: u32 = 100;
 
 pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
-    ensure!(args.patches > 0, "--patches 0 leaves nothing to learn from; give at least 1");
-    ensure!(args.evaluations > 1, "--evaluations must be at least 2 to learn anything");
-    // Opened first: a place that cannot be written to is told before the work is done.
-    let picture =
-        OpenOptions::new().write(true).create(true).truncate(false).open(&args.out).with_context(|| {
-            format!("{} cannot be written; name another file with --out", args.out.display())
-        })?;
+    // What can be wrong with the call is told before the work is done.
+    let m = Master::connect(&args.workers)?;
+    let picture = Picture::reserve(&args.out)?;
     output::heading("A sparse autoencoder learns what images are made of.");
     let start = Instant::now();
-    let data = DataSet::dense(images::patches(args.patches, SIDE, 1), SIDE * SIDE)?;
+    let data = DataSet::dense(images::patches(args.patches as usize, SIDE, 1), SIDE * SIDE)?;
     output::line(format!(
         "  {} patches of {SIDE}x{SIDE} pixels, cut from images of overlapping discs drawn here ({:.1} s); {} chunks, {}",
         args.patches,
@@ -35,8 +33,6 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
         output::bytes(data.bytes()),
     ));
     let params = Params::for_pictures(Shape::new(SIDE * SIDE, HIDDEN)?);
-
-    let m = Master::connect(&args.workers)?;
     let names: Vec<String> = m
         .workers()
         .iter()
@@ -60,37 +56,76 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     }
     output::heading(&format!("The bits are equal: {}", trained.hash()));
 
-    picture.set_len(0)?;
     let weights = trained.model.features();
-    features::png(weights, HIDDEN, BufWriter::new(picture))
-        .with_context(|| format!("{} cannot be written", args.out.display()))?;
+    let mut png = Vec::new();
+    features::png(weights, HIDDEN, &mut png)?;
+    picture.fill(&png)?;
     if output::has_colour() {
         output::line(features::ansi(weights, HIDDEN)?);
     }
+    let what = if args.evaluations < ENOUGH { "" } else { ": edges, mostly" };
     output::line(format!(
-        "What each of the {HIDDEN} hidden units looks for is in {}: edges, mostly.",
+        "What each of the {HIDDEN} hidden units looks for is in {}{what}.",
         args.out.display()
     ));
     Ok(())
+}
+
+/// A file that can be written, and that is gone again if nothing is.
+struct Picture {
+    path: PathBuf,
+    is_ours_to_remove: bool,
+}
+
+impl Picture {
+    fn reserve(path: &Path) -> anyhow::Result<Self> {
+        let is_new = !path.exists();
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .with_context(|| format!("{} cannot be written; name another file with --out", path.display()))?;
+        Ok(Picture { path: path.into(), is_ours_to_remove: is_new })
+    }
+
+    fn fill(mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        std::fs::write(&self.path, bytes)
+            .with_context(|| format!("{} cannot be written", self.path.display()))?;
+        self.is_ours_to_remove = false;
+        Ok(())
+    }
+}
+
+impl Drop for Picture {
+    fn drop(&mut self) {
+        if self.is_ours_to_remove {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Trains, and kills one worker process a third of the way.
 fn train_and_kill(
     m: &Master,
     params: &Params,
-    data: &DataSet<qjam::Dense<f64>>,
+    data: &DataSet<Dense<f64>>,
     evaluations: u32,
 ) -> anyhow::Result<Trained> {
     let victim = m.workers().into_iter().rev().find_map(|w| Some((w.name, w.pid?)));
+    if victim.is_none() {
+        output::line("  there is no worker process to kill: try --workers proc:2");
+    }
     let at = evaluations / 3;
-    let killed = std::cell::Cell::new(false);
+    let mut last = Instant::now();
     let trained = training::train(m, params, data, evaluations, |n, cost| {
         progress(n, cost);
-        if n >= at
-            && !killed.replace(true)
+        let took = last.elapsed();
+        last = Instant::now();
+        if n == at
             && let Some((name, pid)) = &victim
         {
-            kill_soon(*pid);
+            kill_after(took / 3, *pid);
             output::moved();
             output::line(format!(
                 "  evaluation {n}: SIGKILL to {name} (process {pid}) in the middle of the next one"
@@ -102,9 +137,9 @@ fn train_and_kill(
 }
 
 /// Kills a process a moment from now, when the next round has begun.
-fn kill_soon(pid: u32) {
+fn kill_after(pause: Duration, pid: u32) {
     std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(pause);
         if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }

@@ -14,10 +14,10 @@ pub use options::LogLine;
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
 use crate::dataset::DataSet;
-use crate::engine::{WorkerString, child};
+use crate::engine::{SeatKind, WorkerString, child};
 use crate::error::{Error, Result};
 use crate::function::Job;
-use crate::worker;
+use crate::{registry, worker};
 use driver::{Driver, News, NewsBox};
 use options::Options;
 use qjam_core::ids::{RoundId, WorkerId};
@@ -104,7 +104,7 @@ impl Builder {
         self
     }
 
-    /// How long a round may take before it is cancelled with [`Error::TimedOut`].
+    /// How long a round may take from its submission before it is cancelled with [`Error::TimedOut`].
     pub fn round_timeout(mut self, limit: Duration) -> Self {
         self.options.round_timeout = Some(limit);
         self
@@ -125,7 +125,7 @@ impl Builder {
 }
 
 impl Master {
-    /// Starts the workers of a [worker string](crate::engine) and waits until all are ready.
+    /// Starts the workers of a [worker string](crate::engine#worker-strings) and waits until all are ready.
     pub fn connect(workers: &str) -> Result<Master> {
         Builder::default().connect(workers)
     }
@@ -136,8 +136,10 @@ impl Master {
     }
 
     fn start(workers: &str, options: Options) -> Result<Master> {
-        worker::must_not_be_an_executor();
         let seats = WorkerString::parse(workers)?.seats;
+        if seats.iter().any(|s| s.kind == SeatKind::Proc) && !worker::is_hooked() {
+            return Err(Error::NotHooked);
+        }
         let system = |step| move |source| Error::System { step, source };
         let news = Arc::new(NewsBox::new().map_err(system("eventfd"))?);
         let (to_keeper, orders) = mpsc::channel();
@@ -160,7 +162,7 @@ impl Master {
     where
         F: Job<M>,
     {
-        self.begin(f, params, data, false).wait()
+        self.begin(f, params, data, false)?.wait()
     }
 
     /// Runs a function without data once per worker slot and combines the results. How many there are depends on the
@@ -195,7 +197,7 @@ impl Master {
     where
         F: Job<M>,
     {
-        Ok(self.begin(f, params, data, true))
+        self.begin(f, params, data, true)
     }
 
     /// With `urgent` the tender takes the round on; without, the caller waits for it at once.
@@ -205,30 +207,22 @@ impl Master {
         params: &F::Params,
         data: &DataSet<F::Chunk>,
         urgent: bool,
-    ) -> Pending<F::Output>
+    ) -> Result<Pending<F::Output>>
     where
         F: Job<M>,
     {
+        let submitted = Instant::now();
+        let function = f.erase();
+        // Asked on every engine, so that what runs on threads runs anywhere.
+        registry::contains(function.name())?;
+        data.must_be_unchanged()?;
         let answer: Arc<Answer> = Arc::default();
-        let wanted = Wanted {
-            function: f.erase(),
-            data: data.erased().clone(),
-            answer: answer.clone(),
-            submitted: Instant::now(),
-        };
+        let wanted = Wanted { function, data: data.erased().clone(), answer: answer.clone(), submitted };
         let mut encoder = Encoder::new();
         params.encode_params(&mut encoder);
         let round = self.ask(urgent, |driver| driver.submit(wanted, &encoder));
-        let limit = self.options.round_timeout;
-        Pending {
-            tended: self.tended.clone(),
-            round,
-            answer,
-            limit,
-            is_over: false,
-            report: None,
-            output: PhantomData,
-        }
+        let tended = self.tended.clone();
+        Ok(Pending { tended, round, answer, is_over: false, report: None, output: PhantomData })
     }
 
     fn ask<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> R {
@@ -287,7 +281,6 @@ pub struct Pending<T> {
     tended: Arc<Tended>,
     round: RoundId,
     answer: Arc<Answer>,
-    limit: Option<Duration>,
     is_over: bool,
     report: Option<RoundReport>,
     output: PhantomData<fn() -> T>,
@@ -296,20 +289,18 @@ pub struct Pending<T> {
 impl<T: 'static> Pending<T> {
     /// Waits for the value.
     pub fn wait(mut self) -> Result<T> {
-        let limit = self.limit;
-        match self.wait_at_most(limit)? {
-            Some(value) => Ok(value),
-            None => {
-                let round = self.round;
-                let waiting_for =
-                    self.tended.with(false, |driver| driver.waiting_for(round)).unwrap_or_default();
-                Err(Error::TimedOut { limit: limit.unwrap_or_default(), waiting_for })
-            }
-        }
+        Ok(self.answer_within(None)?.expect("without a limit there is an answer"))
     }
 
     /// Waits for the value, but not longer than this; `None` if it is not there by then. The round goes on.
-    pub fn wait_at_most(&mut self, limit: Option<Duration>) -> Result<Option<T>> {
+    ///
+    /// # Panics
+    /// When the value, or an error, has been given before.
+    pub fn wait_at_most(&mut self, limit: Duration) -> Result<Option<T>> {
+        self.answer_within(Some(limit))
+    }
+
+    fn answer_within(&mut self, limit: Option<Duration>) -> Result<Option<T>> {
         assert!(!self.is_over, "this round has given its value already");
         let answer = &self.answer;
         if self.tended.drive(limit, |_| answer.is_given().then_some(()))?.is_none() {

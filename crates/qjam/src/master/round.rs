@@ -59,6 +59,8 @@ pub(crate) struct Running {
     /// Computing time of each seat.
     pub(crate) compute_us: HashMap<SeatId, u64>,
     pub(crate) is_answered: bool,
+    /// When it has taken too long.
+    pub(crate) ends_by: Option<Instant>,
 }
 
 impl Running {

@@ -6,7 +6,7 @@ use crate::store::{AlignedBuf, Region};
 use bytes::Bytes;
 use qjam_core::chunk::{CHUNK_BYTES_MAX, Hasher};
 use qjam_core::ids::DataSetId;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -41,10 +41,9 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    fn of(file: &File) -> io::Result<FileStamp> {
-        let meta = file.metadata()?;
+    fn of(meta: &Metadata) -> FileStamp {
         let modified_ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
-        Ok(FileStamp { device: meta.dev(), inode: meta.ino(), bytes: meta.size(), modified_ns })
+        FileStamp { device: meta.dev(), inode: meta.ino(), bytes: meta.size(), modified_ns }
     }
 
     /// In what a file differs from what it was.
@@ -79,6 +78,19 @@ impl ChunkEntry {
                 }
                 Ok(read)
             }
+        }
+    }
+}
+
+impl Place {
+    /// Whether the file that this is in, if it is in one, still is what it was.
+    pub(crate) fn must_be_unchanged(&self) -> Result<(), DataError> {
+        let Place::File { path, stamp, .. } = self else { return Ok(()) };
+        let now =
+            std::fs::metadata(path).map_err(|source| DataError::Io { path: path.to_path_buf(), source })?;
+        match stamp.difference(&FileStamp::of(&now)) {
+            Some(what) => Err(DataError::Changed { path: path.to_path_buf(), what }),
+            None => Ok(()),
         }
     }
 }
@@ -123,7 +135,7 @@ impl UserFile {
             return Err(DataError::NotAFile { path: path.into() });
         }
         let file = File::open(path).map_err(failed)?;
-        let stamp = FileStamp::of(&file).map_err(failed)?;
+        let stamp = FileStamp::of(&file.metadata().map_err(failed)?);
         Ok(UserFile { path: path.into(), file: Arc::new(file), stamp })
     }
 
@@ -154,8 +166,9 @@ impl UserFile {
 
     /// Whether the file still is what it was when it was opened.
     fn must_be_unchanged(&self) -> Result<(), DataError> {
-        let now = FileStamp::of(&self.file)
-            .map_err(|source| DataError::Io { path: self.path.to_path_buf(), source })?;
+        let now = self.file.metadata();
+        let now = now.map_err(|source| DataError::Io { path: self.path.to_path_buf(), source })?;
+        let now = FileStamp::of(&now);
         match self.stamp.difference(&now) {
             Some(what) => Err(DataError::Changed { path: self.path.to_path_buf(), what }),
             None => Ok(()),

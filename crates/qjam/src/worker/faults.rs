@@ -16,6 +16,8 @@ const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Default)]
 struct Caught {
+    /// What it said, in case there is no later.
+    first: String,
     location: Option<String>,
     backtrace: Option<String>,
 }
@@ -32,7 +34,14 @@ fn install_hook() {
         panic::set_hook(Box::new(move |info| {
             let ours = INSIDE.with(|inside| match inside.try_borrow_mut() {
                 Ok(mut inside) => match inside.as_mut() {
+                    // A second panic while the first unwinds ends the process: both are said while there is time.
+                    Some(Caught { location: Some(at), first, .. }) => {
+                        let words = format!("panicked at {at}: {first}, and then again:\n");
+                        let _ = rustix::io::write(rustix::stdio::stderr(), words.as_bytes());
+                        false
+                    }
                     Some(caught) => {
+                        caught.first = info.payload_as_str().unwrap_or("(no message)").to_owned();
                         caught.location = info.location().map(ToString::to_string);
                         caught.backtrace = Some(trimmed(&Backtrace::force_capture().to_string()));
                         true

@@ -15,6 +15,8 @@ mod faults;
 pub(crate) mod round;
 pub(crate) mod slots;
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 /// Runs user code outside of any chunk; a panic becomes a fault.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, qjam_core::job::Fault> {
     faults::caught(None, f)
@@ -27,6 +29,7 @@ pub(crate) const ASKED: &str = "QJAM_EXECUTOR";
 ///
 /// `#[qjam::main]` calls this first thing. Call it yourself only if you write `main` by hand.
 pub fn serve_if_asked() {
+    HOOKED.store(true, Relaxed);
     let Some(asked) = std::env::var_os(ASKED) else { return };
     forget_the_question();
     let code = match executor::serve(&asked.to_string_lossy()) {
@@ -43,17 +46,12 @@ pub fn serve_if_asked() {
     std::process::exit(code);
 }
 
-/// Ends a process that was started as an executor and has become a master instead, for want of a hook: its own workers
-/// would do the same, without end.
-pub(crate) fn must_not_be_an_executor() {
-    if std::env::var_os(ASKED).is_none() {
-        return;
-    }
-    // Not by `eprintln!`, which a test harness keeps to itself. The master shows it with the death.
-    let words = b"qjam executor: this program reached its own Master::connect instead of serving; \
-                  put #[qjam::main] on its main function, or qjam::worker_hook!() into a test\n";
-    let _ = rustix::io::write(rustix::stdio::stderr(), words);
-    std::process::exit(70);
+/// Whether this program has asked if it is a worker. One that never does would run itself again from the beginning.
+static HOOKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether executors of this program would serve.
+pub(crate) fn is_hooked() -> bool {
+    HOOKED.load(Relaxed)
 }
 
 /// Programs that user code starts must not take themselves for executors.

@@ -213,6 +213,8 @@ impl Driver {
             report,
             compute_us: HashMap::new(),
             is_answered: false,
+            // A limit beyond the end of time is none.
+            ends_by: self.options.round_timeout.and_then(|limit| submitted.checked_add(limit)),
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -342,6 +344,8 @@ impl Driver {
     /// Waits for something to happen, at most so long, and deals with it.
     pub(crate) fn turn(&mut self, at_most: Option<Duration>) -> Result<(), Error> {
         let due = self.scheduler.next_deadline().map(|at| Duration::from_micros(at.since(self.now()).0));
+        let ends = self.next_end().map(|at| at.saturating_duration_since(Instant::now()));
+        let due = due.into_iter().chain(ends).min();
         let wait = match (due, at_most) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -366,6 +370,9 @@ impl Driver {
         }
         if self.scheduler.next_deadline().is_some_and(|at| at <= self.now()) {
             self.tell(Event::Ticked);
+        }
+        if self.next_end().is_some_and(|at| at <= Instant::now()) {
+            self.end_late_rounds();
         }
         Ok(())
     }

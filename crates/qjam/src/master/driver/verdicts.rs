@@ -3,6 +3,7 @@
 use super::{Driver, Value, fault};
 use crate::error::{self, Error};
 use crate::function::AnyBox;
+use crate::master::round::Running;
 use crate::worker::caught;
 use qjam_core::ids::RoundId;
 use qjam_core::job::{FaultKind, RoundFailure};
@@ -65,6 +66,23 @@ impl Driver {
             |block| running.cut.chunks_of(running.cut.node(block)),
         );
         self.answer(round, Err(error));
+    }
+
+    /// When the first round that has a limit reaches it.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        self.rounds.values().filter(|r| !r.is_answered).filter_map(|r| r.ends_by).min()
+    }
+
+    pub(super) fn end_late_rounds(&mut self) {
+        let now = Instant::now();
+        let is_late = |r: &Running| !r.is_answered && r.ends_by.is_some_and(|at| at <= now);
+        let late: Vec<RoundId> = self.rounds.iter().filter(|(_, r)| is_late(r)).map(|(id, _)| *id).collect();
+        for round in late {
+            let limit = self.options.round_timeout.unwrap_or_default();
+            let waiting_for = self.waiting_for(round);
+            self.answer(round, Err(Error::TimedOut { limit, waiting_for }));
+            self.cancel(round);
+        }
     }
 
     pub(super) fn answer(&mut self, round: RoundId, value: Result<AnyBox, Error>) {
