@@ -1,4 +1,43 @@
 //! Run your own learning algorithm on more than one core and more than one machine.
+//!
+//! Write it once, as a function over a chunk of the data and a rule for combining its results; run it on threads or on
+//! processes, with the same bits whichever you choose and whoever dies on the way.
+//!
+//! ```
+//! use qjam::{DataSet, Dense, Master, Sum, Wire};
+//!
+//! #[derive(Wire, Sum)]
+//! struct Moments { rows: u64, sum: Vec<f64> }
+//!
+//! #[qjam::map]
+//! fn moments(_: &(), x: &Dense<f64>) -> Moments {
+//!     let mut sum = vec![0.0; x.cols()];
+//!     for row in x.rows_iter() {
+//!         sum.iter_mut().zip(row).for_each(|(s, v)| *s += v);
+//!     }
+//!     Moments { rows: x.rows() as u64, sum }
+//! }
+//!
+//! #[qjam::main]
+//! fn main() -> qjam::Result<()> {
+//!     let m = Master::connect("proc:2")?;
+//!     let x = DataSet::dense((0..30_000).map(f64::from).collect(), 3)?;
+//!     let total = m.run(moments, &(), &x)?;
+//!     assert_eq!((total.rows, total.sum[0]), (10_000, 149_985_000.0));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | run rounds | [`Master`]: [`run`](Master::run), [`submit`](Master::submit), [`builder`](Master::builder); [worker strings](engine#worker-strings) |
+//! | mark functions | [`#[map]`](macro@map), [`#[fold]`](macro@fold), [`register!`] for generic ones |
+//! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
+//! | data | [`DataSet`], in chunks of [`Dense`], [`List`], [`Lines`] or [`Nothing`]; [`Records`] for your own |
+//! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
+//! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
+//! | random numbers, cancellation | [`Ctx`] |
+//! | what went wrong | [`Error`]; what happened: [`Master::journal`], [`journal`] |
 
 // The macros write `::qjam::…`; inside this crate, its tests and its examples that must mean this crate.
 #[allow(unused_extern_crates, reason = "used by what the macros write, which only tests may do")]
@@ -9,15 +48,19 @@ pub mod source;
 pub mod dataset;
 
 pub mod chunk;
+#[doc(hidden)]
 pub mod codec;
 mod ctx;
+#[doc(hidden)]
 pub mod function;
 pub mod registry;
 mod rng;
+#[doc(hidden)]
 pub mod store;
 
 mod transport;
 
+#[doc(hidden)]
 pub mod worker;
 
 pub mod engine;
@@ -44,7 +87,7 @@ pub use source::{DataError, Records};
 /// Version of this package; master and workers must have the same.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Example:
+/// Marks a function that gives one result per chunk.
 ///
 /// ```
 /// use qjam::{Dense, List};
@@ -74,7 +117,7 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// ```
 pub use qjam_macros::map;
 
-/// Example:
+/// Marks a function that adds chunks into an accumulator.
 ///
 /// ```
 /// use qjam::{Dense, Sum, Wire};
@@ -99,7 +142,7 @@ pub use qjam_macros::fold;
 
 pub use qjam_macros::{Wire, main};
 
-/// Example:
+/// Combines field by field.
 ///
 /// ```
 /// use qjam::{MergeError, Reduce};

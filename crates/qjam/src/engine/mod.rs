@@ -1,6 +1,17 @@
 //! Where workers come from.
 //!
-//! A [`WorkerString`] names seats; [`local`] fills them with threads of this process, [`proc`] with child processes.
+//! # Worker strings
+//!
+//! | string | workers |
+//! |---|---|
+//! | `local` | threads of this process, one per core |
+//! | `local:4` | four threads of this process |
+//! | `proc` | child processes, one per core |
+//! | `proc:4` | four child processes of one slot each |
+//! | `proc:2*4` | two child processes of four slots each |
+//! | `proc:2,local:1` | both; commas join |
+//!
+//! A [`WorkerString`] names seats. Threads fill them in [`local`], child processes in [`proc`].
 
 pub(crate) mod child;
 pub(crate) mod local;

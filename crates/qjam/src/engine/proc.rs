@@ -79,7 +79,9 @@ pub(crate) struct Executor {
     stdout: ChildStdout,
     stderr: ChildStderr,
     partial: [Unfinished; 2],
+    /// What it printed last, of the round it was given last.
     last_lines: VecDeque<String>,
+    last_round: Option<RoundId>,
     /// Size of the last allocation that its runtime could not make.
     refused_bytes: Option<u64>,
     pub(crate) page: Arc<Page>,
@@ -119,6 +121,7 @@ impl Executor {
             stderr,
             partial: Default::default(),
             last_lines: VecDeque::new(),
+            last_round: None,
             refused_bytes: None,
             page: Arc::new(Page::create()?),
             memory_bytes_max,
@@ -188,6 +191,25 @@ impl Executor {
             }
         }
         ended
+    }
+
+    /// What was printed without an end of line, as lines: the round that printed it is over.
+    pub(crate) fn take_unfinished(&mut self) -> Vec<Line> {
+        let pipes = self.partial.iter_mut().zip([false, true]).filter(|(p, _)| !p.0.is_empty());
+        pipes
+            .map(|(p, is_error)| Line {
+                text: String::from_utf8_lossy(&std::mem::take(&mut p.0)).into_owned(),
+                is_error,
+            })
+            .collect()
+    }
+
+    /// A new round begins: what was printed before says nothing about how it ends.
+    pub(crate) fn begin(&mut self, round: RoundId) {
+        if self.last_round != Some(round) {
+            self.last_round = Some(round);
+            self.last_lines.clear();
+        }
     }
 
     /// Cuts a share of a round into tasks that fit a frame: blocks, and the names of chunks it has not been told.
@@ -301,13 +323,8 @@ impl Executor {
         }
         let status = self.process.end();
         self.read_lines(&mut each);
-        let partial: Vec<String> = self
-            .partial
-            .iter_mut()
-            .filter(|p| !p.0.is_empty())
-            .map(|p| String::from_utf8_lossy(&std::mem::take(&mut p.0)).into_owned())
-            .collect();
-        self.last_lines.extend(partial);
+        let unfinished = self.take_unfinished();
+        self.last_lines.extend(unfinished.into_iter().map(|line| line.text));
         let activity = self.page.activity();
         let inside = self.page.inside(self.slots);
         let last_lines: Vec<String> = std::mem::take(&mut self.last_lines).into();

@@ -1,21 +1,4 @@
-//! Worker strings: how people say where rounds run.
-//!
-//! | string | workers |
-//! |---|---|
-//! | `local` | threads of this process, one per core |
-//! | `local:4` | four threads of this process |
-//! | `proc:4` | four child processes of one slot each |
-//! | `proc:2*4` | two child processes of four slots each |
-//! | `proc:2,local:1` | both |
-//!
-//! ```
-//! use qjam::engine::{SeatKind, WorkerString};
-//! let seats = WorkerString::parse("proc:2*4, local:1").unwrap().seats;
-//! assert_eq!(seats.len(), 3);
-//! assert_eq!((seats[1].kind, seats[1].slots, seats[1].name.as_str()), (SeatKind::Proc, 4, "proc:1"));
-//! let error = WorkerString::parse("proc:two").unwrap_err();
-//! assert_eq!(error.to_string(), "worker string `proc:two`, at `two`: not a number; write for example `proc:4`");
-//! ```
+//! Reading worker strings.
 
 use std::fmt;
 use thiserror::Error;
@@ -47,7 +30,16 @@ pub struct Seat {
     pub name: String,
 }
 
-/// A worker string, understood.
+/// A [worker string](crate::engine#worker-strings), understood.
+///
+/// ```
+/// use qjam::engine::{SeatKind, WorkerString};
+/// let seats = WorkerString::parse("proc:2*4, local:1").unwrap().seats;
+/// assert_eq!(seats.len(), 3);
+/// assert_eq!((seats[1].kind, seats[1].slots, seats[1].name.as_str()), (SeatKind::Proc, 4, "proc:1"));
+/// let error = WorkerString::parse("proc:two").unwrap_err();
+/// assert_eq!(error.to_string(), "worker string `proc:two`, at `two`: not a number; write for example `proc:4`");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerString {
     /// The seats, in order.
@@ -164,9 +156,9 @@ fn number(text: &str, max: u32) -> Result<u32, &'static str> {
     match text.parse::<u32>() {
         // `+4` parses, but nobody means it.
         _ if !text.bytes().all(|b| b.is_ascii_digit()) || text.is_empty() => Err("not a number"),
-        Ok(0) => Err("zero workers would never finish"),
+        Ok(0) => Err("zero would never finish"),
         Ok(n) if n <= max => Ok(n),
-        _ => Err("too many"),
+        _ => Err("too many: at most 4096 processes, and 1024 slots or threads each"),
     }
 }
 

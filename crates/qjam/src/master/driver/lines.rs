@@ -1,6 +1,6 @@
 //! What user code printed, on its way to the user.
 
-use super::{Driver, executor_in, from_token};
+use super::{Driver, Sitting, executor_in, from_token};
 use crate::engine::proc::Line;
 use crate::master::options::LogLine;
 use qjam_core::ids::WorkerId;
@@ -30,6 +30,13 @@ impl Driver {
     /// At the end of a round: what user code printed before its last result is in the pipes by now.
     pub(super) fn drain_lines(&mut self) {
         self.read_pipes();
+        for n in 0..self.seats.len() {
+            let Sitting::Proc(executor) = &mut self.seats[n].sitting else { continue };
+            let worker = executor.worker;
+            for line in executor.take_unfinished() {
+                self.log(worker, line);
+            }
+        }
         for n in 0..self.seats.len() {
             let dropped = std::mem::take(&mut self.seats[n].throttle.dropped);
             if dropped > 0 {

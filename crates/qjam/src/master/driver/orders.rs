@@ -135,6 +135,7 @@ impl Driver {
             return Ok(());
         };
         let before = executor.bytes_out;
+        executor.begin(round);
         for Portion { spans, chunks } in executor.tasks(&running.data, running.cut, spans) {
             let mut attached = Vec::new();
             let (params, tail) = match &running.placed {
