@@ -1,7 +1,15 @@
 //! One suite of promises, held to by every engine there is. One file per promise.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "all of this is test: what is not there should end it, and what user code prints is a promise"
+)]
+
 qjam::worker_hook!();
 
+mod program;
 mod support;
 
 mod bits;
@@ -10,6 +18,8 @@ mod deaths;
 mod faults;
 mod files;
 mod kills;
+mod leaks;
+mod lifecycle;
 mod logs;
 mod pending;
 mod reduction;

@@ -1,0 +1,244 @@
+//! Faults in user code or user data end the round with one error that tells everything, and the master goes on.
+
+use crate::ENGINES;
+use crate::support::{Folder, within};
+use qjam::job::FaultKind;
+use qjam::{Ctx, DataSet, DecodeError, Decoder, Dense, Encoder, Error, Master, Nothing, Reduce, Sum, Wire};
+use std::time::Duration;
+
+#[qjam::map]
+fn rows(_: &(), x: &Dense<f64>) -> u64 {
+    x.rows() as u64
+}
+
+/// The master is as good as before.
+fn is_well(m: &Master, after: &str) {
+    let x = DataSet::dense(vec![0.5; 300], 3).unwrap().partitions(20).unwrap();
+    assert_eq!(m.run(rows, &(), &x).map_err(|e| e.to_string()), Ok(100), "after {after}");
+}
+
+/// Every engine but the largest: faults do not depend on how many are there.
+fn engines() -> impl Iterator<Item = &'static str> {
+    ENGINES.iter().copied().filter(|e| !e.ends_with(":8"))
+}
+
+#[inline(never)]
+fn look_up(table: &[u32], at: usize) -> u32 {
+    table[at]
+}
+
+#[qjam::map]
+fn bad_index(bad: &u32, x: &Dense<f64>, ctx: &Ctx) -> u64 {
+    let at = if ctx.chunk() == *bad { 70 } else { 0 };
+    u64::from(look_up(&[x.rows() as u32], at))
+}
+
+#[test]
+fn a_panic_tells_message_line_chunk_worker_and_the_users_frames() {
+    let x = DataSet::dense((0..640).map(f64::from).collect(), 10).unwrap().partitions(64).unwrap();
+    for engine in engines() {
+        let m = Master::connect(engine).unwrap();
+        let names: Vec<String> = m.workers().into_iter().map(|w| w.name).collect();
+        for _ in 0..2 {
+            let error = m.run(bad_index, &17, &x).unwrap_err();
+            let text = error.to_string();
+            let fault = error.fault().unwrap_or_else(|| panic!("{engine}: {text}"));
+            assert_eq!((fault.fault.kind, fault.fault.chunk), (FaultKind::Panic, Some(17)), "{engine}");
+            assert_eq!(fault.fault.message, "index out of bounds: the len is 1 but the index is 70");
+            let location = fault.fault.location.clone().unwrap();
+            let (file, line) = (location.split(':').next().unwrap(), location.split(':').nth(1).unwrap());
+            assert!(file.ends_with("conformance/faults.rs"), "{engine}: {location}");
+            let here = include_str!("faults.rs").lines().position(|l| l == "    table[at]").unwrap();
+            assert_eq!(line.parse::<usize>().unwrap(), here + 1);
+            assert!(names.contains(fault.worker.as_ref().unwrap()), "{engine}: {text}");
+            assert_eq!(fault.function, "conformance::faults::bad_index");
+            let backtrace = fault.fault.backtrace.as_deref().unwrap();
+            for frame in ["look_up", "bad_index"] {
+                assert!(backtrace.contains(frame), "{engine}: {backtrace}");
+            }
+            assert!(!backtrace.contains("qjam::"), "{engine}: frames of ours\n{backtrace}");
+            // The name of the chunk is that of its content.
+            let only = x.chunk(17).unwrap();
+            let alone = DataSet::dense(only.as_slice().to_vec(), 10).unwrap();
+            let id = fault.chunk_id.unwrap();
+            let again = m.run(bad_index, &0, &alone).unwrap_err();
+            assert_eq!(again.fault().unwrap().chunk_id, Some(id), "{engine}");
+            assert!(text.contains("chunk 17") && text.contains(&id.to_string()), "{engine}: {text}");
+            is_well(&m, "a panic");
+        }
+    }
+}
+
+#[test]
+fn a_panic_on_every_chunk_is_one_error() {
+    let x = DataSet::dense(vec![1.0; 640], 10).unwrap().partitions(64).unwrap();
+    #[qjam::map]
+    fn always(_: &(), _: &Dense<f64>, ctx: &Ctx) -> u64 {
+        std::panic::panic_any(ctx.chunk())
+    }
+    for engine in engines() {
+        let m = Master::connect(engine).unwrap();
+        for _ in 0..5 {
+            let error = m.run(always, &(), &x).unwrap_err();
+            assert_eq!(error.fault().unwrap().fault.message, "a panic without a message", "{engine}");
+        }
+        is_well(&m, "panics");
+    }
+}
+
+#[test]
+fn a_function_that_is_not_registered_is_told_with_those_that_look_like_it() {
+    fn bad_indes(_: &u32, x: &Dense<f64>) -> u64 {
+        x.rows() as u64
+    }
+    let x = DataSet::dense(vec![1.0; 10], 1).unwrap();
+    // Also on threads, which have the function itself: what runs there runs anywhere.
+    for engine in engines() {
+        let m = Master::connect(engine).unwrap();
+        let error = m.run(bad_indes, &0, &x).unwrap_err();
+        assert!(matches!(error, Error::UnknownFunction(_)), "{engine}: {error}");
+        let text = error.to_string();
+        assert!(text.contains("conformance::faults::bad_index"), "{text}");
+        assert!(text.contains("#[qjam::map]"), "a remedy: {text}");
+        is_well(&m, "an unknown function");
+    }
+}
+
+#[derive(Wire, Sum, Debug)]
+struct Ragged {
+    grad: Vec<f64>,
+}
+
+#[test]
+fn results_that_do_not_go_together_say_which_field() {
+    #[qjam::map]
+    fn ragged(odd: &u32, _: &Nothing, ctx: &Ctx) -> Ragged {
+        Ragged { grad: vec![0.0; 3 + usize::from(ctx.chunk() == *odd)] }
+    }
+    #[qjam::map]
+    fn full(_: &(), _: &Nothing) -> (f64, u8) {
+        (0.5, 100)
+    }
+    let tasks = DataSet::nothing(33).unwrap();
+    for engine in engines() {
+        let m = Master::connect(engine).unwrap();
+        // The first, the last, and one in the middle: found by a worker or by the master, as it happens.
+        for odd in [0, 7, 16, 32] {
+            let error = m.run(ragged, &odd, &tasks).unwrap_err();
+            assert_eq!(error.fault().unwrap().fault.kind, FaultKind::Merge, "{engine}");
+            let text = error.to_string();
+            assert!(text.contains("`grad`") && text.contains('3') && text.contains('4'), "{engine}: {text}");
+        }
+        let text = m.run(full, &(), &tasks).unwrap_err().to_string();
+        assert!(text.contains("overflow u8") && text.contains("`1`"), "{engine}: {text}");
+        is_well(&m, "failed merges");
+    }
+}
+
+#[test]
+fn text_that_is_no_text_is_told_with_its_line() {
+    let folder = Folder::new();
+    let path = folder.file("text");
+    std::fs::write(&path, b"good line\nbad \xff line\n").unwrap();
+    #[qjam::map]
+    fn count(_: &(), lines: &qjam::Lines) -> u64 {
+        lines.len() as u64
+    }
+    for engine in engines() {
+        let m = Master::connect(engine).unwrap();
+        let error = m.run(count, &(), &DataSet::lines(&path).unwrap()).unwrap_err();
+        assert_eq!(error.fault().unwrap().fault.kind, FaultKind::Chunk, "{engine}: {error}");
+        assert!(error.to_string().contains("UTF-8"), "{engine}: {error}");
+        is_well(&m, "a bad chunk");
+    }
+}
+
+/// Panics, or refuses, at one place of its way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Spiteful(Place);
+
+#[derive(Debug, Clone, Copy, PartialEq, Wire)]
+enum Place {
+    Nowhere,
+    EncodingThere,
+    DecodingHere,
+    Merging,
+    RefusedHere,
+}
+
+impl Wire for Spiteful {
+    fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
+        assert!(self.0 != Place::EncodingThere, "spite while encoding");
+        self.0.encode(out);
+    }
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let place = Place::decode(input)?;
+        assert!(place != Place::DecodingHere, "spite while decoding");
+        if place == Place::RefusedHere {
+            return Err(DecodeError::Serde { kind: "Spiteful", step: "read", reason: "spite".into() });
+        }
+        Ok(Spiteful(place))
+    }
+}
+
+impl Reduce for Spiteful {
+    fn merge(&mut self, _: Self) {
+        assert!(self.0 != Place::Merging, "spite while merging");
+    }
+}
+
+#[qjam::map]
+fn spiteful(place: &Place, _: &Nothing) -> Spiteful {
+    Spiteful(*place)
+}
+
+#[qjam::map]
+fn spited(_: &Spiteful, _: &Nothing) -> u64 {
+    1
+}
+
+#[test]
+fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_fault_too() {
+    let tasks = DataSet::nothing(12).unwrap();
+    for engine in engines() {
+        let m = Master::connect(engine).unwrap();
+        assert_eq!(m.run(spiteful, &Place::Nowhere, &tasks).unwrap(), Spiteful(Place::Nowhere));
+        for place in [Place::EncodingThere, Place::DecodingHere, Place::Merging, Place::RefusedHere] {
+            match m.run(spiteful, &place, &tasks) {
+                Err(Error::Fault(fault)) => assert!(fault.fault.message.contains("spite"), "{fault:?}"),
+                // Threads hand their results over as they are.
+                Ok(_) if engine.starts_with("local") && place != Place::Merging => {}
+                other => panic!("{engine}, {place:?}: {other:?}"),
+            }
+            is_well(&m, &format!("{place:?} on {engine}"));
+        }
+        for place in [Place::DecodingHere, Place::RefusedHere] {
+            let error = m.run(spited, &Spiteful(place), &tasks).unwrap_err();
+            let fault = error.fault().unwrap_or_else(|| panic!("{engine}: {error}"));
+            assert!(fault.fault.message.contains("spite"), "{engine}: {fault:?}");
+            is_well(&m, &format!("parameters, {place:?} on {engine}"));
+        }
+    }
+}
+
+#[test]
+fn rounds_under_way_do_not_suffer_from_one_that_fails() {
+    #[qjam::map]
+    fn slow(_: &(), _: &Nothing) -> u64 {
+        std::thread::sleep(Duration::from_millis(3));
+        1
+    }
+    let x = DataSet::dense(vec![1.0; 640], 10).unwrap().partitions(64).unwrap();
+    let tasks = DataSet::nothing(40).unwrap();
+    for engine in ["local:3", "proc:3", "proc:2*2"] {
+        let m = Master::connect(engine).unwrap();
+        let good = m.submit(slow, &(), &tasks).unwrap();
+        let bad: Vec<_> = (0..5).map(|n| m.submit(bad_index, &(n * 13), &x).unwrap()).collect();
+        let also_good = m.submit(slow, &(), &tasks).unwrap();
+        for (n, bad) in bad.into_iter().enumerate() {
+            assert_eq!(bad.wait().unwrap_err().fault().unwrap().fault.chunk, Some(n as u32 * 13), "{engine}");
+        }
+        assert!(within(Duration::from_secs(20), || also_good.is_done()), "{engine}: a round hangs");
+        assert_eq!((good.wait().unwrap(), also_good.wait().unwrap()), (40, 40), "{engine}");
+    }
+}

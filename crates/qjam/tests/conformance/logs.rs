@@ -1,0 +1,156 @@
+//! What user code prints arrives, under its worker's name and in order, bounded, and cannot touch the wire.
+
+use crate::support::{runs, within};
+use qjam::{Ctx, DataSet, LogLine, Master, Nothing};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+type Kept = Arc<Mutex<Vec<LogLine>>>;
+
+/// A master whose lines are kept.
+fn listening(engine: &str) -> (Master, Kept) {
+    let kept: Kept = Arc::default();
+    let keep = kept.clone();
+    let m = Master::builder().on_log(move |line| keep.lock().unwrap().push(line.clone())).connect(engine);
+    (m.unwrap(), kept)
+}
+
+#[qjam::map]
+fn ten_lines(_: &(), _: &Nothing, ctx: &Ctx) -> u64 {
+    for n in 0..10 {
+        if n % 2 == 0 {
+            println!("{n} of {} in round {}", ctx.chunk(), ctx.round());
+        } else {
+            // Without the newline at first: a line is a line only when it ends.
+            print!("{n} of");
+            println!(" {} in round {}", ctx.chunk(), ctx.round());
+        }
+    }
+    eprintln!("to standard error");
+    1
+}
+
+#[test]
+fn every_line_arrives_under_its_workers_name_and_in_order() {
+    let (m, kept) = listening("proc:4");
+    for round in 0..3 {
+        m.run_each(ten_lines, &()).unwrap();
+        // They are all there when the value is.
+        let lines = std::mem::take(&mut *kept.lock().unwrap());
+        let printed: Vec<&LogLine> = lines.iter().filter(|l| !l.is_error).collect();
+        assert_eq!(printed.len(), 40, "round {round}: {lines:?}");
+        assert_eq!(lines.iter().filter(|l| l.is_error && l.text == "to standard error").count(), 4);
+        let mut by_worker: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for line in printed {
+            by_worker.entry(&line.worker).or_default().push(&line.text);
+        }
+        assert_eq!(by_worker.keys().copied().collect::<Vec<_>>(), ["proc:0", "proc:1", "proc:2", "proc:3"]);
+        for (chunk, (worker, lines)) in by_worker.into_iter().enumerate() {
+            let expected: Vec<String> = (0..10).map(|n| format!("{n} of {chunk} in round {round}")).collect();
+            assert_eq!(lines, expected, "{worker}");
+        }
+    }
+}
+
+#[test]
+fn a_million_lines_are_bounded_counted_and_harmless() {
+    #[qjam::map]
+    fn flood(lines: &u64, _: &Nothing) -> u64 {
+        let mut out = std::io::stdout().lock();
+        for n in 0..*lines {
+            writeln!(out, "line {n}").unwrap();
+        }
+        *lines
+    }
+    let (m, kept) = listening("proc:2");
+    let million = 1_000_000;
+    assert_eq!(m.run(flood, &(million / 2), &DataSet::nothing(2).unwrap()).unwrap(), million);
+    let lines = std::mem::take(&mut *kept.lock().unwrap());
+    let (mut shown, mut dropped) = (0, 0);
+    for line in &lines {
+        match line.text.strip_suffix(" more lines were dropped)") {
+            Some(count) => dropped += count.trim_start_matches('(').parse::<u64>().unwrap(),
+            None => shown += 1,
+        }
+    }
+    assert_eq!(shown + dropped, million, "every line is shown or counted");
+    assert!(dropped > 0 && shown < 100_000, "{shown} shown");
+    assert_eq!(m.run_each(ten_lines, &()).unwrap(), 2);
+}
+
+#[test]
+fn raw_bytes_on_standard_output_do_no_harm() {
+    #[qjam::map]
+    fn rude(_: &(), _: &Nothing) -> (u64, u64) {
+        let frame = [b"qj\x01\x02\xff\xff\xff\xff".as_slice(), &[0xff; 20_000], b"no newline"].concat();
+        for out in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
+            let mut left = &frame[..];
+            while !left.is_empty() {
+                left = &left[rustix::io::write(out, left).unwrap()..];
+            }
+        }
+        let mut read = Vec::new();
+        let bytes = std::io::stdin().read_to_end(&mut read).unwrap();
+        let mut one = [0];
+        let raw = rustix::io::read(rustix::stdio::stdin(), &mut one).unwrap();
+        ((bytes + raw) as u64, 1)
+    }
+    for engine in ["proc:2", "proc:1*2"] {
+        let (m, kept) = listening(engine);
+        for _ in 0..3 {
+            let (read, ran) = m.run(rude, &(), &DataSet::nothing(8).unwrap()).unwrap();
+            assert_eq!((read, ran), (0, 8), "{engine}: standard input is empty");
+        }
+        assert!(kept.lock().unwrap().iter().all(|line| line.text.len() < 100_000), "lines are bounded");
+    }
+}
+
+#[test]
+fn a_listener_that_panics_or_is_slow_costs_no_round() {
+    let m = Master::builder().on_log(|line| panic!("cannot bear {}", line.text)).connect("proc:2").unwrap();
+    for _ in 0..3 {
+        assert_eq!(m.run_each(ten_lines, &()).map_err(|e| e.to_string()), Ok(2));
+    }
+    let m =
+        Master::builder().on_log(|_| std::thread::sleep(Duration::from_millis(2))).connect("proc:2").unwrap();
+    assert_eq!(m.run_each(ten_lines, &()).unwrap(), 2);
+}
+
+/// Starts a program that outlives its parent, and gives its number.
+#[qjam::map]
+#[expect(clippy::zombie_processes, reason = "that it is left to itself is the point")]
+fn leave_a_child(how: &u64, _: &Nothing) -> Vec<u64> {
+    let child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    if *how == 1 {
+        println!("child {}", child.id());
+        std::process::exit(0);
+    }
+    vec![u64::from(child.id())]
+}
+
+#[test]
+fn what_user_code_started_ends_with_the_master() {
+    let m = Master::connect("proc:1").unwrap();
+    let children = m.run_each(leave_a_child, &0).unwrap();
+    assert!(children.iter().all(|pid| runs(*pid as u32)));
+    drop(m);
+    for pid in children {
+        let gone = || !runs(pid as u32);
+        assert!(within(Duration::from_secs(2), gone), "{pid} is still there");
+    }
+}
+
+#[test]
+fn what_user_code_started_ends_with_its_process() {
+    let (m, kept) = listening("proc:1");
+    assert!(m.run_each(leave_a_child, &1).is_err());
+    let lines = kept.lock().unwrap().clone();
+    let children: Vec<u32> =
+        lines.iter().filter_map(|l| l.text.strip_prefix("child ")?.parse().ok()).collect();
+    assert_eq!(children.len(), 3, "{lines:?}");
+    for pid in children {
+        assert!(within(Duration::from_secs(2), || !runs(pid)), "{pid} is still there");
+    }
+}

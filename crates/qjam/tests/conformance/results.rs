@@ -1,0 +1,122 @@
+//! What a function gives comes home bit by bit: nested results, results of any size, and numbers that are none.
+
+use crate::ENGINES;
+use crate::support::{bits, check, rugged};
+use qjam::{Ctx, DataSet, Dense, Master, Nothing, Reduce, Serde, Sum, Wire};
+
+#[derive(Wire, Sum, Clone, Debug, Default, PartialEq)]
+struct Layer {
+    weights: Vec<f64>,
+    bias: [f32; 2],
+    seen: Option<u32>,
+}
+
+#[derive(Wire, Sum, Clone, Debug, Default, PartialEq)]
+struct Net {
+    layers: Vec<Layer>,
+    loss: (f64, f32, i64),
+    rows: u64,
+    extra: Option<Box<Layer>>,
+}
+
+#[qjam::map]
+fn nested(rate: &(f64, Option<Vec<f32>>), x: &Dense<f64>, ctx: &Ctx) -> Net {
+    let layer = |salt: f64| Layer {
+        weights: x.as_slice().iter().take(64).map(|v| v * salt * rate.0).collect(),
+        bias: [x.as_slice()[0] as f32, rate.1.as_ref().map_or(0.1, |r| r[0])],
+        seen: ctx.chunk().is_multiple_of(3).then_some(1),
+    };
+    Net {
+        layers: (0..3).map(|n| layer(f64::from(n) + 0.3)).collect(),
+        loss: (x.as_slice().iter().sum(), 0.1, -1),
+        rows: x.rows() as u64,
+        extra: (ctx.chunk() > 5).then(|| Box::new(layer(0.7))),
+    }
+}
+
+/// A merge that keeps everything in order: it is associative, and nothing else.
+#[derive(Wire, Clone, Debug, Default)]
+struct Joined(Vec<f64>);
+
+impl Reduce for Joined {
+    fn merge(&mut self, right: Self) {
+        self.0.extend(right.0);
+    }
+}
+
+#[qjam::map]
+fn every_value(_: &(), x: &Dense<f64>) -> Joined {
+    Joined(x.as_slice().to_vec())
+}
+
+#[qjam::map]
+fn sums(_: &(), x: &Dense<f64>) -> (f64, [f64; 3]) {
+    let v = x.as_slice();
+    (v.iter().sum(), [v[0], v[1], -v[2]])
+}
+
+#[qjam::map]
+fn wide(width: &u64, _: &Nothing, ctx: &Ctx) -> Vec<f64> {
+    (0..*width).map(|n| 1.0 / (n as f64 + f64::from(ctx.chunk()) + 0.3)).collect()
+}
+
+#[qjam::map]
+fn echo(params: &[f32], _: &Nothing) -> Vec<f32> {
+    params.to_vec()
+}
+
+#[qjam::map]
+fn text(_: &(), _: &Nothing, ctx: &Ctx) -> Serde<Vec<u64>> {
+    Serde(vec![u64::from(ctx.chunk()); 3])
+}
+
+#[test]
+fn nested_results_have_one_value() {
+    let x = DataSet::dense(rugged(2_600), 2).unwrap().partitions(13).unwrap();
+    check("a net", nested, &(0.5, Some(vec![0.25])), &x);
+    check("a net", nested, &(0.5, None), &x);
+    check("a serde value", text, &(), &DataSet::nothing(9).unwrap());
+}
+
+/// A NaN with something in it, the smallest numbers, and both zeros among ordinary ones.
+fn odd_numbers(count: usize) -> Vec<f64> {
+    let odd = [
+        f64::from_bits(0x7ff8_0000_dead_beef),
+        f64::from_bits(0xfff8_0000_0000_0001),
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        -0.0,
+        0.0,
+        f64::MIN_POSITIVE / 8.0,
+        f64::MAX,
+    ];
+    rugged(count).into_iter().enumerate().map(|(n, v)| *odd.get(n % 11).unwrap_or(&v)).collect()
+}
+
+#[test]
+fn numbers_that_are_none_are_carried_bit_by_bit() {
+    let values = odd_numbers(5_000);
+    let x = DataSet::dense(values.clone(), 5).unwrap().partitions(37).unwrap();
+    check("all values", every_value, &(), &x);
+    check("sums of them", sums, &(), &x);
+    for engine in ENGINES {
+        let m = Master::connect(engine).unwrap();
+        let there_and_back = m.run(every_value, &(), &x).unwrap();
+        assert!(bits(&there_and_back.0) == bits(&values), "{engine}: something was changed or moved");
+    }
+    let zeros = DataSet::dense(vec![-0.0; 60], 3).unwrap().partitions(8).unwrap();
+    check("negative zeros", sums, &(), &zeros);
+}
+
+#[test]
+fn results_and_parameters_of_any_size_come_home() {
+    // Short ones travel in frames, long ones through shared memory; the bound is somewhere between.
+    let tasks = DataSet::nothing(9).unwrap();
+    for width in [0, 1, 4_000, 4_090, 4_096, 5_000, 40_000] {
+        check("a wide result", wide, &width, &tasks);
+    }
+    for len in [0, 1, 8_000, 8_192, 9_000, 50_000] {
+        let params: Vec<f32> = (0..len).map(|n| n as f32 / 3.0).collect();
+        check("long parameters", echo, &params, &tasks);
+    }
+}
