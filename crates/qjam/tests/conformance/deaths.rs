@@ -109,6 +109,33 @@ fn an_allocation_over_the_limit_is_told_with_limit_and_size() {
 }
 
 #[test]
+fn a_function_that_closes_files_that_are_not_its_own_harms_its_process_only() {
+    #[expect(unsafe_code, reason = "asking whether a file is open by its number")]
+    fn borrowed(fd: i32) -> std::os::fd::BorrowedFd<'static> {
+        // SAFETY: it is only asked whether it is open.
+        unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) }
+    }
+    #[expect(unsafe_code, reason = "a mistake that programs make when they turn into daemons")]
+    #[qjam::map]
+    fn close_all(_: &(), _: &Nothing) -> u64 {
+        use std::os::fd::{FromRawFd, OwnedFd};
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let open: Vec<i32> = open.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+        for fd in open.into_iter().filter(|fd| *fd > 2 && rustix::fs::fstat(borrowed(*fd)).is_ok()) {
+            // SAFETY: none; these are somebody else's.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        1
+    }
+    let m = Master::builder().on_log(|_| {}).connect("proc:2").unwrap();
+    let started = Instant::now();
+    let error = m.run(close_all, &(), &DataSet::nothing(8).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Poison { .. } | Error::NoWorkers { .. }), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    is_well(&m, "files were closed");
+}
+
+#[test]
 fn a_function_that_always_kills_can_be_tried_again_and_again() {
     for engine in ["proc:1", "proc:2"] {
         let m = Master::builder().on_log(|_| {}).connect(engine).unwrap();

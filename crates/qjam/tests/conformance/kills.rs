@@ -1,5 +1,6 @@
 //! The same bits however many workers are killed, stopped and woken on the way.
 
+use crate::program::{Program, say};
 use crate::support::{Walk, bits, pids, rugged, serial, signal};
 use qjam::journal::What;
 use qjam::{DataSet, Dense, Master};
@@ -128,6 +129,27 @@ fn check_stop(stop: &Stop) {
     assert!(bits(&again) == expected(&x), "{}: other bits afterwards", stop.workers);
 }
 
+pub(crate) const PROGRAMS: &[(&str, fn())] = &[("is stopped", || {
+    let x = matrix(3.0);
+    let m = Master::connect("proc:2").unwrap();
+    say("round");
+    let value = m.run(slow_sums, &20_000, &x).unwrap();
+    say(bits(&value) == expected(&x));
+    say(m.journal().iter().any(|e| matches!(e.what, What::WorkerLost(..))));
+})];
+
+/// A master that is stopped for longer than it would wait for anybody finds its workers as it left them.
+fn check_stopped_master() {
+    let mut program = Program::start("is stopped");
+    assert_eq!(program.hear().as_deref(), Some("round"));
+    std::thread::sleep(Duration::from_millis(50));
+    signal(program.pid(), Signal::STOP);
+    std::thread::sleep(Duration::from_secs(16));
+    signal(program.pid(), Signal::CONT);
+    assert_eq!(program.hear().as_deref(), Some("true"), "the right bits");
+    assert_eq!(program.hear().as_deref(), Some("false"), "nobody was lost");
+}
+
 #[test]
 fn stopped_workers_are_suspected_woken_or_lost_and_the_bits_stay() {
     let seconds = Duration::from_secs;
@@ -166,6 +188,7 @@ fn stopped_workers_are_suspected_woken_or_lost_and_the_bits_stay() {
         },
     ];
     std::thread::scope(|scope| {
+        scope.spawn(check_stopped_master);
         for stop in &stops {
             scope.spawn(move || check_stop(stop));
         }

@@ -20,6 +20,7 @@ mod files;
 mod kills;
 mod leaks;
 mod lifecycle;
+mod limits;
 mod logs;
 mod pending;
 mod reduction;

@@ -21,7 +21,10 @@ const SAYS: &str = "@ ";
 fn program() {
     let Ok(name) = std::env::var(NAME) else { return };
     let programs: BTreeMap<&str, fn()> =
-        crate::lifecycle::PROGRAMS.iter().chain(crate::leaks::PROGRAMS).copied().collect();
+        [crate::lifecycle::PROGRAMS, crate::leaks::PROGRAMS, crate::limits::PROGRAMS, crate::kills::PROGRAMS]
+            .concat()
+            .into_iter()
+            .collect();
     programs[name.as_str()]();
 }
 

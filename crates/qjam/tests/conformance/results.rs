@@ -1,8 +1,9 @@
 //! What a function gives comes home bit by bit: nested results, results of any size, and numbers that are none.
 
 use crate::ENGINES;
-use crate::support::{bits, check, rugged};
+use crate::support::{Walk, bits, check, rugged, serial};
 use qjam::{Ctx, DataSet, Dense, Master, Nothing, Reduce, Serde, Sum, Wire};
+use std::time::Duration;
 
 #[derive(Wire, Sum, Clone, Debug, Default, PartialEq)]
 struct Layer {
@@ -106,6 +107,20 @@ fn numbers_that_are_none_are_carried_bit_by_bit() {
     }
     let zeros = DataSet::dense(vec![-0.0; 60], 3).unwrap().partitions(8).unwrap();
     check("negative zeros", sums, &(), &zeros);
+}
+
+#[test]
+fn however_often_results_are_delivered_the_bits_are_the_same() {
+    let x = DataSet::dense(rugged(8_000), 4).unwrap().partitions(77).unwrap();
+    let walk = Walk { seed: 0, round: 0, chunk_bytes: 0 };
+    let expected = bits(&serial(nested, &(0.5, None), &x, walk));
+    for engine in ENGINES {
+        for (blocks, deliver_after) in [(1, Duration::MAX), (3, Duration::ZERO), (1_000, Duration::ZERO)] {
+            let m = Master::builder().blocks_per_slot(blocks).deliver_after(deliver_after).connect(engine);
+            let value = m.unwrap().run(nested, &(0.5, None), &x).unwrap();
+            assert!(bits(&value) == expected, "{engine}, {blocks} blocks a slot: other bits");
+        }
+    }
 }
 
 #[test]
