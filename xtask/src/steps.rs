@@ -17,7 +17,9 @@ pub const CHECKS: &[Step] = &[
     Step::new("hygiene", Quick, hygiene::check),
     Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()),
     Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run()),
-    Step::new("docs", Quick, |s| s.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()),
+    Step::new("docs", Quick, |s| {
+        s.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
+    }),
     Step::new("reference", Quick, |s| s.program(s.venv_program("python")?).args(PEER_CHECK).run()),
     Step::new("build", Quick, |s| s.cargo("build --release -p qjam-cli").run()),
     Step::new("tests", Quick, suite::run),
@@ -27,7 +29,6 @@ pub const CHECKS: &[Step] = &[
     Step::new("long-simulation", Full, |s| sweep(s, "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),
-    Step::new("chaos", Full, suite::chaos),
     Step::new("fuzz", Full, fuzz::run),
     Step::new("bench-rounds", Bench, bench::rounds),
     Step::new("bench-user-program", Bench, bench::user_program),

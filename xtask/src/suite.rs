@@ -6,8 +6,6 @@ use crate::step::Outcome;
 
 /// Tells tests which Python has what their references need. Tests that need it fail without it.
 const PYTHON: &str = "QJAM_TEST_PYTHON";
-/// How often the chaos test is repeated.
-const CHAOS_RUNS: &str = "QJAM_CHAOS_RUNS";
 
 /// All tests. That none leaves a process behind is part of passing.
 pub fn run(shop: &Shop) -> Outcome {
@@ -16,19 +14,13 @@ pub fn run(shop: &Shop) -> Outcome {
     Ok(summary(&text))
 }
 
-/// The tests that are marked as ignored because they take minutes. Not those in documentation: there the mark means
+/// The tests that are marked as ignored because they take minutes: two hundred runs of chaos, twenty schedules of kills on
+/// every engine. Not those in documentation: there the mark means
 /// that the code is no program.
 pub fn long(shop: &Shop) -> Outcome {
-    let words = "test --workspace --release --tests --no-fail-fast -- --ignored";
+    let words = "test --workspace --release --tests --no-fail-fast -- --ignored --nocapture";
     let text = shop.cargo(words).env(PYTHON, python(shop)?).limit_min(60).tee_and_leave_nothing()?;
     Ok(summary(&text))
-}
-
-/// The chaos test, 200 times over instead of the few times it runs among the others.
-pub fn chaos(shop: &Shop) -> Outcome {
-    let words = "test --release -p qjam --test chaos -- --nocapture";
-    let run = shop.cargo(words).env(PYTHON, python(shop)?).env(CHAOS_RUNS, "200").limit_min(60);
-    run.tee_and_leave_nothing().map(|text| summary(&text))
 }
 
 fn python(shop: &Shop) -> Result<std::path::PathBuf, Failure> {
