@@ -40,6 +40,21 @@ pub(crate) fn spawn(seat: &Seat) -> io::Result<Spawned> {
     Ok(Spawned { process: Process { child, status: None }, socket: ours.into() })
 }
 
+#[cfg(test)]
+impl Spawned {
+    /// A process that does nothing, with a socket whose other end is in the hands of a test.
+    pub(crate) fn impostor(socket: OwnedFd) -> io::Result<Spawned> {
+        let child = Command::new("sleep")
+            .arg("1000")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()?;
+        Ok(Spawned { process: Process { child, status: None }, socket })
+    }
+}
+
 /// A child process and its group.
 pub(super) struct Process {
     child: Child,

@@ -221,6 +221,10 @@ impl Inbox {
                 self.fds.extend(fds);
             }
         }
+        // A frame brings at most so many, and what came before it has been taken.
+        if self.fds.len() > 2 * FDS_MAX {
+            return Err(io::Error::other("more descriptors came than were announced"));
+        }
         if message.flags.contains(ReturnFlags::CTRUNC) {
             return Err(io::Error::other("descriptors were lost on the way: too many files are open"));
         }
@@ -247,5 +251,97 @@ impl Inbox {
     /// The next descriptor, in the order they were sent.
     pub(crate) fn take_fd(&mut self) -> Option<OwnedFd> {
         self.fds.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rng;
+    use std::os::unix::net::UnixStream;
+
+    /// A file in memory that says which it is.
+    fn numbered(n: u64) -> Attachment {
+        let fd = rustix::fs::memfd_create("n", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&fd, n).unwrap();
+        Attachment::File(Arc::new(fd))
+    }
+
+    /// Sends frames of all lengths through a socket that takes little at a time; everything must come out in order.
+    fn check(seed: u64, outbox_is_used: bool) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&ours, 4096).unwrap();
+        ours.set_nonblocking(outbox_is_used).unwrap();
+        let frames = 60;
+        let mut rng = Rng::keyed(seed, 0, 0);
+        let mut draw = |n| {
+            let order = 1 + rng.below(19);
+            (n, rng.below(1 << order) as usize, rng.below(4))
+        };
+        let plan: Vec<(u64, usize, u64)> = (0..frames).map(&mut draw).collect();
+        let expected = plan.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut outbox = Outbox::default();
+                for (n, bytes, fds) in plan {
+                    let tail: Vec<u8> = (0..bytes).map(|i| (i as u64 * 7 + n) as u8).collect();
+                    let attached: Vec<Attachment> = (0..fds).map(|f| numbered(n * 10 + f)).collect();
+                    let message = ToMaster::Cancelled(qjam_core::ids::RoundId(n));
+                    if outbox_is_used {
+                        outbox.send(ours.as_fd(), &message, &tail, attached).unwrap();
+                    } else {
+                        send_all(ours.as_fd(), &message, &tail, &attached).unwrap();
+                    }
+                }
+                while !outbox.flush(ours.as_fd()).unwrap() {
+                    std::thread::yield_now();
+                }
+            });
+            let mut inbox = Inbox::default();
+            let mut came = expected.into_iter();
+            while inbox.read(theirs.as_fd(), RecvFlags::empty()).unwrap() != Read::Ended {
+                while let Some(incoming) = inbox.next(ToMaster::from_frame).unwrap() {
+                    let (n, bytes, fds) = came.next().unwrap();
+                    assert_eq!(incoming.message, ToMaster::Cancelled(qjam_core::ids::RoundId(n)));
+                    assert_eq!(incoming.tail.len(), bytes);
+                    assert!(incoming.tail.iter().enumerate().all(|(i, b)| *b == (i as u64 * 7 + n) as u8));
+                    for f in 0..fds {
+                        let fd = inbox.take_fd().expect("a descriptor comes with the frame that has it");
+                        assert_eq!(rustix::fs::fstat(&fd).unwrap().st_size as u64, n * 10 + f);
+                    }
+                }
+            }
+            assert!(came.next().is_none() && inbox.take_fd().is_none());
+        });
+    }
+
+    #[test]
+    fn frames_and_descriptors_come_in_the_order_they_were_sent() {
+        for seed in 0..6 {
+            check(seed, true);
+            check(seed, false);
+        }
+    }
+
+    #[test]
+    fn a_frame_that_breaks_off_is_not_a_frame() {
+        let whole = frame::encode(KIND_TO_MASTER, &ToMaster::Pong.to_body(), &[7; 100]);
+        for end in 0..whole.len() {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            rustix::io::write(&ours, &whole[..end]).unwrap();
+            drop(ours);
+            let mut inbox = Inbox::default();
+            while inbox.read(theirs.as_fd(), RecvFlags::empty()).unwrap() != Read::Ended {
+                assert!(inbox.next(ToMaster::from_frame).unwrap().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn sending_to_nobody_is_an_error_and_no_signal() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        assert!(send_all(ours.as_fd(), &ToMaster::Pong, &[], &[]).is_err());
+        assert!(Outbox::default().send(ours.as_fd(), &ToMaster::Pong, &[], Vec::new()).is_err());
     }
 }

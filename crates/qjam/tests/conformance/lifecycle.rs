@@ -135,7 +135,7 @@ fn a_program_that_ends_in_the_middle_of_a_round_leaves_nobody() {
 #[test]
 fn a_killed_program_leaves_nobody_also_when_workers_are_stopped() {
     for stopped in 0..=3 {
-        for how in [Signal::KILL, Signal::TERM, Signal::INT] {
+        for how in [Signal::KILL, Signal::TERM] {
             let mut program = Program::start("waits");
             assert!(program.hear().is_some());
             let workers = program.others();

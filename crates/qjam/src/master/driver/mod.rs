@@ -10,6 +10,8 @@ mod intake;
 mod lines;
 mod news;
 mod orders;
+#[cfg(test)]
+mod tests;
 mod verdicts;
 
 pub(crate) use news::{News, NewsBox};
