@@ -106,7 +106,7 @@ impl Stage {
     }
 
     /// It must have been sent away for this reason.
-    fn is_expelled(mut self, what: &str, reason: &str) {
+    fn must_be_expelled(mut self, what: &str, reason: &str) {
         match self.lost() {
             Some(Cause::Protocol(why)) => assert!(why.contains(reason), "{what}: {why}"),
             other => panic!("{what}: {other:?}"),
@@ -161,11 +161,11 @@ fn who_does_not_greet_properly_is_sent_away() {
     ] {
         let stage = Stage::new();
         stage.say(&message);
-        stage.is_expelled(what, reason);
+        stage.must_be_expelled(what, reason);
     }
     let stage = Stage::at_work();
     stage.say(&stage.hello());
-    stage.is_expelled("a second greeting", "hello");
+    stage.must_be_expelled("a second greeting", "hello");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn bytes_that_are_no_frames_are_the_end() {
     ] {
         let mut stage = Stage::at_work();
         stage.socket.write_all(&bytes).unwrap();
-        stage.is_expelled(what, reason);
+        stage.must_be_expelled(what, reason);
     }
 }
 
@@ -222,7 +222,7 @@ fn results_that_cannot_be_are_refused() {
     ] {
         let stage = Stage::at_work();
         stage.say(&message);
-        stage.is_expelled(what, reason);
+        stage.must_be_expelled(what, reason);
     }
 }
 
@@ -248,7 +248,7 @@ fn shared_memory_that_could_vanish_is_refused() {
     ] {
         let stage = Stage::at_work();
         stage.say_with(&result(WHOLE, SPANS, payload), &[], &[Attachment::File(Arc::new(fd))]);
-        stage.is_expelled(what, reason);
+        stage.must_be_expelled(what, reason);
     }
 }
 
