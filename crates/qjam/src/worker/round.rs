@@ -80,9 +80,12 @@ impl RoundHere {
         chunk_at: &dyn Fn(u32) -> Option<Arc<ChunkEntry>>,
     ) -> Result<(), Stopped> {
         let start = Instant::now();
-        let result = self
-            .block_value(block, open, chunk_at)
-            .and_then(|value| Ok(self.climb(self.cut.node(block), value)?));
+        // Around everything, because values of the user's types are dropped along the way, too.
+        let result = caught(None, || {
+            let value = self.block_value(block, open, chunk_at)?;
+            Ok(self.climb(self.cut.node(block), value)?)
+        })
+        .unwrap_or_else(|fault| Err(fault.into()));
         let spent = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.compute_us[slot as usize].fetch_add(spent, Relaxed);
         result
@@ -104,8 +107,8 @@ impl RoundHere {
             }
             let entry = chunk_at(index)
                 .ok_or_else(|| plain(FaultKind::Chunk, index, "the chunk is not here".into()))?;
-            let (chunk, hit) =
-                open.get(&*self.function, &entry).map_err(|f| Fault { chunk: Some(index), ..f })?;
+            let (chunk, hit) = caught(Some(index), || open.get(&*self.function, &entry))?
+                .map_err(|f| Fault { chunk: Some(index), ..f })?;
             if hit { &self.hits } else { &self.misses }.fetch_add(1, Relaxed);
             let ctx = Ctx::new(self.seed, self.id.0, index, self.cancelled.clone());
             match self.function.mode() {

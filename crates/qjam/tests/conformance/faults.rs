@@ -3,7 +3,10 @@
 use crate::ENGINES;
 use crate::support::{Folder, within};
 use qjam::job::FaultKind;
-use qjam::{Ctx, DataSet, DecodeError, Decoder, Dense, Encoder, Error, Master, Nothing, Reduce, Sum, Wire};
+use qjam::{
+    Ctx, DataSet, DecodeError, Decoder, Dense, Encoder, Error, List, Master, Nothing, Reduce, Sum, Wire,
+};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::time::Duration;
 
 #[qjam::map]
@@ -150,6 +153,64 @@ fn text_that_is_no_text_is_told_with_its_line() {
         assert_eq!(error.fault().unwrap().fault.kind, FaultKind::Chunk, "{engine}: {error}");
         assert!(error.to_string().contains("UTF-8"), "{engine}: {error}");
         is_well(&m, "a bad chunk");
+    }
+}
+
+/// A record whose author did not think of everything.
+#[derive(Serialize)]
+struct Hasty(u8);
+
+impl<'de> Deserialize<'de> for Hasty {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let value = u8::deserialize(input)?;
+        assert!(value != 7, "did not think of {value}");
+        Ok(Hasty(value))
+    }
+}
+
+/// A result that does not go quietly.
+#[derive(Wire)]
+struct Loud(u64);
+
+impl Reduce for Loud {
+    fn merge(&mut self, right: Self) {
+        // Not dropped: it is dropped when the user has it.
+        self.0 += std::mem::ManuallyDrop::new(right).0;
+    }
+}
+
+impl Drop for Loud {
+    fn drop(&mut self) {
+        assert!(self.0 < 1_000_000, "dropped with noise");
+    }
+}
+
+#[test]
+fn records_that_panic_when_they_are_read_and_results_when_they_are_dropped_are_faults() {
+    #[qjam::map]
+    fn sum(_: &(), x: &List<Hasty>) -> u64 {
+        x.iter().map(|h| u64::from(h.0)).sum()
+    }
+    #[qjam::map]
+    fn loud(_: &(), _: &Nothing, ctx: &Ctx) -> Loud {
+        let before = Loud(if ctx.chunk() == 5 { 1_000_000 } else { 1 });
+        Loud(before.0)
+    }
+    for engine in engines() {
+        let m = Master::connect(engine).unwrap();
+        let good = DataSet::list((10..50).map(Hasty)).unwrap().partitions(10).unwrap();
+        let bad = DataSet::list((0..40).map(Hasty)).unwrap().partitions(10).unwrap();
+        let error = m.run(sum, &(), &bad).unwrap_err();
+        let fault = error.fault().unwrap_or_else(|| panic!("{engine}: {error}"));
+        assert_eq!(
+            (fault.fault.message.as_str(), fault.fault.chunk),
+            ("did not think of 7", Some(1)),
+            "{engine}"
+        );
+        assert_eq!(m.run(sum, &(), &good).unwrap(), (10..50).sum::<u64>(), "{engine}");
+        let error = m.run(loud, &(), &DataSet::nothing(9).unwrap()).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("dropped with noise"), "{engine}: {error}");
+        is_well(&m, "noise");
     }
 }
 
