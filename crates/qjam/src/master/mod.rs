@@ -23,12 +23,15 @@ use options::Options;
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::journal::{Entry, RoundReport};
 use round::{Answer, Wanted};
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tender::Tended;
+
+/// How long a master that is dropped waits for a process that is being started.
+const KEEPER_ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs functions over data sets on the workers it was connected to.
 ///
@@ -49,7 +52,8 @@ use tender::Tended;
 /// Results have the same bits whatever the workers are. Dropping the master ends all its workers.
 pub struct Master {
     tended: Arc<Tended>,
-    keeper: Option<JoinHandle<()>>,
+    /// Closed when the keeper's thread is over.
+    keeper: Mutex<mpsc::Receiver<Infallible>>,
     options: Options,
 }
 
@@ -143,14 +147,18 @@ impl Master {
         let system = |step| move |source| Error::System { step, source };
         let news = Arc::new(NewsBox::new().map_err(system("eventfd"))?);
         let (to_keeper, orders) = mpsc::channel();
+        let (until_over, keeper) = mpsc::channel();
         let for_keeper = news.clone();
-        let keeper = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("qjam-keeper".into())
-            .spawn(move || keep(&orders, &for_keeper))
+            .spawn(move || {
+                keep(&orders, &for_keeper);
+                drop(until_over);
+            })
             .map_err(system("starting a thread"))?;
         let driver = Driver::new(seats, options.clone(), news.clone(), to_keeper)?;
         let tended = Tended::start(driver, news).map_err(system("starting a thread"))?;
-        let master = Master { tended, keeper: Some(keeper), options };
+        let master = Master { tended, keeper: Mutex::new(keeper), options };
         // The loop is nobody else's yet, so the question is always put to it.
         master.tended.drive(None, |driver| driver.and_then(Driver::readiness))?.unwrap_or(Ok(()))?;
         Ok(master)
@@ -260,10 +268,10 @@ impl fmt::Debug for Master {
 impl Drop for Master {
     fn drop(&mut self) {
         self.tended.close();
-        // The keeper may be starting a process that nobody will take in.
-        if let Some(keeper) = self.keeper.take() {
-            let _ = keeper.join();
-        }
+        // The keeper may be starting a process that nobody will take in. It ends that process in any case; it is waited
+        // for so that nothing is left when this returns, but not for ever: the system may take its time.
+        let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = keeper.recv_timeout(KEEPER_ENDS_WITHIN);
         self.tended.drop_news();
     }
 }

@@ -20,6 +20,13 @@ pub(crate) fn members(mark: &str) -> Vec<u32> {
     pids.filter(is_marked).collect()
 }
 
+/// Whether a process is through its `exec` and has become an executor. One that is stopped before that stays so,
+/// whatever becomes of its parent: nothing of ours has run in it.
+pub(crate) fn is_executor(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).count() == 1
+}
+
 /// What a process that should not be there is called and does.
 pub(crate) fn describe(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -147,6 +147,8 @@ impl Scene<'_> {
             match deed {
                 Deed::Kill => victims.iter().for_each(|pid| family::signal(*pid, Signal::KILL)),
                 Deed::Stop { wake_after_ms } => {
+                    let mut victims = victims;
+                    victims.retain(|pid| *pid == self.master || family::is_executor(*pid));
                     victims.iter().for_each(|pid| family::signal(*pid, Signal::STOP));
                     if let Some(ms) = *wake_after_ms {
                         std::thread::spawn(move || {

@@ -157,10 +157,9 @@ fn a_program_killed_while_it_starts_workers_leaves_nobody() {
         let mut program = Program::start("starts");
         program.hear();
         std::thread::sleep(Duration::from_millis(3 * n));
-        let stopped = program.others();
         if n % 3 == 0 {
-            for pid in &stopped {
-                signal(*pid, Signal::STOP);
+            for pid in program.executors() {
+                signal(pid, Signal::STOP);
             }
         }
         signal(program.pid(), Signal::KILL);
