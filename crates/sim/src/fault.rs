@@ -163,6 +163,18 @@ pub(crate) fn draw_silence(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
     faults
 }
 
+/// Everybody dies, and starts fail for about as long as it takes to give the seats up.
+pub(crate) fn draw_desertion(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
+    let at = Time(rng.below(plan.calm_span().0));
+    let for_span = Span(rng.magnitude(500_000, 30_000_000));
+    let silently = rng.percent(10);
+    let seats = 0..plan.seats.len() as u32;
+    let mut faults: Vec<(Time, Fault)> =
+        seats.map(|seat| (at, Fault::StartsFail { seat, silently, for_span })).collect();
+    faults.push((at, Fault::CrashAll));
+    faults
+}
+
 fn draw_one(rng: &mut Rng, kind: usize, seats: u64) -> Fault {
     let seat = rng.below(seats) as u32;
     match kind {

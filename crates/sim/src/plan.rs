@@ -182,8 +182,10 @@ impl Plan {
         let deliver_after = Span(cluster.magnitude(1_000, 2_000_000));
         // In one run of six, workers fall silent in the middle of long rounds and speak again about when they are doubted.
         let silence = cluster.percent(16) && seats.len() <= 64;
-        if silence && cluster.percent(70) {
-            seats.truncate(cluster.between(2, 4) as usize);
+        // In one of twenty, everybody dies and nobody can be started for a while.
+        let desertion = !silence && cluster.percent(5);
+        if desertion || silence && cluster.percent(70) {
+            seats.truncate(cluster.between(1 + u64::from(silence), 4) as usize);
         }
         if silence && cluster.percent(50) {
             // Threads that are slow to say that they are done.
@@ -207,9 +209,11 @@ impl Plan {
             repeated_percent,
             is_sudden: transport.percent(50),
         };
-        plan.faults = match silence {
-            true => fault::draw_silence(&mut rng.fork(4), &plan),
-            false => fault::draw(&mut rng.fork(4), &plan),
+        let faults = &mut rng.fork(4);
+        plan.faults = match (silence, desertion) {
+            (true, _) => fault::draw_silence(faults, &plan),
+            (_, true) => fault::draw_desertion(faults, &plan),
+            _ => fault::draw(faults, &plan),
         };
         plan
     }
