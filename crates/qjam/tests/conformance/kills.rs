@@ -86,6 +86,24 @@ fn threads_and_processes_take_over_from_each_other_in_several_rounds_at_once() {
     }
 }
 
+#[test]
+fn a_loss_costs_the_bytes_that_the_dead_one_had() {
+    let m = Master::builder().on_log(|_| {}).connect("proc:4").unwrap();
+    let x = DataSet::dense(rugged(40_000), 1).unwrap().partitions(2_000).unwrap();
+    let sent = || m.last_round().unwrap().bytes_out;
+    m.run(slow_sums, &0, &x).unwrap();
+    let all = sent();
+    m.run(slow_sums, &0, &x).unwrap();
+    let none = sent();
+    assert!(none < all / 20, "names and places are sent once: {all}, then {none}");
+    let pending = m.submit(slow_sums, &200, &x).unwrap();
+    std::thread::sleep(Duration::from_millis(30));
+    signal(pids(&m)[1], Signal::KILL);
+    pending.wait().unwrap();
+    let again = sent();
+    assert!(again <= none + all / 4 + all / 10, "{again} after a loss, {all} at first");
+}
+
 /// What happens to stopped workers, and what must be in the journal afterwards.
 struct Stop {
     workers: &'static str,
