@@ -52,7 +52,7 @@ fn serial(data: &DataSet<Dense<f64>>, theta: &[f64]) -> autoencoder::Sums {
     let mut tree = Tree::new(cut);
     for n in 0..data.len() {
         let part = sums(theta, &data.chunk(n).unwrap());
-        tree.insert(cut.node(n as u32), part, |left, right| qjam::Reduce::try_merge(left, right)).unwrap();
+        tree.insert(cut.node(n as u32), part, qjam::Reduce::try_merge).unwrap();
     }
     tree.take_root().unwrap()
 }
@@ -80,7 +80,7 @@ fn torment(m: &Master, seed: u64, over: &AtomicBool, faults: &Faults) {
         }
         let pid = Pid::from_raw(pids[rng.below(pids.len() as u64) as usize] as i32).unwrap();
         match rng.below(20) {
-            0 if seed % 4 == 0 => {
+            0 if seed.is_multiple_of(4) => {
                 faults.lasting.fetch_add(1, Relaxed);
                 let _ = kill_process(pid, Signal::STOP);
             }

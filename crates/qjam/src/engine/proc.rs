@@ -182,10 +182,12 @@ impl Executor {
                 self.partial[n].take_in(&buffer[..bytes], |text| {
                     // Noted as it passes: a backtrace may follow that is longer than what is kept.
                     *refused_bytes = refused(&text).or(*refused_bytes);
-                    if last_lines.len() == LAST_LINES {
-                        last_lines.pop_front();
+                    if !is_frame(&text) {
+                        if last_lines.len() == LAST_LINES {
+                            last_lines.pop_front();
+                        }
+                        last_lines.push_back(text.clone());
                     }
-                    last_lines.push_back(text.clone());
                     each(Line { text, is_error });
                 });
             }
@@ -342,6 +344,13 @@ impl Executor {
     }
 }
 
+/// Whether a line is part of a backtrace. Those are long, and would push out what was said before them.
+fn is_frame(line: &str) -> bool {
+    let line = line.trim_start();
+    let number = line.split_once(": ").map(|(n, _)| n);
+    line.starts_with("at ") || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// Runs of neighbouring indices with the names from there on.
 fn group<T>(indices: &[u32], name: impl Fn(u32) -> T) -> Vec<(u32, Vec<T>)> {
     let mut runs: Vec<(u32, Vec<T>)> = Vec::new();
@@ -379,6 +388,18 @@ mod tests {
     fn the_runtimes_last_words_name_the_allocation() {
         assert_eq!(refused("memory allocation of 123 bytes failed"), Some(123));
         assert_eq!(refused("memory allocation of many bytes failed"), None);
+    }
+
+    #[test]
+    fn backtraces_do_not_push_out_what_was_said() {
+        assert!(
+            is_frame("  23: qjam::worker::run::{{closure}}") && is_frame("             at ./src/x.rs:389:31")
+        );
+        assert!(
+            !is_frame("chunk 23: odd")
+                && !is_frame("memory allocation of 5 bytes failed")
+                && !is_frame(": x")
+        );
     }
 
     #[test]
