@@ -1,4 +1,5 @@
 //! The shortest program that times a round: `cargo run --release --example rounds -- proc:4 8 2000`.
+#![allow(clippy::print_stdout, reason = "that is what it is for")]
 use qjam::{DataSet, Master, Nothing};
 use std::time::Instant;
 
@@ -8,7 +9,6 @@ fn double(v: &[f64], _: &Nothing) -> Vec<f64> {
 }
 
 #[qjam::main]
-#[expect(clippy::print_stdout, reason = "that is what it is for")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, workers, doubles, rounds] = &args[..] else {
