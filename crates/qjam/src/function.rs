@@ -25,6 +25,9 @@ use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+/// This file, which is where user code is called from, as backtraces name it.
+pub(crate) const FILE: &str = file!();
+
 /// A partial result whose type only its function knows.
 pub type AnyBox = Box<dyn Any + Send>;
 

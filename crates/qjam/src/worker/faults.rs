@@ -85,7 +85,12 @@ fn trimmed(backtrace: &str) -> String {
     let frames = split_frames(backtrace);
     let first = frames.iter().position(|f| f.contains("begin_unwind")).map_or(0, |n| n + 1);
     // The first of ours is where the user's function was called from.
-    let is_ours = |f: &String| f.contains("qjam::function::") || f.contains("worker::faults::caught");
+    let is_ours = |f: &String| {
+        // By its file, too: names of frames that were inlined lack their path.
+        [crate::function::FILE, "qjam::function::", "worker::faults::caught"]
+            .iter()
+            .any(|ours| f.contains(ours))
+    };
     let last = frames.iter().position(is_ours).unwrap_or(frames.len());
     let kept = if first < last { &frames[first..last] } else { &frames[..] };
     cut(&kept.concat(), BACKTRACE_BYTES_MAX)
