@@ -11,6 +11,19 @@ pub(crate) enum Aim {
     Anything,
     /// Executors in this state.
     At(Activity),
+    /// The master, when it is at this.
+    Master(MasterAt),
+}
+
+/// What a master can be at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum MasterAt {
+    /// Starting its workers.
+    Starting,
+    /// In a round.
+    Round,
+    /// Between two rounds, or after the last.
+    Rest,
 }
 
 /// When something is done.
@@ -20,6 +33,8 @@ pub(crate) enum When {
     AfterStart(u64),
     /// So many milliseconds after the n-th round began.
     InRound { round: u64, ms: u64 },
+    /// So many milliseconds after its end.
+    AfterRound { round: u64, ms: u64 },
     /// When an executor appears that was not there when the attack before this one was over.
     Newborn,
 }
@@ -56,12 +71,19 @@ pub(crate) struct Attack {
 
 /// The attacks on a run. Few enough that it can still end: what is stopped for good costs fifteen seconds.
 pub(crate) fn draw(rng: &mut Rng, workers: u64, pace: &Pace, aim: Aim) -> Vec<Attack> {
+    if let Aim::Master(at) = aim {
+        return vec![Attack {
+            when: masters_moment(rng, workers, pace, at),
+            whom: Whom::Master,
+            deed: Deed::Kill,
+        }];
+    }
     let mut attacks = Vec::new();
     let mut left_stopped = false;
     for _ in 0..1 + rng.below(3) {
         let (when, youngest) = match aim {
-            Aim::Anything => moment(rng, workers, pace),
             Aim::At(activity) => aimed(rng, workers, pace, activity),
+            _ => moment(rng, workers, pace),
         };
         let whom = match rng.below(20) {
             _ if youngest => Whom::Youngest,
@@ -79,7 +101,8 @@ pub(crate) fn draw(rng: &mut Rng, workers: u64, pace: &Pace, aim: Aim) -> Vec<At
             _ => Deed::Kill,
         };
         if matches!((whom, deed), (Whom::Master, Deed::Kill)) {
-            attacks.push(Attack { when: masters_moment(rng, workers, pace), whom, deed });
+            let at = [MasterAt::Starting, MasterAt::Round, MasterAt::Rest][rng.below(3) as usize];
+            attacks.push(Attack { when: masters_moment(rng, workers, pace, at), whom, deed });
             break;
         }
         attacks.push(Attack { when, whom, deed });
@@ -103,11 +126,11 @@ fn moment(rng: &mut Rng, workers: u64, pace: &Pace) -> (When, bool) {
 }
 
 /// A moment for the master: it starts workers and rests between rounds for much shorter than its rounds last.
-fn masters_moment(rng: &mut Rng, workers: u64, pace: &Pace) -> When {
-    match rng.below(4) {
-        0 => When::AfterStart(rng.below(8)),
-        1 => aimed(rng, workers, pace, Activity::Idle).0,
-        _ => moment(rng, workers, pace).0,
+fn masters_moment(rng: &mut Rng, workers: u64, pace: &Pace, at: MasterAt) -> When {
+    match at {
+        MasterAt::Starting => When::AfterStart(rng.below(5)),
+        MasterAt::Round => aimed(rng, workers, pace, Activity::Mapping).0,
+        MasterAt::Rest => aimed(rng, workers, pace, Activity::Idle).0,
     }
 }
 
@@ -120,7 +143,7 @@ fn aimed(rng: &mut Rng, workers: u64, pace: &Pace, activity: Activity) -> (When,
         Activity::Receiving => (0, pace.receive_ms),
         Activity::Mapping => (pace.receive_ms, map_ms),
         Activity::Sending => (pace.receive_ms + map_ms, pace.send_ms),
-        Activity::Idle => (pace.round_ms(workers), pace.idle_ms.max(1)),
+        Activity::Idle => return (When::AfterRound { round, ms: rng.below(pace.idle_ms.max(1)) }, false),
     };
     (When::InRound { round, ms: from + rng.below(len.max(1)) }, false)
 }

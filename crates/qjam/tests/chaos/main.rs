@@ -50,7 +50,7 @@ fn two_hundred_runs_hit_every_state_ten_times() {
     let mut table = many(0..200, Aim::Anything);
     println!("{table}");
     let mut next = 200;
-    while let Some(aim) = table.least_hit(10).filter(|_| next < 400) {
+    while let Some(aim) = table.least_hit(10).filter(|_| next < 500) {
         println!("{aim:?} was hit too seldom; ten more runs aim at it");
         table.add_all(many(next..next + 10, aim));
         next += 10;

@@ -1,6 +1,6 @@
 //! One run: a program, its attacker, and what must be true when it is over.
 
-use crate::attack::{self, Aim, Attack, Deed, When, Whom};
+use crate::attack::{self, Aim, Attack, Deed, MasterAt, When, Whom};
 use crate::{family, victim};
 use qjam::Rng;
 use qjam::job::Activity;
@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
     /// State in which each executor died, and whether it was killed or lost while stopped.
     pub(crate) deaths: Vec<(Activity, &'static str)>,
     /// What the master was at when it was killed, if it was.
-    pub(crate) master_killed_at: Option<&'static str>,
+    pub(crate) master_killed_at: Option<MasterAt>,
     /// How it ended, in a word.
     pub(crate) end: String,
     pub(crate) took: Duration,
@@ -137,7 +137,7 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     /// Carries the attacks out. Says what the master was at if it was killed.
-    fn attack(&self, attacks: &[Attack], rng: &mut Rng) -> Option<&'static str> {
+    fn attack(&self, attacks: &[Attack], rng: &mut Rng) -> Option<MasterAt> {
         let mut known = BTreeSet::new();
         for Attack { when, whom, deed } in attacks {
             if !self.wait_for(*when, &known) {
@@ -179,6 +179,11 @@ impl Scene<'_> {
                 std::thread::sleep(Duration::from_millis(ms));
                 came
             }
+            When::AfterRound { round, ms } => {
+                let came = self.heard.wait_for("right", round + 1, self.until);
+                std::thread::sleep(Duration::from_millis(ms));
+                came
+            }
             When::Newborn => {
                 let soon = Instant::now() + Duration::from_millis(200);
                 while Instant::now() < soon && !self.heard.is_over() {
@@ -212,13 +217,11 @@ impl Scene<'_> {
     }
 
     /// What the master was last heard to do.
-    fn at(&self) -> &'static str {
+    fn at(&self) -> MasterAt {
         match self.heard.all().last().map(String::as_str) {
-            None => "before it started workers",
-            Some("starting") => "starting workers",
-            Some("round") => "in a round",
-            Some("right") => "between rounds",
-            Some(_) => "at the end",
+            None | Some("starting") => MasterAt::Starting,
+            Some("round") => MasterAt::Round,
+            Some(_) => MasterAt::Rest,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where the blows fell.
 
-use crate::attack::Aim;
+use crate::attack::{Aim, MasterAt};
 use crate::run::Outcome;
 use qjam::job::Activity;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) struct Table {
     /// Deaths of executors by state and cause.
     deaths: BTreeMap<(Activity, &'static str), u64>,
     /// Deaths of the master, by what it was at.
-    masters: BTreeMap<&'static str, u64>,
+    masters: BTreeMap<MasterAt, u64>,
     /// How runs ended.
     ends: BTreeMap<String, u64>,
     slowest_ms: u64,
@@ -51,9 +51,12 @@ impl Table {
         self.deaths.get(&(state, cause)).copied().unwrap_or(0)
     }
 
-    /// A state in which fewer than this many executors were killed.
+    /// A state in which fewer than this many were killed.
     pub(crate) fn least_hit(&self, least: u64) -> Option<Aim> {
-        STATES.into_iter().find(|s| self.count(*s, "killed") < least).map(Aim::At)
+        let executors = STATES.into_iter().find(|s| self.count(*s, "killed") < least).map(Aim::At);
+        let masters = [MasterAt::Starting, MasterAt::Round, MasterAt::Rest].into_iter();
+        let masters = masters.map(|at| (at, self.masters.get(&at).copied().unwrap_or(0)));
+        executors.or_else(|| masters.into_iter().find(|(_, n)| *n < least).map(|(at, _)| Aim::Master(at)))
     }
 }
 
