@@ -9,7 +9,7 @@ use crate::dataset::CutData;
 use crate::function::{AnyBox, AnyShared, Function};
 use crate::worker::chunks::OpenChunks;
 use crate::worker::round::{Effort, RoundHere, Stopped};
-use crate::worker::slots::Slots;
+use crate::worker::slots::{BLOCKS_PER_THREAD, Slots};
 use qjam_core::ids::{Block, RoundId, WorkerId};
 use qjam_core::job::Fault;
 use qjam_core::reduce::{Cut, Node};
@@ -81,7 +81,7 @@ impl LocalSeat {
         Ok(LocalSeat {
             worker,
             slots,
-            machine: Worker::new(slots, deliver_after),
+            machine: Worker::new(slots * BLOCKS_PER_THREAD, deliver_after),
             threads: Slots::start(slots, "qjam-local")?,
             rounds: HashMap::new(),
             open,

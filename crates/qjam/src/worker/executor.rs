@@ -12,7 +12,7 @@ use super::chunks::OpenChunks;
 use super::data::{DataHere, Entries};
 use super::faults;
 use super::round::{Effort, RoundHere, Stopped};
-use super::slots::Slots;
+use super::slots::{BLOCKS_PER_THREAD, Slots};
 use crate::codec::Encoder;
 use crate::function::AnyBox;
 use crate::store::Page;
@@ -141,16 +141,19 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
         bell,
     });
     start_heartbeat(common.clone()).map_err(io_at("starting a thread"))?;
-    let threads = match slots {
-        1 => None,
-        n => Some(Slots::start(n, "qjam-slot").map_err(io_at("starting threads"))?),
+    let (threads, at_once) = match slots {
+        1 => (None, 1),
+        n => {
+            let threads = Slots::start(n, "qjam-slot").map_err(io_at("starting threads"))?;
+            (Some(threads), n * BLOCKS_PER_THREAD)
+        }
     };
     let mut executor = Executor {
         common,
         slots,
         threads,
         inbox,
-        machine: Worker::new(slots, Span(deliver_after_us)),
+        machine: Worker::new(at_once, Span(deliver_after_us)),
         started: Instant::now(),
         todo: VecDeque::new(),
         rounds: HashMap::new(),

@@ -3,6 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+/// How many blocks the machine takes for running per thread: one that runs and one that waits behind it, so that no
+/// thread idles while the end of its block goes to the machine and the next one comes back.
+pub(crate) const BLOCKS_PER_THREAD: u32 = 2;
+
 /// Something for a slot to do; it is told which slot it got.
 pub(crate) type Work = Box<dyn FnOnce(u32) + Send>;
 
