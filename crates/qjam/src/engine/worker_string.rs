@@ -1,6 +1,13 @@
-//! Reading worker strings.
+//! Reading worker strings, and the files of hosts they name.
+//!
+//! A string comes from a program or a command line, is cut at commas, and becomes seats. An item `@file` is replaced by
+//! the items of that file. Whatever is wrong is said with the item, the file and the line it stands in.
 
+use super::address::{HostAddress, check_user};
+use std::collections::HashMap;
 use std::fmt;
+use std::io::{self, Read};
+use std::path::Path;
 use thiserror::Error;
 
 /// Most seats that one worker string may ask for.
@@ -9,14 +16,20 @@ pub const SEATS_MAX: usize = 4096;
 pub const SLOTS_MAX: u32 = 1024;
 /// Longest worker string.
 const STRING_BYTES_MAX: usize = 64 << 10;
+/// Longest file of hosts.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The environment variable that names the user on hosts written without one.
+const USER: &str = "QJAM_USER";
 
 /// What kind of place a seat is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeatKind {
     /// Threads of this process.
     Local,
     /// A child process.
     Proc,
+    /// A machine reached by ssh.
+    Host(HostAddress),
 }
 
 /// One place for a worker.
@@ -24,9 +37,12 @@ pub enum SeatKind {
 pub struct Seat {
     /// What it is.
     pub kind: SeatKind,
-    /// How many blocks it runs at once.
+    /// How many blocks it runs at once; see [`slots_given`](Seat::slots_given) for a host.
     pub slots: u32,
-    /// What messages call it: `local`, `proc:0`.
+    /// Whether `slots` is settled. A host written without slots takes one per core, and says how many those are when it
+    /// is reached; until then `slots` is 1.
+    pub slots_given: bool,
+    /// What messages call it: `local`, `proc:0`, `ann@big:2222`; the second seat on one host is `big#2`.
     pub name: String,
 }
 
@@ -34,9 +50,10 @@ pub struct Seat {
 ///
 /// ```
 /// use qjam::engine::{SeatKind, WorkerString};
-/// let seats = WorkerString::parse("proc:2*4, local:1").unwrap().seats;
-/// assert_eq!(seats.len(), 3);
-/// assert_eq!((seats[1].kind, seats[1].slots, seats[1].name.as_str()), (SeatKind::Proc, 4, "proc:1"));
+/// let seats = WorkerString::parse("proc:2*4, local:1, ann@big*8").unwrap().seats;
+/// assert_eq!(seats.len(), 4);
+/// assert_eq!((&seats[1].kind, seats[1].slots, seats[1].name.as_str()), (&SeatKind::Proc, 4, "proc:1"));
+/// assert_eq!((seats[3].slots, seats[3].name.as_str()), (8, "ann@big"));
 /// let error = WorkerString::parse("proc:two").unwrap_err();
 /// assert_eq!(error.to_string(), "worker string `proc:two`, at `two`: not a number; write for example `proc:4`");
 /// ```
@@ -48,14 +65,16 @@ pub struct WorkerString {
 
 /// Why a worker string makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("worker string `{}`, at `{}`: {problem}; {remedy}", Shown(.input), Shown(.at))]
+#[error("worker string `{}`{}, at `{}`: {}; {remedy}", Shown(.input), InFile(.file), Shown(.at), Shown(.problem))]
 pub struct WorkerStringError {
     /// The whole string.
     pub input: String,
+    /// The file of hosts in which it stands and the line, counted from 1.
+    pub file: Option<(String, usize)>,
     /// The part that is wrong.
     pub at: String,
     /// What is wrong with it.
-    pub problem: &'static str,
+    pub problem: String,
     /// What to write instead.
     pub remedy: &'static str,
 }
@@ -73,83 +92,238 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-const EXAMPLES: &str = "write for example `local`, `local:4`, `proc:4`, `proc:2*4` or `proc:2,local:1`";
+struct InFile<'a>(&'a Option<(String, usize)>);
+
+impl fmt::Display for InFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((file, line)) => write!(f, ", line {line} of `{}`", Shown(file)),
+            None => Ok(()),
+        }
+    }
+}
+
+const EXAMPLES: &str =
+    "write for example `local:4`, `proc:4`, `ann@big:22*8`, `@hosts.txt` or `proc:2,big*4`";
 
 impl WorkerString {
-    /// Reads a worker string.
+    /// Reads a worker string, the files of hosts it names, and `QJAM_USER`.
     pub fn parse(input: &str) -> Result<Self, WorkerStringError> {
-        let wrong = |at: &str, problem, remedy| {
+        let user = std::env::var_os(USER).map(|user| user.to_string_lossy().into_owned());
+        Self::parse_with(input, user.as_deref(), &mut read_hosts)
+    }
+
+    /// The same with the outside given: who logs in when nobody is named, and how a file is read.
+    #[doc(hidden)]
+    pub fn parse_with(
+        input: &str,
+        user: Option<&str>,
+        read: &mut dyn FnMut(&Path) -> io::Result<String>,
+    ) -> Result<Self, WorkerStringError> {
+        let mut seating = Seating { seats: Vec::new(), processes: 0, hosts: HashMap::new(), user: None };
+        let mut file = None;
+        seating.fill(input, user, read, &mut file).map_err(|Wrong { at, problem, remedy }| {
             // Bounded, so that an error about a long string is not itself long.
             let short = |text: &str| text.chars().take(100).collect::<String>();
-            Err(WorkerStringError { input: short(input), at: short(at), problem, remedy })
-        };
+            WorkerStringError { input: short(input), file, at: short(&at), problem, remedy }
+        })?;
+        Ok(WorkerString { seats: seating.seats })
+    }
+}
+
+/// What is wrong with an item.
+struct Wrong {
+    at: String,
+    problem: String,
+    remedy: &'static str,
+}
+
+fn wrong<T>(at: &str, problem: impl Into<String>, remedy: &'static str) -> Result<T, Wrong> {
+    Err(Wrong { at: at.to_owned(), problem: problem.into(), remedy })
+}
+
+impl From<(&str, &'static str, &'static str)> for Wrong {
+    fn from((at, problem, remedy): (&str, &'static str, &'static str)) -> Self {
+        Wrong { at: at.to_owned(), problem: problem.to_owned(), remedy }
+    }
+}
+
+/// The seats while a string is read.
+struct Seating {
+    seats: Vec<Seat>,
+    /// Child processes among them.
+    processes: usize,
+    /// How many seats each host has, by the name that messages give it.
+    hosts: HashMap<String, u32>,
+    /// Who logs in where nobody is named.
+    user: Option<String>,
+}
+
+impl Seating {
+    /// Takes in a whole string. `file` says where it was when something is wrong.
+    fn fill(
+        &mut self,
+        input: &str,
+        user: Option<&str>,
+        read: &mut dyn FnMut(&Path) -> io::Result<String>,
+        file: &mut Option<(String, usize)>,
+    ) -> Result<(), Wrong> {
         if input.len() > STRING_BYTES_MAX {
-            return wrong(input, "too long", "at most 64 KiB");
+            return wrong(input, "too long", "at most 64 KiB; a file of hosts may be longer: `@hosts.txt`");
         }
         if input.trim().is_empty() {
             return wrong("", "it is empty", EXAMPLES);
         }
-        let mut seats: Vec<Seat> = Vec::new();
-        let mut procs = 0;
+        if let Some(user) = user.filter(|user| !user.is_empty()) {
+            self.user = match check_user(user) {
+                Ok(user) => Some(user),
+                Err((at, _, remedy)) => return wrong(at, "QJAM_USER is not a user's name", remedy),
+            };
+        }
         for item in input.split(',').map(str::trim) {
-            if item.is_empty() {
-                return wrong(item, "nothing between two commas", EXAMPLES);
-            }
-            let (kind, count) =
-                item.split_once(':').map_or((item, None), |(kind, count)| (kind.trim(), Some(count.trim())));
-            match kind {
-                "local" => {
-                    let slots = match count {
-                        None => cores(),
-                        Some(text) => match number(text, SLOTS_MAX) {
-                            Ok(n) => n,
-                            Err(problem) => return wrong(text, problem, "write for example `local:4`"),
-                        },
-                    };
-                    if seats.iter().any(|s| s.kind == SeatKind::Local) {
+            let Some(path) = item.strip_prefix('@') else {
+                self.take_in(item)?;
+                continue;
+            };
+            let text = match read(Path::new(path)) {
+                Ok(text) => text,
+                Err(e) => {
+                    let remedy = "after `@` comes a text file with hosts, relative to the working folder";
+                    return wrong(item, format!("cannot be read: {e}"), remedy);
+                }
+            };
+            let before = self.seats.len();
+            for (n, line) in text.lines().enumerate() {
+                *file = Some((path.chars().take(100).collect(), n + 1));
+                let said = line.split('#').next().unwrap_or_default();
+                for item in said.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+                    if item.starts_with('@') {
                         return wrong(
                             item,
-                            "`local` twice",
-                            "give all threads in one, for example `local:4`",
+                            "a file within a file",
+                            "name each file in the worker string itself",
                         );
                     }
-                    if seats.len() == SEATS_MAX {
-                        return wrong(item, "too many workers", "at most 4096 in all");
-                    }
-                    seats.push(Seat { kind: SeatKind::Local, slots, name: "local".into() });
+                    self.take_in(item)?;
                 }
-                "proc" => {
-                    let (processes, slots) = match count {
-                        None => (Ok(cores()), Ok(1)),
-                        Some(text) => match text.split_once('*') {
-                            None => (number(text, SEATS_MAX as u32), Ok(1)),
-                            Some((p, s)) => (number(p.trim(), SEATS_MAX as u32), number(s.trim(), SLOTS_MAX)),
-                        },
-                    };
-                    match (processes, slots) {
-                        (Ok(processes), Ok(slots)) => {
-                            if seats.len() + processes as usize > SEATS_MAX {
-                                return wrong(item, "too many workers", "at most 4096 in all");
-                            }
-                            for _ in 0..processes {
-                                seats.push(Seat {
-                                    kind: SeatKind::Proc,
-                                    slots,
-                                    name: format!("proc:{procs}"),
-                                });
-                                procs += 1;
-                            }
-                        }
-                        (Err(problem), _) | (_, Err(problem)) => {
-                            return wrong(count.unwrap_or(""), problem, "write for example `proc:4`");
-                        }
-                    }
-                }
-                _ => return wrong(item, "an engine that this build does not know", EXAMPLES),
+            }
+            *file = None;
+            if self.seats.len() == before {
+                return wrong(item, "it names no host", "write one per line, for example `ann@big:22*8`");
             }
         }
-        Ok(WorkerString { seats })
+        Ok(())
     }
+
+    /// One item that is not a file.
+    fn take_in(&mut self, item: &str) -> Result<(), Wrong> {
+        if item.is_empty() {
+            return wrong(item, "nothing between two commas", EXAMPLES);
+        }
+        let (engine, count) =
+            item.split_once(':').map_or((item, None), |(engine, count)| (engine.trim(), Some(count.trim())));
+        match (engine, count) {
+            ("local", count) => self.local(item, count),
+            ("proc", count) => self.proc(item, count),
+            _ => match item.strip_prefix("ssh://") {
+                Some(host) => self.host(host, true),
+                None => self.host(item, false),
+            },
+        }
+    }
+
+    fn local(&mut self, item: &str, count: Option<&str>) -> Result<(), Wrong> {
+        let slots = match count {
+            None => cores(),
+            Some(text) => match number(text, SLOTS_MAX) {
+                Ok(n) => n,
+                Err(problem) => return wrong(text, problem, "write for example `local:4`"),
+            },
+        };
+        if self.seats.iter().any(|s| s.kind == SeatKind::Local) {
+            return wrong(item, "`local` twice", "give all threads in one, for example `local:4`");
+        }
+        self.room_for(item, 1)?;
+        self.seats.push(Seat { kind: SeatKind::Local, slots, slots_given: true, name: "local".into() });
+        Ok(())
+    }
+
+    fn proc(&mut self, item: &str, count: Option<&str>) -> Result<(), Wrong> {
+        let (processes, slots) = match count {
+            None => (Ok(cores()), Ok(1)),
+            Some(text) => match text.split_once('*') {
+                None => (number(text, SEATS_MAX as u32), Ok(1)),
+                Some((p, s)) => (number(p.trim(), SEATS_MAX as u32), number(s.trim(), SLOTS_MAX)),
+            },
+        };
+        let (processes, slots) = match (processes, slots) {
+            (Ok(processes), Ok(slots)) => (processes, slots),
+            (Err(problem), _) | (_, Err(problem)) => {
+                return wrong(count.unwrap_or(""), problem, "write for example `proc:4`");
+            }
+        };
+        self.room_for(item, processes as usize)?;
+        for _ in 0..processes {
+            let name = format!("proc:{}", self.processes);
+            self.seats.push(Seat { kind: SeatKind::Proc, slots, slots_given: true, name });
+            self.processes += 1;
+        }
+        Ok(())
+    }
+
+    /// `forced` says that `ssh://` stood before it, so that it may be called like an engine.
+    fn host(&mut self, item: &str, forced: bool) -> Result<(), Wrong> {
+        let (place, slots) = match item.split_once('*') {
+            None => (item, None),
+            Some((place, text)) => match number(text.trim(), SLOTS_MAX) {
+                Ok(n) => (place.trim(), Some(n)),
+                Err(problem) => return wrong(text.trim(), problem, "write for example `big*4`"),
+            },
+        };
+        let mut address = HostAddress::parse(place)?;
+        let mut name = address.to_string();
+        if address.user.is_none() && ["local", "proc"].contains(&address.host.as_str()) {
+            if !forced {
+                return wrong(
+                    item,
+                    "slots of an engine follow a colon",
+                    "write for example `local:4` or `proc:4`",
+                );
+            }
+            name.insert_str(0, "ssh://");
+        }
+        address.user = address.user.or_else(|| self.user.clone());
+        self.room_for(item, 1)?;
+        let times = self.hosts.entry(name.clone()).or_insert(0);
+        *times += 1;
+        if *times > 1 {
+            name = format!("{name}#{times}");
+        }
+        let kind = SeatKind::Host(address);
+        self.seats.push(Seat { kind, slots: slots.unwrap_or(1), slots_given: slots.is_some(), name });
+        Ok(())
+    }
+
+    fn room_for(&self, item: &str, more: usize) -> Result<(), Wrong> {
+        if self.seats.len() + more > SEATS_MAX {
+            return wrong(item, "too many workers", "at most 4096 in all");
+        }
+        Ok(())
+    }
+}
+
+/// The text of a file of hosts.
+fn read_hosts(path: &Path) -> io::Result<String> {
+    // Anything else might keep us waiting for ever, or never end.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not an ordinary file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("longer than 1 MiB"));
+    }
+    Ok(text)
 }
 
 fn number(text: &str, max: u32) -> Result<u32, &'static str> {
@@ -171,18 +345,107 @@ fn cores() -> u32 {
 mod tests {
     use super::*;
 
+    /// Name, slots, and whether those are settled.
+    fn seats(text: &str, file: &str) -> Vec<(String, u32, bool)> {
+        let parsed = WorkerString::parse_with(text, None, &mut |_| Ok(file.to_owned())).unwrap();
+        parsed.seats.into_iter().map(|s| (s.name, s.slots, s.slots_given)).collect()
+    }
+
+    fn seat(name: &str, slots: u32) -> (String, u32, bool) {
+        (name.into(), slots, true)
+    }
+
+    fn open_seat(name: &str) -> (String, u32, bool) {
+        (name.into(), 1, false)
+    }
+
     #[test]
     fn good_strings_give_seats_in_order() {
-        let seats = |text: &str| -> Vec<(String, u32)> {
-            WorkerString::parse(text).unwrap().seats.into_iter().map(|s| (s.name, s.slots)).collect()
-        };
-        assert_eq!(seats("local:4"), [("local".into(), 4)]);
-        assert_eq!(seats("local"), [("local".into(), cores())]);
-        assert_eq!(seats("proc:2"), [("proc:0".into(), 1), ("proc:1".into(), 1)]);
+        assert_eq!(seats("local:4", ""), [seat("local", 4)]);
+        assert_eq!(seats("local", ""), [seat("local", cores())]);
+        assert_eq!(seats("proc:2", ""), [seat("proc:0", 1), seat("proc:1", 1)]);
         assert_eq!(
-            seats(" proc:1*3 , local:2,proc:1 "),
-            [("proc:0".into(), 3), ("local".into(), 2), ("proc:1".into(), 1)]
+            seats(" proc:1*3 , local:2,proc:1 ", ""),
+            [seat("proc:0", 3), seat("local", 2), seat("proc:1", 1)]
         );
+    }
+
+    #[test]
+    fn hosts_stand_among_the_other_engines() {
+        assert_eq!(
+            seats("big, ann@big:2222 * 4,proc:1,[::1]:22*2,local:1", ""),
+            [
+                open_seat("big"),
+                seat("ann@big:2222", 4),
+                seat("proc:0", 1),
+                seat("[::1]:22", 2),
+                seat("local", 1)
+            ]
+        );
+        assert_eq!(seats("ssh://big*2", ""), [seat("big", 2)]);
+        assert_eq!(
+            seats("ssh://proc:1,proc:2,ssh://local", ""),
+            [open_seat("ssh://proc:1"), seat("proc:0", 1), seat("proc:1", 1), open_seat("ssh://local")]
+        );
+        assert_eq!(seats("spork:3", ""), [open_seat("spork:3")]);
+    }
+
+    #[test]
+    fn a_host_named_twice_is_two_seats_told_apart() {
+        assert_eq!(seats("big*2,big,big", ""), [seat("big", 2), open_seat("big#2"), open_seat("big#3")]);
+    }
+
+    #[test]
+    fn the_user_of_the_environment_is_for_hosts_without_one() {
+        let parsed = WorkerString::parse_with("big,bob@big", Some("ann"), &mut read_hosts).unwrap();
+        let users: Vec<_> = parsed
+            .seats
+            .iter()
+            .map(|s| match &s.kind {
+                SeatKind::Host(address) => address.user.as_deref(),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(users, [Some("ann"), Some("bob")]);
+        assert_eq!(parsed.seats[0].name, "big", "names are as written");
+        let error = WorkerString::parse_with("big", Some("-x"), &mut read_hosts).unwrap_err().to_string();
+        assert!(error.contains("QJAM_USER"), "{error}");
+    }
+
+    #[test]
+    fn a_file_gives_items_line_by_line() {
+        let file = "# ours\n\nbig*2, small   # the old one\r\n  ann@far:22 ,\nproc:1\n";
+        assert_eq!(
+            seats("local:1,@hosts.txt,big", file),
+            [
+                seat("local", 1),
+                seat("big", 2),
+                open_seat("small"),
+                open_seat("ann@far:22"),
+                seat("proc:0", 1),
+                open_seat("big#2")
+            ]
+        );
+    }
+
+    #[test]
+    fn errors_in_a_file_name_file_and_line() {
+        let error = |file: &str| {
+            WorkerString::parse_with("proc:1,@a/hosts", None, &mut |_| Ok(file.to_owned()))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            error("big\n\nbig;rm *2\n"),
+            "worker string `proc:1,@a/hosts`, line 3 of `a/hosts`, at `big;rm`: neither an engine nor a host; names \
+             consist of letters, digits, `.`, `_` and `-`, and do not begin with `-`"
+        );
+        assert!(error("@more\n").contains("a file within a file"));
+        assert!(error("# none\n").contains("names no host"));
+        let missing = WorkerString::parse("@/nowhere/hosts").unwrap_err().to_string();
+        assert!(missing.contains("No such file"), "{missing}");
+        let endless = WorkerString::parse("@/dev/zero").unwrap_err().to_string();
+        assert!(endless.contains("not an ordinary file"), "{endless}");
     }
 
     #[test]
@@ -201,11 +464,20 @@ mod tests {
             ("proc:99999", "too many"),
             ("proc:4096,proc:1", "too many workers"),
             ("proc:4096,local", "too many workers"),
+            ("proc:4096,big", "too many workers"),
             ("proc:99999999999999999999", "too many"),
             ("local:1,local:2", "twice"),
             ("local:1*2", "not a number"),
-            ("spork:3", "does not know"),
-            ("höst\u{7}", "does not know"),
+            ("local*2", "follow a colon"),
+            ("proc*2", "follow a colon"),
+            ("big*", "not a number"),
+            ("big*0", "zero"),
+            ("big*9999", "too many"),
+            ("big:x", "not a port"),
+            ("fd00::7", "too many colons"),
+            ("ssh://", "neither"),
+            ("höst\u{7}", "neither"),
+            ("@", "cannot be read"),
         ] {
             let error = WorkerString::parse(text).expect_err(text).to_string();
             assert!(error.contains(problem), "{text:?}: {error}");
