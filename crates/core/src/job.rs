@@ -73,13 +73,15 @@ pub enum Cause {
     Protocol(String),
     /// It could not be started.
     Start(String),
+    /// The connection to its host was lost; with the last words of whatever held it.
+    LinkLost(String),
 }
 
 impl Cause {
     /// Whether such an end says something about the blocks the worker was inside. It does not when the master ended it
-    /// for not letting go of another round, or when it never got as far as running any.
+    /// for not letting go of another round, when it never got as far as running any, or when it is only out of reach.
     pub fn is_telling(&self) -> bool {
-        !matches!(self, Cause::Unresponsive | Cause::Protocol(_) | Cause::Start(_))
+        !matches!(self, Cause::Unresponsive | Cause::Protocol(_) | Cause::Start(_) | Cause::LinkLost(_))
     }
 }
 
@@ -156,6 +158,8 @@ impl fmt::Display for Cause {
             Cause::Unresponsive => f.write_str("did not stop when its round was over, so it was killed"),
             Cause::Protocol(why) => write!(f, "broke the protocol: {why}"),
             Cause::Start(why) => write!(f, "could not be started: {why}"),
+            Cause::LinkLost(why) if why.is_empty() => f.write_str("lost the connection"),
+            Cause::LinkLost(why) => write!(f, "lost the connection: {why}"),
         }
     }
 }

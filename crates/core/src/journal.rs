@@ -4,7 +4,7 @@
 //! oldest entries when it is full. Numbers that only the driver knows (bytes, time split) are in the [`RoundReport`]
 //! that ends a round.
 
-use crate::ids::{RoundId, WorkerId};
+use crate::ids::{RoundId, SeatId, WorkerId};
 use crate::job::Death;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,8 @@ pub enum What {
     WorkerLost(WorkerId, Death),
     /// A seat stays empty from now on.
     SeatGivenUp(WorkerId),
+    /// A seat is no longer wanted.
+    SeatRemoved(SeatId),
     /// A round began.
     RoundStarted {
         /// Which.

@@ -13,10 +13,16 @@ pub struct Config {
     pub lost_after: Span,
     /// A worker that is told to drop a round and does not within this time is killed.
     pub let_go_within: Span,
-    /// A started worker must be through its handshake within this time.
+    /// A worker started here must be through its handshake within this time.
     pub start_within: Span,
     /// Pause before the second start in a row that came to nothing; doubled each time.
     pub restart_after: Span,
+    /// The same for a seat on another host, where the first pause comes after a start that failed.
+    pub remote_restart_after: Span,
+    /// Longest pause between starts on another host.
+    pub remote_restart_max: Span,
+    /// A seat on another host is given up when it has been empty for so long, and nobody was up anywhere either.
+    pub remote_patience: Span,
     /// So many executors may die inside a block before its round fails.
     pub kills_max: u32,
     /// So many starts in a row may come to nothing before a seat is given up.
@@ -34,6 +40,9 @@ impl Default for Config {
             let_go_within: Span::from_ms(500),
             start_within: Span::from_ms(15_000),
             restart_after: Span::from_ms(50),
+            remote_restart_after: Span::from_ms(500),
+            remote_restart_max: Span::from_ms(10_000),
+            remote_patience: Span::from_ms(60_000),
             kills_max: 3,
             fruitless_max: 6,
             fruitful_after: Span::from_ms(5_000),

@@ -12,13 +12,23 @@ pub enum Event {
     SeatAdded {
         /// Where.
         seat: SeatId,
-        /// How many at once.
+        /// How many at once, until its worker says otherwise.
         slots: u32,
+        /// Whether it is on another host: whoever starts workers there keeps the deadlines of each step and reports
+        /// in the end, and a loss may pass with the trouble of a network.
+        remote: bool,
+    },
+    /// The user no longer wants a seat, and whoever was there has been ended. Its name is never used again.
+    SeatRemoved {
+        /// Which.
+        seat: SeatId,
     },
     /// A started worker is through the handshake.
     WorkerJoined {
         /// Which.
         worker: WorkerId,
+        /// How many blocks it runs at once.
+        slots: u32,
     },
     /// A worker said something that is of no other interest here.
     WorkerSpoke {

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!   events                                       actions
-//!   SeatAdded, WorkerJoined, WorkerSpoke,  ┌───────────┐  Start, Kill, Ping
-//!   WorkerLost ───────────────────────────▶│           │──▶ Assign, Cancel
+//!   SeatAdded, SeatRemoved, WorkerJoined,  ┌───────────┐  Start, Kill, Ping
+//!   WorkerSpoke, WorkerLost ──────────────▶│           │──▶ Assign, Cancel
 //!   RoundSubmitted, RoundCancelled ───────▶│ Scheduler │
 //!   PartDelivered, Faulted, RoundLetGo ───▶│           │──▶ Accept, Discard
 //!   Ticked ───────────────────────────────▶└───────────┘──▶ Finish, Fail, Close, Note
@@ -70,8 +70,9 @@ impl Scheduler {
     /// Takes in what happened and says what to do about it.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         match event {
-            Event::SeatAdded { seat, slots } => self.on_seat_added(now, seat, slots, out),
-            Event::WorkerJoined { worker } => self.on_worker_joined(now, worker, out),
+            Event::SeatAdded { seat, slots, remote } => self.on_seat_added(now, seat, slots, remote, out),
+            Event::SeatRemoved { seat } => self.on_seat_removed(now, seat, out),
+            Event::WorkerJoined { worker, slots } => self.on_worker_joined(now, worker, slots, out),
             Event::WorkerSpoke { worker } => self.hear(now, worker, out),
             Event::WorkerLost { worker, death } => self.on_worker_lost(now, worker, death, out),
             Event::RoundSubmitted { round, spec } => self.on_round_submitted(now, round, spec, out),
@@ -104,8 +105,12 @@ impl Scheduler {
     /// When the next [`Event::Ticked`] is due if nothing else happens.
     pub fn next_deadline(&self) -> Option<Time> {
         let c = &self.config;
+        let is_empty = self.roster.is_empty();
         let seats = self.roster.seats.values().filter_map(|seat| match &seat.state {
-            SeatState::Starting { since, dying: false } => Some(*since + c.start_within),
+            SeatState::Starting { since, dying: false } if !seat.remote => Some(*since + c.start_within),
+            SeatState::Resting { until } if seat.remote && is_empty => {
+                Some(self.roster.gives_up_at(seat, c.remote_patience).min(*until))
+            }
             SeatState::Resting { until } => Some(*until),
             SeatState::Up(w) if !w.dying && !w.leases.is_empty() => {
                 let ping = w.heard.max(w.pinged) + c.ping_after;
@@ -123,6 +128,11 @@ impl Scheduler {
         self.roster.seats.values().all(|s| s.worker().is_some())
     }
 
+    /// How many seats have a worker that is ready.
+    pub fn up_count(&self) -> usize {
+        self.roster.up().count()
+    }
+
     /// Whether this incarnation is awaited.
     pub fn is_starting(&self, worker: WorkerId) -> bool {
         let seat = self.roster.seats.get(&worker.seat).filter(|s| s.incarnation == worker.incarnation);
@@ -136,6 +146,14 @@ impl Scheduler {
             .iter()
             .filter(|(_, s)| matches!(s.state, SeatState::GivenUp))
             .map(|(&seat, s)| (WorkerId { seat, incarnation: s.incarnation }, s.last_death.as_ref()))
+    }
+
+    /// Seats on other hosts on which nobody ever came up and the last start failed, with the newest incarnation and how
+    /// the last one ended. They are tried again; whoever cannot do without them need not wait.
+    pub fn unstarted(&self) -> impl Iterator<Item = (WorkerId, &Death)> {
+        self.roster.seats.iter().filter(|(_, s)| s.remote && !s.has_joined).filter_map(|(&seat, s)| {
+            Some((WorkerId { seat, incarnation: s.incarnation }, s.last_death.as_ref()?))
+        })
     }
 
     /// Slots of all seats that are not given up.
@@ -153,32 +171,30 @@ impl Scheduler {
         !self.rounds.is_empty()
     }
 
-    fn on_seat_added(&mut self, now: Time, seat: SeatId, slots: u32, out: &mut Vec<Action>) {
+    fn on_seat_added(&mut self, now: Time, seat: SeatId, slots: u32, remote: bool, out: &mut Vec<Action>) {
         assert!(slots > 0, "a seat without slots");
         let worker = WorkerId { seat, incarnation: 0 };
-        let record = SeatRecord {
-            slots,
-            incarnation: 0,
-            state: SeatState::Starting { since: now, dying: false },
-            fruitless: 0,
-            last_death: None,
-        };
-        let old = self.roster.seats.insert(seat, record);
+        let old = self.roster.seats.insert(seat, SeatRecord::new(now, slots, remote));
         assert!(old.is_none(), "{seat} was added twice");
         out.push(Action::Note(What::WorkerStarted(worker)));
         out.push(Action::Start { worker });
     }
 
-    fn on_worker_joined(&mut self, now: Time, worker: WorkerId, out: &mut Vec<Action>) {
+    fn on_worker_joined(&mut self, now: Time, worker: WorkerId, slots: u32, out: &mut Vec<Action>) {
         let Some(seat) = self.roster.seats.get_mut(&worker.seat) else { return };
         if seat.incarnation != worker.incarnation
             || !matches!(seat.state, SeatState::Starting { dying: false, .. })
         {
             return;
         }
+        if slots == 0 {
+            return self.kill(worker, Cause::Protocol("a worker without slots".into()), out);
+        }
+        (seat.slots, seat.has_joined, seat.failed_starts) = (slots, true, 0);
         seat.state = SeatState::Up(WorkerRecord::new(now));
         out.push(Action::Note(What::WorkerJoined(worker)));
         self.place_all(now, out);
+        self.retry_given_up(now, out);
     }
 
     fn on_round_submitted(&mut self, now: Time, round: RoundId, spec: RoundSpec, out: &mut Vec<Action>) {
@@ -252,7 +268,7 @@ impl Scheduler {
 
     fn on_round_let_go(&mut self, worker: WorkerId, round: RoundId, out: &mut Vec<Action>) {
         match self.rounds.get(&round) {
-            Some(record) if !record.over => {
+            Some(record) if !record.over && self.roster.get(worker).is_some() => {
                 self.kill(worker, Cause::Protocol(format!("it dropped {round}, which is not over")), out);
             }
             _ => self.return_leases(worker, round, None, out),
@@ -263,16 +279,28 @@ impl Scheduler {
         self.excuse(now);
         let config = self.config;
         let seats: Vec<SeatId> = self.roster.seats.keys().copied().collect();
+        let is_empty = self.roster.is_empty();
         let mut doubted = false;
         for seat_id in seats {
             let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
             let id = WorkerId { seat: seat_id, incarnation: seat.incarnation };
             match &mut seat.state {
-                SeatState::Starting { since, dying: false } if now.since(*since) >= config.start_within => {
+                SeatState::Starting { since, dying: false }
+                    if !seat.remote && now.since(*since) >= config.start_within =>
+                {
                     let why = format!("no word from it within {}", config.start_within);
                     self.kill(id, Cause::Start(why), out);
                 }
-                SeatState::Resting { until } if *until <= now => self.start(now, seat_id, out),
+                SeatState::Resting { until } => {
+                    let is_rested = *until <= now;
+                    let seat = &self.roster.seats[&seat_id];
+                    let is_late = self.roster.gives_up_at(seat, config.remote_patience) <= now;
+                    if seat.remote && is_empty && is_late {
+                        self.give_up(seat_id, out);
+                    } else if is_rested {
+                        self.start(now, seat_id, out);
+                    }
+                }
                 SeatState::Up(w) if !w.dying && !w.leases.is_empty() => {
                     let silent = now.since(w.heard);
                     if silent >= config.lost_after {
@@ -297,6 +325,9 @@ impl Scheduler {
         if doubted {
             self.place_all(now, out);
         }
+        if self.roster.is_deserted() {
+            self.fail_all(now, out);
+        }
     }
 
     /// Time in which nobody looked does not count against anybody: a master that was stopped for a while finds its
@@ -307,12 +338,14 @@ impl Scheduler {
             return;
         }
         let by_max = now + self.config.let_go_within;
+        let shifted = |time: Time| (time + late).min(now);
+        self.roster.last_up = shifted(self.roster.last_up);
         for seat in self.roster.seats.values_mut() {
+            seat.vacant_since = shifted(seat.vacant_since);
             match &mut seat.state {
-                SeatState::Starting { since, .. } => *since = (*since + late).min(now),
+                SeatState::Starting { since, .. } => *since = shifted(*since),
                 SeatState::Up(w) => {
-                    w.heard = (w.heard + late).min(now);
-                    w.pinged = (w.pinged + late).min(now);
+                    (w.heard, w.pinged) = (shifted(w.heard), shifted(w.pinged));
                     w.letting_go.values_mut().for_each(|by| *by = (*by + late).min(by_max));
                 }
                 SeatState::Resting { .. } | SeatState::GivenUp => {}

@@ -1,7 +1,7 @@
 //! What a loss costs: the blocks that were not delivered, and a seat that must be filled again.
 
-use super::roster::SeatState;
-use super::{Action, Scheduler};
+use super::roster::{SeatRecord, SeatState};
+use super::{Action, Config, Scheduler};
 use crate::ids::{RoundId, SeatId, WorkerId};
 use crate::job::{Cause, Death, RoundFailure};
 use crate::journal::What;
@@ -31,6 +31,28 @@ impl Scheduler {
             self.fail_if_poisoned(now, round, out);
         }
         self.rest(now, worker, death, out);
+        for round in rounds {
+            self.place(now, round, out);
+        }
+        if self.roster.is_deserted() {
+            self.fail_all(now, out);
+        }
+    }
+
+    /// Nobody is to blame: what the seat's worker had goes to others, and nothing of the seat is kept.
+    pub(super) fn on_seat_removed(&mut self, now: Time, seat_id: SeatId, out: &mut Vec<Action>) {
+        let Some(seat) = self.roster.seats.get(&seat_id) else { return };
+        let worker = WorkerId { seat: seat_id, incarnation: seat.incarnation };
+        let rounds: Vec<RoundId> =
+            seat.worker().map(|w| w.leases.keys().copied().collect()).unwrap_or_default();
+        if seat.worker().is_some() {
+            self.roster.last_up = now;
+        }
+        for &round in &rounds {
+            self.return_leases(worker, round, None, out);
+        }
+        self.roster.seats.remove(&seat_id);
+        out.push(Action::Note(What::SeatRemoved(seat_id)));
         for round in rounds {
             self.place(now, round, out);
         }
@@ -78,32 +100,53 @@ impl Scheduler {
 
     /// Empties a seat and says when, if ever, it is filled again: at once after useful work, later and later after
     /// starts that came to nothing.
+    ///
+    /// What keeps another host away may pass by itself. Nobody is worse off for trying while there are others, so such a
+    /// seat is given up only when it is all there is to wait for.
     fn rest(&mut self, now: Time, worker: WorkerId, death: Death, out: &mut Vec<Action>) {
         let config = self.config;
         let seat = self.roster.seats.get_mut(&worker.seat).expect("the caller found it");
+        let was_up = seat.worker().is_some();
         if seat.worker().is_some_and(|w| now.since(w.since) >= config.fruitful_after) {
             seat.fruitless = 0;
         }
         // One that died inside a block proves nothing about its seat: the block answers for it. Nor does one that was
         // ended for being slow to let go.
         let blames_a_block = death.cause.is_telling() && !death.inside.is_empty();
-        if !blames_a_block && death.cause != Cause::Unresponsive {
+        if seat.remote && !was_up {
+            seat.failed_starts += 1;
+        } else if !blames_a_block && death.cause != Cause::Unresponsive {
             seat.fruitless += 1;
         }
         seat.last_death = Some(death);
-        if seat.fruitless > config.fruitless_max {
-            seat.state = SeatState::GivenUp;
-            out.push(Action::Note(What::SeatGivenUp(worker)));
-            return;
-        }
-        let pause = match seat.fruitless {
-            0 | 1 => Span(0),
-            n => Span(config.restart_after.0 << (n - 2).min(10)),
-        };
+        let pause = pause(seat, &config);
         seat.state = SeatState::Resting { until: now + pause };
-        if pause == Span(0) {
+        if was_up {
+            (seat.vacant_since, self.roster.last_up) = (now, now);
+        }
+        if self.is_hopeless(now, worker.seat, was_up) {
+            self.give_up(worker.seat, out);
+        } else if pause == Span(0) {
             self.start(now, worker.seat, out);
         }
+    }
+
+    /// Whether a seat that was just emptied should stay so.
+    fn is_hopeless(&self, now: Time, seat_id: SeatId, was_up: bool) -> bool {
+        let seat = &self.roster.seats[&seat_id];
+        let is_useless = seat.fruitless > self.config.fruitless_max;
+        if !seat.remote {
+            return is_useless;
+        }
+        let is_late = self.roster.gives_up_at(seat, self.config.remote_patience) <= now;
+        self.roster.is_empty() && (is_late || is_useless && was_up)
+    }
+
+    pub(super) fn give_up(&mut self, seat_id: SeatId, out: &mut Vec<Action>) {
+        let seat = self.roster.seats.get_mut(&seat_id).expect("only known seats are given up");
+        seat.state = SeatState::GivenUp;
+        let worker = WorkerId { seat: seat_id, incarnation: seat.incarnation };
+        out.push(Action::Note(What::SeatGivenUp(worker)));
     }
 
     /// Fills an empty seat with its next incarnation.
@@ -117,12 +160,28 @@ impl Scheduler {
         out.push(Action::Start { worker });
     }
 
+    /// Somebody is up: there is no more reason to do without hosts for which nobody had the patience.
+    pub(super) fn retry_given_up(&mut self, now: Time, out: &mut Vec<Action>) {
+        let fruitless_max = self.config.fruitless_max;
+        let is_worth_it = |s: &SeatRecord| {
+            s.remote && matches!(s.state, SeatState::GivenUp) && s.fruitless <= fruitless_max
+        };
+        let seats: Vec<SeatId> =
+            self.roster.seats.iter().filter(|(_, s)| is_worth_it(s)).map(|(id, _)| *id).collect();
+        for seat_id in seats {
+            let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
+            seat.state = SeatState::Resting { until: now };
+            self.start(now, seat_id, out);
+        }
+    }
+
     /// Tries every seat once more. A new round is a new occasion: what kept workers from starting may be over.
     pub(super) fn revive(&mut self, now: Time, out: &mut Vec<Action>) {
         let seats: Vec<SeatId> = self.roster.seats.keys().copied().collect();
         for seat_id in seats {
             let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
             seat.fruitless = self.config.fruitless_max;
+            seat.vacant_since = Time::default(); // the patience with it is used up
             seat.state = SeatState::Resting { until: now };
             self.start(now, seat_id, out);
         }
@@ -141,5 +200,16 @@ impl Scheduler {
                 .collect();
             self.fail(now, round, RoundFailure::NoWorkers { deaths }, out);
         }
+    }
+}
+
+/// How long a seat stays empty after a loss.
+fn pause(seat: &SeatRecord, config: &Config) -> Span {
+    let doubled = |span: Span, times: u32| Span(span.0 << times.min(10));
+    match (seat.failed_starts, seat.fruitless) {
+        (0, 0 | 1) => Span(0),
+        (0, n) if !seat.remote => doubled(config.restart_after, n - 2),
+        (0, n) => doubled(config.remote_restart_after, n - 2).min(config.remote_restart_max),
+        (n, _) => doubled(config.remote_restart_after, n - 1).min(config.remote_restart_max),
     }
 }

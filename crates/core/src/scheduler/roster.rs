@@ -2,7 +2,7 @@
 
 use crate::ids::{RoundId, SeatId, WorkerId};
 use crate::job::Death;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
 /// Where a seat's worker stands.
@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 ///       │                                          ▲   │
 ///       └──────────────── lost ────────────────────┘   └──▶ GivenUp, after too many fruitless starts
 /// ```
+///
+/// A seat on another host is given up only while nobody is up anywhere: when it has been empty for too long, or when
+/// too many workers in a row came up on it and were of no use. The next worker that joins elsewhere has the former
+/// tried again. A seat that is removed has no record.
 #[derive(Debug)]
 pub(crate) enum SeatState {
     /// Being started.
@@ -32,11 +36,20 @@ pub(crate) enum SeatState {
 /// A seat.
 #[derive(Debug)]
 pub(crate) struct SeatRecord {
+    /// As promised when it was added; as its worker said once one has joined.
     pub(crate) slots: u32,
+    /// Whether it is on another host.
+    pub(crate) remote: bool,
     pub(crate) incarnation: u32,
     pub(crate) state: SeatState,
-    /// Starts in a row that gave no accepted work.
+    /// Workers in a row that gave no accepted work; here also those that never came up.
     pub(crate) fruitless: u32,
+    /// On another host: starts in a row from which nobody came up.
+    pub(crate) failed_starts: u32,
+    /// Whether a worker ever came up.
+    pub(crate) has_joined: bool,
+    /// Since when nobody is up here, if nobody is.
+    pub(crate) vacant_since: Time,
     /// How the last one ended.
     pub(crate) last_death: Option<Death>,
 }
@@ -80,6 +93,20 @@ impl WorkerRecord {
 }
 
 impl SeatRecord {
+    pub(crate) fn new(now: Time, slots: u32, remote: bool) -> Self {
+        SeatRecord {
+            slots,
+            remote,
+            incarnation: 0,
+            state: SeatState::Starting { since: now, dying: false },
+            fruitless: 0,
+            failed_starts: 0,
+            has_joined: false,
+            vacant_since: now,
+            last_death: None,
+        }
+    }
+
     pub(crate) fn worker(&self) -> Option<&WorkerRecord> {
         match &self.state {
             SeatState::Up(worker) => Some(worker),
@@ -99,6 +126,8 @@ impl SeatRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     pub(crate) seats: BTreeMap<SeatId, SeatRecord>,
+    /// When somebody who was up was last lost: since then nobody is up, if nobody is.
+    pub(crate) last_up: Time,
 }
 
 impl Roster {
@@ -117,6 +146,16 @@ impl Roster {
         self.seats.iter().filter_map(|(&seat, record)| {
             Some((WorkerId { seat, incarnation: record.incarnation }, record, record.worker()?))
         })
+    }
+
+    /// Whether nobody is up anywhere.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.up().next().is_none()
+    }
+
+    /// When the patience with a seat on another host ends, while nobody is up anywhere.
+    pub(crate) fn gives_up_at(&self, seat: &SeatRecord, patience: Span) -> Time {
+        seat.vacant_since.max(self.last_up) + patience
     }
 
     pub(crate) fn is_suspect(&self, id: WorkerId) -> bool {

@@ -24,6 +24,10 @@ fn part(w: WorkerId, node: Node, spans: &[(u32, u32, u32)]) -> Event {
     Event::PartDelivered { worker: w, round: ROUND, node, spans }
 }
 
+fn joined(worker: WorkerId) -> Event {
+    Event::WorkerJoined { worker, slots: 1 }
+}
+
 fn node(level: u8, index: u32) -> Node {
     Node { level, index }
 }
@@ -32,8 +36,8 @@ impl Story {
     fn with_workers(n: u32) -> Self {
         let mut story = Story { scheduler: Scheduler::new(Config::default()), now: 0, said: vec![] };
         for seat in 0..n {
-            story.tell(Event::SeatAdded { seat: SeatId(seat), slots: 1 });
-            story.tell(Event::WorkerJoined { worker: worker(seat, 0) });
+            story.tell(Event::SeatAdded { seat: SeatId(seat), slots: 1, remote: false });
+            story.tell(joined(worker(seat, 0)));
         }
         story
     }
@@ -146,7 +150,7 @@ fn silent_worker_is_pinged_suspected_and_lost() {
 fn a_master_that_was_stopped_asks_before_it_judges() {
     let mut story = Story::with_workers(2);
     story.submit(2);
-    story.tell(Event::SeatAdded { seat: SeatId(2), slots: 1 });
+    story.tell(Event::SeatAdded { seat: SeatId(2), slots: 1, remote: false });
     let said = story.stalled_ms(60_000).to_vec();
     assert_eq!(said, [Action::Ping { worker: worker(0, 0) }, Action::Ping { worker: worker(1, 0) }]);
     story.tell(Event::WorkerSpoke { worker: worker(0, 0) });
@@ -205,7 +209,7 @@ fn a_block_that_kills_three_executors_fails_its_round() {
     for incarnation in 0..2 {
         story.lose(worker(0, incarnation), &[1]);
         story.after_ms(1_000);
-        let said = story.tell(Event::WorkerJoined { worker: worker(0, incarnation + 1) }).to_vec();
+        let said = story.tell(joined(worker(0, incarnation + 1))).to_vec();
         let Action::Assign { spans, .. } = &said[0] else { panic!("{said:?}") };
         assert!(spans.last().unwrap().alone, "a block that killed goes last and alone: {spans:?}");
     }
@@ -225,7 +229,7 @@ fn a_function_that_kills_on_every_block_is_found_out_after_three_deaths() {
         // The seat is filled at once: it was the block.
         let said = story.lose(worker(0, incarnation), &[0]).to_vec();
         assert_eq!(said, [Action::Start { worker: worker(0, incarnation + 1) }]);
-        let said = story.tell(Event::WorkerJoined { worker: worker(0, incarnation + 1) }).to_vec();
+        let said = story.tell(joined(worker(0, incarnation + 1))).to_vec();
         let Action::Assign { spans, .. } = &said[0] else { panic!("{said:?}") };
         assert_eq!((spans[0].first, spans[0].alone), (0, true), "nothing is at stake, so it goes first");
     }
@@ -239,7 +243,7 @@ fn a_function_that_kills_on_every_block_is_found_out_after_three_deaths() {
 #[test]
 fn a_new_round_tries_once_more_when_every_seat_was_given_up() {
     let mut story = Story::with_workers(0);
-    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1 });
+    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1, remote: false });
     let tries = Config::default().fruitless_max + 1;
     for incarnation in 0..tries {
         story.tell(Event::WorkerLost { worker: worker(0, incarnation), death: Death::of(Cause::Exited(1)) });
@@ -253,14 +257,14 @@ fn a_new_round_tries_once_more_when_every_seat_was_given_up() {
 
     let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
     story.tell(Event::RoundSubmitted { round: RoundId(9), spec });
-    let said = story.tell(Event::WorkerJoined { worker: worker(0, tries + 1) }).to_vec();
+    let said = story.tell(joined(worker(0, tries + 1))).to_vec();
     assert!(matches!(said[0], Action::Assign { round: RoundId(9), .. }), "{said:?}");
 }
 
 #[test]
 fn a_seat_whose_starts_come_to_nothing_is_given_up_and_the_round_fails() {
     let mut story = Story::with_workers(0);
-    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1 });
+    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1, remote: false });
     story.submit(2);
     for incarnation in 0..=Config::default().fruitless_max {
         let death = Death::of(Cause::Exited(1));
@@ -311,7 +315,7 @@ fn a_death_for_not_letting_go_blames_no_block_and_no_seat() {
         let death = Death { inside, ..Death::of(Cause::Unresponsive) };
         let said = story.tell(Event::WorkerLost { worker: worker(0, n), death }).to_vec();
         assert!(said.contains(&Action::Start { worker: worker(0, n + 1) }), "its seat is filled: {said:?}");
-        let said = story.tell(Event::WorkerJoined { worker: worker(0, n + 1) });
+        let said = story.tell(joined(worker(0, n + 1)));
         assert_eq!(said, [assign(worker(0, n + 1), 0, 1, n + 2)], "the first round goes on");
     }
 }
@@ -334,7 +338,7 @@ fn a_convicted_block_acquits_the_seats_it_killed_on() {
             assert_eq!(failed, (kills == 3).then_some(true), "round {n}: {said:?}");
             story.after_ms(2_000);
             incarnation += 1;
-            story.tell(Event::WorkerJoined { worker: worker(0, incarnation) });
+            story.tell(joined(worker(0, incarnation)));
         }
     }
     assert_eq!(story.scheduler.given_up().count(), 0);
@@ -373,7 +377,7 @@ fn a_result_that_does_not_cover_what_it_names_breaks_the_protocol() {
 #[test]
 fn work_waits_for_the_first_worker_to_come_up() {
     let mut story = Story::with_workers(0);
-    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1 });
+    story.tell(Event::SeatAdded { seat: SeatId(0), slots: 1, remote: false });
     assert_eq!(story.submit(2), []);
-    assert_eq!(story.tell(Event::WorkerJoined { worker: worker(0, 0) }), [assign(worker(0, 0), 0, 2, 1)]);
+    assert_eq!(story.tell(joined(worker(0, 0))), [assign(worker(0, 0), 0, 2, 1)]);
 }

@@ -80,7 +80,7 @@ pub(crate) struct Picture {
 
 /// Whether dying in this way says something about the blocks that were running.
 pub(crate) fn is_telling(cause: &Cause) -> bool {
-    !matches!(cause, Cause::Unresponsive | Cause::Protocol(_) | Cause::Start(_))
+    !matches!(cause, Cause::Unresponsive | Cause::Protocol(_) | Cause::Start(_) | Cause::LinkLost(_))
 }
 
 impl Picture {
@@ -114,7 +114,8 @@ impl Picture {
                 self.hear(now, *worker);
                 self.take_back(*worker, *round, None);
             }
-            Event::WorkerJoined { .. }
+            Event::SeatRemoved { .. }
+            | Event::WorkerJoined { .. }
             | Event::RoundCancelled { .. }
             | Event::Faulted { worker: None, .. }
             | Event::Ticked => {}

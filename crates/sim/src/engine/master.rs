@@ -64,7 +64,7 @@ impl Master {
 impl Engine<'_> {
     pub(super) fn add_seat(&mut self, seat: SeatId) -> Verdict {
         let slots = self.plan.seats[seat.0 as usize].slots;
-        self.tell(Event::SeatAdded { seat, slots })
+        self.tell(Event::SeatAdded { seat, slots, remote: false })
     }
 
     pub(super) fn spec(&self, round: RoundId) -> &RoundPlan {
@@ -141,7 +141,10 @@ impl Engine<'_> {
                 if let Some(executor) = self.executors.get_mut(&worker) {
                     executor.has_joined = true;
                 }
-                self.tell(Event::WorkerJoined { worker })
+                self.tell(Event::WorkerJoined {
+                    worker,
+                    slots: self.plan.seats[worker.seat.0 as usize].slots,
+                })
             }
             ToMaster::Running | ToMaster::Pong => self.tell(Event::WorkerSpoke { worker }),
             ToMaster::Blocked { dataset, chunks } => {

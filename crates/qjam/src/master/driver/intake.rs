@@ -146,7 +146,7 @@ impl Driver {
                 };
                 let sent = executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))]);
                 self.check_sent(worker, sent);
-                self.tell(Event::WorkerJoined { worker });
+                self.tell(Event::WorkerJoined { worker, slots });
             }
             ToMaster::State(State::Running) | ToMaster::Pong => self.tell(Event::WorkerSpoke { worker }),
             ToMaster::State(State::Blocked { round, missing }) => {

@@ -144,7 +144,7 @@ impl Driver {
         for (n, seat) in seats.into_iter().enumerate() {
             let slots = seat.slots;
             driver.seats.push(SeatHere { seat, sitting: Sitting::Nobody, throttle: Throttle::default() });
-            driver.tell(Event::SeatAdded { seat: SeatId(n as u32), slots });
+            driver.tell(Event::SeatAdded { seat: SeatId(n as u32), slots, remote: false });
         }
         Ok(driver)
     }

@@ -38,7 +38,7 @@ impl Driver {
                 match LocalSeat::start(worker, seat.slots, deliver_after, self.open.clone(), report) {
                     Ok(local) => {
                         self.seats[worker.seat.0 as usize].sitting = Sitting::Local(Box::new(local));
-                        self.tell(Event::WorkerJoined { worker });
+                        self.tell(Event::WorkerJoined { worker, slots: seat.slots });
                     }
                     Err(e) => {
                         let death = Death::of(Cause::Start(e.to_string()));
