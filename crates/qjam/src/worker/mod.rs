@@ -1,20 +1,25 @@
 //! The body of the worker's machine: what runs user code.
 //!
 //! The same executable is master and worker. Started as an executor (the environment says so) it serves its master
-//! over the socket it finds as standard input until that is closed, and never reaches the user's `main`.
+//! over the socket it finds as standard input until that is closed, and never reaches the user's `main`. Started as a
+//! supervisor, on a host, it does the same over an ssh connection, and has executors run the user's code.
 //! [`serve_if_asked`] is that fork in the road; `#[qjam::main]` and [`worker_hook!`](crate::worker_hook) put it in place.
 //!
-//! [`executor`] is the process, [`round`] how blocks are run, [`slots`] threads for several at once, [`chunks`] what is
+//! [`entry`] is how a supervisor begins, [`supervisor`] what it does; [`executor`] is the process, [`round`] how blocks are run, [`slots`] threads for several at once, [`chunks`] what is
 //! kept open, [`faults`] how panics are caught.
 
 pub(crate) mod arenas;
 pub(crate) mod chunks;
 mod data;
+pub(crate) mod entry;
 mod executor;
 mod faults;
 pub(crate) mod round;
 pub(crate) mod slots;
+mod supervisor;
 
+use std::ffi::OsString;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Runs user code outside of any chunk; a panic becomes a fault.
@@ -25,25 +30,29 @@ pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, qjam_core::job::Faul
 /// The environment variable that makes an executable an executor: version, parent's process id, slots.
 pub(crate) const ASKED: &str = "QJAM_EXECUTOR";
 
-/// Serves and exits if this process was started as an executor; otherwise returns at once.
+/// Serves and exits if this process was started as a worker; otherwise returns at once.
 ///
 /// `#[qjam::main]` calls this first thing. Call it yourself only if you write `main` by hand.
 pub fn serve_if_asked() {
     HOOKED.store(true, Relaxed);
-    let Some(asked) = std::env::var_os(ASKED) else { return };
-    forget_the_question();
-    let code = match executor::serve(&asked.to_string_lossy()) {
-        Ok(()) => 0,
-        Err(e) => {
-            // Standard error is captured by the master and shown with the death.
-            #[expect(clippy::print_stderr, reason = "an executor has no other way to say why it ends")]
-            {
-                eprintln!("qjam executor: {e}");
-            }
-            70
-        }
+    let code = if let Some(asked) = take_question(entry::SUPERVISOR) {
+        entry::serve(&asked).unwrap_or_else(|e| give_up("supervisor", &e))
+    } else if let Some(asked) = take_question(ASKED) {
+        executor::serve(&asked.to_string_lossy()).map_or_else(|e| give_up("executor", &e), |()| 0)
+    } else {
+        return;
     };
     std::process::exit(code);
+}
+
+/// Says why a worker ends; gives the code to exit with.
+fn give_up(who: &str, why: &dyn Display) -> i32 {
+    // Standard error is captured by the master and shown with the death.
+    #[expect(clippy::print_stderr, reason = "a worker has no other way to say why it ends")]
+    {
+        eprintln!("qjam {who}: {why}");
+    }
+    70
 }
 
 /// Whether this program has asked if it is a worker. One that never does would run itself again from the beginning.
@@ -54,11 +63,13 @@ pub(crate) fn is_hooked() -> bool {
     HOOKED.load(Relaxed)
 }
 
-/// Programs that user code starts must not take themselves for executors.
+/// Takes a question out of the environment: programs that user code starts must not take themselves for workers.
 #[expect(unsafe_code, reason = "changing the environment")]
-fn forget_the_question() {
+fn take_question(name: &str) -> Option<OsString> {
+    let asked = std::env::var_os(name)?;
     // SAFETY: this is the first thing the process does; no other thread exists that could read the environment.
-    unsafe { std::env::remove_var(ASKED) };
+    unsafe { std::env::remove_var(name) };
+    Some(asked)
 }
 
 /// Makes an executable without a `#[qjam::main]` able to be a worker: tests, doc tests, benchmarks.
