@@ -55,6 +55,12 @@ pub enum Payload {
         /// How many.
         bytes: u64,
     },
+    /// In the segments that came before this message, on a connection between hosts: the parameters of its round, or
+    /// the next of the results.
+    Streamed {
+        /// How many.
+        bytes: u64,
+    },
 }
 
 /// Where the bytes of a chunk can be had.
@@ -71,7 +77,16 @@ pub enum Place {
         /// Where the chunk begins.
         offset: u64,
     },
-    /// In a file on this host.
+    /// In a file of this host's cache.
+    Pack {
+        /// Number of the file, chosen by the supervisor.
+        pack: u64,
+        /// Whether its file descriptor comes with this frame.
+        with_fd: bool,
+        /// Where the chunk begins.
+        offset: u64,
+    },
+    /// In a file of the user's on this host.
     File {
         /// Its path, absolute.
         path: Vec<u8>,
@@ -179,7 +194,7 @@ pub enum ToWorker {
     Forget {
         /// The data set.
         dataset: DataSetId,
-        /// Regions that no other data set of this worker lies in.
+        /// Regions (or packs) that no other data set of this worker lies in.
         regions: Vec<u64>,
     },
     /// A round is over: drop it and say so.
@@ -245,7 +260,7 @@ pub const KIND_TO_WORKER: u8 = 1;
 /// Kind of a frame from a worker.
 pub const KIND_TO_MASTER: u8 = 2;
 
-fn body_of<'a, T: Deserialize<'a>>(
+pub(super) fn body_of<'a, T: Deserialize<'a>>(
     frame: &Frame<'a>,
     kind: u8,
     name: &'static str,
@@ -265,13 +280,19 @@ fn body_of<'a, T: Deserialize<'a>>(
 impl ToWorker {
     /// Reads a frame from the master.
     pub fn from_frame(frame: &Frame<'_>) -> Result<Self, MessageError> {
-        let message = body_of(frame, KIND_TO_WORKER, "master's")?;
-        if let ToWorker::Task(Task { cut, .. }) = &message
-            && !cut.is_possible()
-        {
-            return Err(MessageError::Body { kind: "master's", why: format!("{cut:?} is impossible") });
-        }
+        let message: Self = body_of(frame, KIND_TO_WORKER, "master's")?;
+        message.check()?;
         Ok(message)
+    }
+
+    /// What a machine relies on and the types do not say.
+    pub(super) fn check(&self) -> Result<(), MessageError> {
+        match self {
+            ToWorker::Task(Task { cut, .. }) if !cut.is_possible() => {
+                Err(MessageError::Body { kind: "master's", why: format!("{cut:?} is impossible") })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The body of the frame.

@@ -17,9 +17,14 @@
 //!
 //! Numbers of bytes are bounded before anything is allocated: see [`frame::BODY_BYTES_MAX`] and
 //! [`frame::TAIL_BYTES_MAX`]. What is larger lies in shared memory and the message says where.
+//!
+//! Between hosts there is no shared memory. There the same messages go inside those of [`host`], and what is larger
+//! goes before them in segments.
 
 pub mod frame;
+pub mod host;
 pub mod message;
 
 pub use frame::{Frame, FrameError, HEADER_BYTES, PROTOCOL};
+pub use host::{FromHost, ToHost};
 pub use message::{ToMaster, ToWorker};

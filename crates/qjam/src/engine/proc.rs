@@ -283,7 +283,7 @@ impl Executor {
                 + chunk.header.dtype.len()
                 + match &chunk.place {
                     Place::File { path, .. } => path.len(),
-                    Place::Region { .. } => 0,
+                    Place::Region { .. } | Place::Pack { .. } => 0,
                 };
             refs.push(chunk);
             if bytes > REFS_BYTES_MAX || attached.len() == crate::transport::FDS_MAX {

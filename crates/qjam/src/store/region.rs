@@ -88,7 +88,14 @@ impl Region {
     /// Refuses a file that is not sealed against shrinking and writing, or is shorter than `bytes`.
     pub fn open(fd: OwnedFd, bytes: usize) -> io::Result<Region> {
         check(&fd, bytes, SealFlags::SHRINK | SealFlags::WRITE)?;
-        Region::map(fd, bytes)
+        Region::map_sealed(fd, bytes)
+    }
+
+    /// Maps a file of the cache, as long as it is now. Such a file is not sealed: it is in a folder that only its user
+    /// can write, and whoever writes it only ever appends, or cuts off what holds no chunk.
+    pub(crate) fn open_pack(fd: OwnedFd) -> io::Result<Region> {
+        let bytes = usize::try_from(rustix::fs::fstat(&fd)?.st_size).map_err(io::Error::other)?;
+        Region::map(fd, bytes, MapFlags::SHARED)
     }
 
     /// Part of the memory; no copy. The memory lives for as long as any part of it.
@@ -126,13 +133,17 @@ impl Region {
 
     fn seal(fd: OwnedFd, bytes: usize) -> io::Result<Region> {
         rustix::fs::fcntl_add_seals(&fd, SEALED)?;
-        Region::map(fd, bytes)
+        Region::map_sealed(fd, bytes)
     }
 
-    fn map(fd: OwnedFd, bytes: usize) -> io::Result<Region> {
+    fn map_sealed(fd: OwnedFd, bytes: usize) -> io::Result<Region> {
         // Private, because older kernels refuse a shared mapping of a file sealed against writing even when it is
         // read-only. Without writes the pages are the file's own all the same.
-        let map = Map::new(&fd, bytes, ProtFlags::READ, MapFlags::PRIVATE)?;
+        Region::map(fd, bytes, MapFlags::PRIVATE)
+    }
+
+    fn map(fd: OwnedFd, bytes: usize, flags: MapFlags) -> io::Result<Region> {
+        let map = Map::new(&fd, bytes, ProtFlags::READ, flags)?;
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Ok(Region { id: NEXT.fetch_add(1, Relaxed), fd: Arc::new(fd), all: Bytes::from_owner(map) })
     }

@@ -185,8 +185,8 @@ pub(crate) enum Read {
 }
 
 impl Inbox {
-    /// Reads once.
-    pub(crate) fn read(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Read> {
+    /// Room for bytes to come, and what came before moved out of its way.
+    fn make_room(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         } else if self.start > READ_BYTES {
@@ -196,6 +196,26 @@ impl Inbox {
         if self.bytes.len() < self.end + READ_BYTES {
             self.bytes.resize(self.end + READ_BYTES, 0);
         }
+    }
+
+    /// Reads once from a pipe or socket that brings bytes only.
+    pub(crate) fn read_bytes(&mut self, from: BorrowedFd<'_>) -> io::Result<Read> {
+        self.make_room();
+        match rustix::io::retry_on_intr(|| rustix::io::read(from, &mut self.bytes[self.end..])) {
+            Ok(0) => Ok(Read::Ended),
+            Ok(bytes) => {
+                self.end += bytes;
+                Ok(Read::Some)
+            }
+            Err(Errno::AGAIN) => Ok(Read::Nothing),
+            Err(Errno::CONNRESET) => Ok(Read::Ended),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Reads once.
+    pub(crate) fn read(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Read> {
+        self.make_room();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let result = loop {
@@ -236,16 +256,34 @@ impl Inbox {
         &mut self,
         parse: impl FnOnce(&Frame<'_>) -> Result<M, MessageError>,
     ) -> Result<Option<Incoming<M>>, MessageError> {
+        self.next_with(|frame| {
+            let message = parse(frame)?;
+            // Copied to where numbers may lie.
+            let mut tail = AlignedBuf::zeroed(frame.tail.len());
+            tail.as_mut_slice().copy_from_slice(frame.tail);
+            let frame_bytes = frame::HEADER_BYTES + frame.body.len() + frame.tail.len();
+            Ok(Incoming { message, tail: tail.into_bytes(), frame_bytes })
+        })
+    }
+
+    /// Does something with the next whole frame where it lies, if there is one.
+    pub(crate) fn next_with<R>(
+        &mut self,
+        use_it: impl FnOnce(&Frame<'_>) -> Result<R, MessageError>,
+    ) -> Result<Option<R>, MessageError> {
         let Some((frame, used)) = Frame::parse(&self.bytes[self.start..self.end])? else {
             return Ok(None);
         };
-        let message = parse(&frame)?;
-        // Copied to where numbers may lie.
-        let mut tail = AlignedBuf::zeroed(frame.tail.len());
-        tail.as_mut_slice().copy_from_slice(frame.tail);
-        let tail = tail.into_bytes();
+        let result = use_it(&frame)?;
         self.start += used;
-        Ok(Some(Incoming { message, tail, frame_bytes: used }))
+        Ok(Some(result))
+    }
+
+    /// Takes in bytes that somebody else has read already.
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        self.bytes.truncate(self.end);
+        self.bytes.extend_from_slice(bytes);
+        self.end = self.bytes.len();
     }
 
     /// The next descriptor, in the order they were sent.

@@ -45,9 +45,16 @@ impl Placed {
 }
 
 impl OwnArenas {
-    /// Writes a value into a free arena; the smallest that fits, or a new one.
+    /// Writes a value into a free arena.
     pub(crate) fn place(&mut self, value: &Encoder<'_>) -> io::Result<Placed> {
         let bytes = value.payload_bytes();
+        let placed = self.reserve(bytes)?;
+        value.write_to(&mut self.memory(placed.arena)[..bytes]);
+        Ok(placed)
+    }
+
+    /// A free arena for so many bytes; the smallest that fits, or a new one.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> io::Result<Placed> {
         let fits = |own: &Own| !own.busy && own.arena.len() >= bytes;
         let best = (0..self.arenas.len())
             .filter(|&n| fits(&self.arenas[n]))
@@ -63,9 +70,13 @@ impl OwnArenas {
         };
         let own = &mut self.arenas[n];
         own.busy = true;
-        value.write_to(&mut own.arena.as_mut_slice()[..bytes]);
         let arena_bytes = own.arena.len() as u64;
         Ok(Placed { arena: n as u64, arena_bytes, bytes: bytes as u64, fd: own.fd.clone() })
+    }
+
+    /// The memory of an arena that was reserved.
+    pub(crate) fn memory(&mut self, arena: u64) -> &mut [u8] {
+        self.arenas[arena as usize].arena.as_mut_slice()
     }
 
     /// Its readers are done.
@@ -99,6 +110,7 @@ impl PeerArenas {
                     Err(format!("{payload:?} of a tail of {}", tail.len()))
                 }
             }
+            Payload::Streamed { .. } => Err("bytes in segments, on the host they belong to".into()),
             Payload::Arena { arena, arena_bytes, with_fd, offset, bytes } => {
                 if with_fd {
                     let fd = take_fd().ok_or("a message announced a descriptor and brought none")?;

@@ -1,6 +1,6 @@
 //! What an executor knows of data sets: names of chunks, and where their bytes are.
 
-use crate::chunk::ChunkId;
+use crate::chunk::{ChunkId, Header};
 use crate::source::place::{ChunkEntry, FileStamp, Place};
 use crate::store::Region;
 use qjam_core::ids::{DataSetId, RoundId};
@@ -88,14 +88,15 @@ impl DataHere {
                             .map_err(|e| format!("region {region}: {e}"))?;
                         self.regions.insert(region, opened);
                     }
-                    let region = self
-                        .regions
-                        .get(&region)
-                        .ok_or_else(|| format!("region {region} was never introduced"))?;
-                    if offset.checked_add(header.bytes).is_none_or(|end| end > region.len() as u64) {
-                        return Err(format!("chunk {id} lies outside its region"));
+                    self.inside(region, offset, &id, &header)?
+                }
+                message::Place::Pack { pack, with_fd, offset } => {
+                    if with_fd {
+                        let fd = take_fd().ok_or("a message announced a descriptor and brought none")?;
+                        let opened = Region::open_pack(fd).map_err(|e| format!("pack {pack}: {e}"))?;
+                        self.regions.insert(pack, opened);
                     }
-                    Place::Shared { region: region.clone(), offset }
+                    self.inside(pack, offset, &id, &header)?
                 }
                 message::Place::File { path, offset, stamp: (device, inode, bytes, modified_ns) } => {
                     Place::File {
@@ -116,6 +117,16 @@ impl DataHere {
             }
         }
         Ok(ready)
+    }
+
+    /// A place in a region that was introduced.
+    fn inside(&self, region: u64, offset: u64, id: &ChunkId, header: &Header) -> Result<Place, String> {
+        let region =
+            self.regions.get(&region).ok_or_else(|| format!("region {region} was never introduced"))?;
+        if offset.checked_add(header.bytes).is_none_or(|end| end > region.len() as u64) {
+            return Err(format!("chunk {id} lies outside its region"));
+        }
+        Ok(Place::Shared { region: region.clone(), offset })
     }
 
     /// Drops a data set and regions; says which names nobody has any more.
