@@ -26,6 +26,7 @@ mod address;
 pub(crate) mod child;
 pub(crate) mod local;
 pub(crate) mod proc;
+pub(crate) mod told;
 mod worker_string;
 
 pub use address::HostAddress;

@@ -5,17 +5,16 @@
 //! what a process was doing when it died. Nothing listens anywhere; nothing is left when the master ends.
 
 use super::child::Process;
+use super::told::Told;
 pub(crate) use super::child::Spawned;
-use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Outbox};
 use crate::worker::arenas::PeerArenas;
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
-use qjam_core::reduce::Cut;
 use qjam_core::wire::ToWorker;
-use qjam_core::wire::message::{Place, Ref, Span};
+use qjam_core::wire::message::{Place, Ref};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read};
@@ -25,8 +24,6 @@ use std::process::{ChildStderr, ChildStdout};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Names of chunks that go into one task at most.
-const NAMES_MAX: u32 = 16 << 10;
 /// Bytes of references that go into one message at most.
 const REFS_BYTES_MAX: usize = 1 << 20;
 /// Lines kept for the report of a death.
@@ -60,13 +57,6 @@ impl Unfinished {
     }
 }
 
-/// What fits one task of a share.
-pub(crate) struct Portion {
-    pub(crate) spans: Vec<Span>,
-    /// Names of chunks it has not been told: first index and the names from there on.
-    pub(crate) chunks: Vec<(u32, Vec<ChunkId>)>,
-}
-
 /// An executor, as its supervisor sees it.
 pub(crate) struct Executor {
     pub(crate) worker: WorkerId,
@@ -86,8 +76,8 @@ pub(crate) struct Executor {
     refused_bytes: Option<u64>,
     pub(crate) page: Arc<Page>,
     memory_bytes_max: Option<u64>,
-    /// Chunk names it has been told, per data set; and the regions introduced, with the data sets that lie in them.
-    told: HashMap<DataSetId, HashSet<u32>>,
+    /// Chunk names it has been told; and the regions introduced, with the data sets that lie in them.
+    pub(crate) told: Told,
     regions: HashMap<u64, HashSet<DataSetId>>,
     /// Arenas of the master it has been introduced to.
     pub(crate) introduced: HashSet<u64>,
@@ -125,7 +115,7 @@ impl Executor {
             refused_bytes: None,
             page: Arc::new(Page::create()?),
             memory_bytes_max,
-            told: HashMap::new(),
+            told: Told::default(),
             regions: HashMap::new(),
             introduced: HashSet::new(),
             arenas: PeerArenas::default(),
@@ -214,41 +204,6 @@ impl Executor {
         }
     }
 
-    /// Cuts a share of a round into tasks that fit a frame: blocks, and the names of chunks it has not been told.
-    pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, spans: &[Span]) -> Vec<Portion> {
-        let told = self.told.entry(data.located).or_default();
-        if told.len() == data.chunks.len() {
-            return vec![Portion { spans: spans.to_vec(), chunks: Vec::new() }];
-        }
-        let step = (NAMES_MAX >> cut.level).max(1);
-        let mut tasks: Vec<Portion> = Vec::new();
-        let mut names = 0;
-        for span in spans {
-            let mut first = span.first;
-            while first < span.blocks().end {
-                let len = step.min(span.blocks().end - first);
-                let chunks =
-                    cut.chunks_of(cut.node(first)).start..cut.chunks_of(cut.node(first + len - 1)).end;
-                let new: Vec<u32> = chunks.filter(|&c| told.insert(c)).collect();
-                let named = group(&new, |c| data.chunks[c as usize].id);
-                let count = new.len() as u32;
-                match tasks.last_mut() {
-                    Some(last) if names + count <= NAMES_MAX => {
-                        last.spans.push(Span { first, len, ..*span });
-                        last.chunks.extend(named);
-                        names += count;
-                    }
-                    _ => {
-                        tasks.push(Portion { spans: vec![Span { first, len, ..*span }], chunks: named });
-                        names = count;
-                    }
-                }
-                first += len;
-            }
-        }
-        tasks
-    }
-
     /// Tells it where chunks are.
     pub(crate) fn send_refs(&mut self, data: &CutData, indices: &[u32]) -> io::Result<()> {
         let mut refs = Vec::new();
@@ -299,7 +254,7 @@ impl Executor {
 
     /// Has it drop a data set that no longer exists.
     pub(crate) fn forget(&mut self, dataset: DataSetId) -> io::Result<()> {
-        if self.told.remove(&dataset).is_none() {
+        if !self.told.forget(&dataset) {
             return Ok(());
         }
         let mut regions = Vec::new();
@@ -351,18 +306,6 @@ fn is_frame(line: &str) -> bool {
     line.starts_with("at ") || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Runs of neighbouring indices with the names from there on.
-fn group<T>(indices: &[u32], name: impl Fn(u32) -> T) -> Vec<(u32, Vec<T>)> {
-    let mut runs: Vec<(u32, Vec<T>)> = Vec::new();
-    for &index in indices {
-        match runs.last_mut() {
-            Some((first, names)) if *first + names.len() as u32 == index => names.push(name(index)),
-            _ => runs.push((index, vec![name(index)])),
-        }
-    }
-    runs
-}
-
 /// The size of an allocation that Rust's runtime could not make, if this line says so.
 fn refused(line: &str) -> Option<u64> {
     line.strip_prefix("memory allocation of ")?.strip_suffix(" bytes failed")?.parse().ok()
@@ -400,10 +343,5 @@ mod tests {
                 && !is_frame("memory allocation of 5 bytes failed")
                 && !is_frame(": x")
         );
-    }
-
-    #[test]
-    fn neighbours_are_named_together() {
-        assert_eq!(group(&[3, 4, 5, 9], |n| n), [(3, vec![3, 4, 5]), (9, vec![9])]);
     }
 }

@@ -225,7 +225,7 @@ impl Driver {
                     }
                     Some(arena)
                 }
-                Payload::Tail { .. } => None,
+                Payload::Tail { .. } | Payload::Streamed { .. } => None,
             };
             self.deliver(worker, round, part.node, part.spans, Value::Encoded(bytes));
             // It was copied out or dropped; its owner may write there again.

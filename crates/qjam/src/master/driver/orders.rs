@@ -3,7 +3,7 @@
 use super::{Driver, News, SeatHere, Sitting, fault, token};
 use crate::engine::SeatKind;
 use crate::engine::local::{LocalSeat, LocalTask};
-use crate::engine::proc::Portion;
+use crate::engine::told::Portion;
 use crate::transport::Attachment;
 use crate::worker::caught;
 use qjam_core::ids::{RoundId, WorkerId};
@@ -30,6 +30,10 @@ impl Driver {
                     let death = Death::of(Cause::Start("the thread that starts processes is gone".into()));
                     self.tell(Event::WorkerLost { worker, death });
                 }
+            }
+            SeatKind::Host(_) => {
+                let death = Death::of(Cause::Start("hosts cannot be reached by this build".into()));
+                self.tell(Event::WorkerLost { worker, death });
             }
             SeatKind::Local => {
                 let news = self.news.clone();
@@ -136,7 +140,7 @@ impl Driver {
         };
         let before = executor.bytes_out;
         executor.begin(round);
-        for Portion { spans, chunks } in executor.tasks(&running.data, running.cut, spans) {
+        for Portion { spans, chunks } in executor.told.tasks(&running.data, running.cut, spans) {
             let mut attached = Vec::new();
             let (params, tail) = match &running.placed {
                 Some(placed) => {
