@@ -1,5 +1,6 @@
 //! What was asked for on the command line.
 
+use crate::hosts::Order;
 use crate::step::{Step, Tier};
 use crate::steps::{CHECKS, SETUP};
 use std::fmt;
@@ -10,6 +11,8 @@ pub enum Request {
     Help,
     /// Print the steps.
     List,
+    /// Make or remove test hosts, or look at them.
+    Hosts(Order),
     /// Run the steps of these lists that are in these tiers.
     Run { lists: &'static [&'static [Step]], tiers: &'static [Tier], only: Option<String> },
 }
@@ -21,6 +24,7 @@ pub enum Usage {
     NoSuchOption { command: String, option: String },
     OnlyWhat,
     NoSuchStep(String),
+    HostsWhat,
 }
 
 impl fmt::Display for Usage {
@@ -29,6 +33,7 @@ impl fmt::Display for Usage {
             Usage::NoSuchCommand(word) => write!(f, "there is no command '{word}'"),
             Usage::NoSuchOption { command, option } => write!(f, "'{command}' has no option '{option}'"),
             Usage::OnlyWhat => write!(f, "--only wants the name of a step: `cargo xtask list` names them"),
+            Usage::HostsWhat => write!(f, "'hosts' wants one of: up, down, status, shell NAME"),
             Usage::NoSuchStep(name) => {
                 write!(f, "no step '{name}' in this command's tier: `cargo xtask list` names them")
             }
@@ -39,6 +44,9 @@ impl fmt::Display for Usage {
 /// Reads the words after `cargo xtask`.
 pub fn parse(words: &[String]) -> Result<Request, Usage> {
     let Some((command, options)) = words.split_first() else { return Ok(Request::Help) };
+    if command == "hosts" {
+        return order(options).map(Request::Hosts).ok_or(Usage::HostsWhat);
+    }
     let (mut full, mut only) = (false, None);
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -60,6 +68,18 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
     }
 }
 
+/// What is to be done with the test hosts.
+fn order(words: &[String]) -> Option<Order> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["up"] => Some(Order::Up),
+        ["down"] => Some(Order::Down),
+        ["status"] => Some(Order::Status),
+        ["shell", name] => Some(Order::Shell(name.to_string())),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,10 +97,19 @@ mod tests {
     }
 
     #[test]
+    fn a_shell_is_on_a_named_host() {
+        let Ok(Request::Hosts(order)) = parsed("hosts shell a") else { panic!("not about hosts") };
+        assert_eq!(order, Order::Shell("a".into()));
+    }
+
+    #[test]
     fn wrong_words_are_named() {
         assert_eq!(parsed("tset").err(), Some(Usage::NoSuchCommand("tset".into())));
         let no_option = Usage::NoSuchOption { command: "bench".into(), option: "--full".into() };
         assert_eq!(parsed("bench --full").err(), Some(no_option));
         assert_eq!(parsed("test --only").err(), Some(Usage::OnlyWhat));
+        assert_eq!(parsed("hosts").err(), Some(Usage::HostsWhat));
+        assert_eq!(parsed("hosts shell").err(), Some(Usage::HostsWhat));
+        assert_eq!(parsed("hosts up now").err(), Some(Usage::HostsWhat));
     }
 }

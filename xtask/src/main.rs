@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod failure;
 mod fuzz;
+mod hosts;
 mod hygiene;
 mod leftovers;
 mod run;
@@ -27,6 +28,8 @@ cargo xtask COMMAND
   test [--full] [--only STEP]   check everything; --full adds long sweeps, fuzzing, chaos and benchmarks
   bench [--only STEP]           only the benchmarks against the peer programs
   setup [--full]                only install what the steps need
+  hosts up | down | status      make or remove test hosts with an sshd each, or see which answer
+  hosts shell NAME              log in to one
   list                          name the steps and when they run
   help                          this text
 
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
             print!("{}", step::listing(&[steps::SETUP, steps::CHECKS]));
             return ExitCode::SUCCESS;
         }
+        Request::Hosts(order) => return finish(Shop::here().and_then(|shop| hosts::obey(&shop, &order))),
         Request::Run { lists, tiers, only } => (lists, tiers, only),
     };
     let chosen = step::choose(lists, tiers, only.as_deref());
@@ -62,6 +66,20 @@ fn main() -> ExitCode {
     match Shop::here() {
         Ok(shop) if step::run_all(&shop, &chosen) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says how it went.
+fn finish(outcome: step::Outcome) -> ExitCode {
+    match outcome {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::FAILURE

@@ -60,6 +60,12 @@ impl Run {
         self
     }
 
+    /// Ends it after so many seconds.
+    pub fn limit_s(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+
     /// Runs it with our output as its own; nothing to note when it ends well.
     pub fn run(mut self) -> Result<String, Failure> {
         eprintln!("    {}", self.shown());
@@ -89,6 +95,11 @@ impl Run {
         let processes = mark.end_all();
         let text = outcome?;
         if processes.is_empty() { Ok(text) } else { Err(Failure::LeftBehind { command: shown, processes }) }
+    }
+
+    /// Runs it without a word of ours and returns what it printed; its complaints are shown.
+    pub fn quiet(mut self) -> Result<String, Failure> {
+        self.lines(false)
     }
 
     fn lines(&mut self, show: bool) -> Result<String, Failure> {

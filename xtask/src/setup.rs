@@ -49,6 +49,28 @@ pub fn cargo_fuzz(shop: &Shop) -> Outcome {
     Ok(format!("{} installed", version.trim()))
 }
 
+/// Makes sure of what test hosts are made of: sshd, and the tools for namespaces, cables and packet filters.
+pub fn ssh_server(shop: &Shop) -> Outcome {
+    const TOOLS: &[(&str, &str)] = &[
+        ("sshd", "openssh-server"),
+        ("ssh", "openssh-client"),
+        ("ip", "iproute2"),
+        ("nft", "nftables"),
+        ("ps", "procps"),
+        ("unshare", "util-linux"),
+    ];
+    // Daemons and root's tools are not on everybody's path.
+    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let there = |tool: &str| folders.iter().any(|folder| Path::new(folder).join(tool).exists());
+    let missing: Vec<&str> =
+        TOOLS.iter().filter(|(tool, _)| !there(tool)).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok("already there".into());
+    }
+    system_packages(shop, &missing)?;
+    Ok(format!("{} installed", missing.join(", ")))
+}
+
 /// Makes the environment when it is not there or its interpreter is gone.
 fn environment(shop: &Shop) -> Result<(), Failure> {
     let works = |python: &Path| shop.program(python).args(["-m", "pip", "--version"]).ask().is_ok();
@@ -89,15 +111,25 @@ fn system_packages(shop: &Shop, names: &[&str]) -> Result<(), Failure> {
         remedy: format!("install {} with your system's package manager", names.join(", ")),
     };
     shop.program("apt-get").arg("--version").ask().map_err(|_| missing("apt-get"))?;
-    let root = shop.program("id").arg("-u").ask().is_ok_and(|id| id.trim() == "0");
-    if !root && shop.program("sudo").args(["-n", "true"]).ask().is_err() {
-        return Err(missing("sudo that asks for no password"));
-    }
+    let sudo = sudo(shop).ok_or_else(|| missing("sudo that asks for no password"))?;
+    // At this run level no package starts its daemon.
+    let variables = ["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"];
     let apt = |words: &[&str]| {
-        let run = if root { shop.program("env") } else { shop.program("sudo").args(["-n", "env"]) };
-        run.args(["DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y"]).args(words).run()
+        let words =
+            sudo.iter().chain(&["env"]).chain(&variables).chain(&["apt-get", "-q", "-y"]).chain(words);
+        let words: Vec<&str> = words.copied().collect();
+        shop.program(words[0]).args(&words[1..]).run()
     };
     apt(&["update"])?;
     apt(&[&["install", "--no-install-recommends"], names].concat())?;
     Ok(())
+}
+
+/// What to put before a command that only root may give: nothing for root, else a sudo that asks no password; none where
+/// there is no such.
+pub fn sudo(shop: &Shop) -> Option<&'static [&'static str]> {
+    if shop.program("id").arg("-u").ask().is_ok_and(|id| id.trim() == "0") {
+        return Some(&[]);
+    }
+    shop.program("sudo").args(["-n", "true"]).ask().is_ok().then_some(&["sudo", "-n"])
 }

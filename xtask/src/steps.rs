@@ -8,6 +8,7 @@ use crate::{bench, demo, fuzz, hygiene, setup, shop::Shop, suite};
 pub const SETUP: &[Step] = &[
     Step::new("rust-tools", Quick, setup::rust_tools),
     Step::new("python", Quick, setup::python),
+    Step::new("ssh-server", Quick, setup::ssh_server),
     Step::new("cargo-fuzz", Full, setup::cargo_fuzz),
     Step::new("peers", Bench, setup::peers),
 ];
