@@ -1,12 +1,13 @@
 //! Runs one program to its end, or to its time limit.
 //!
-//! Programs get no standard input: nothing in here may wait for somebody to type. Without a terminal each gets its own
+//! Programs get no standard input to speak of: nothing in here may wait for somebody to type. Without a terminal each gets its own
 //! process group, so that ending it at the limit also ends what it started; with one it stays in ours, so that
 //! Ctrl-C reaches it.
 
 use crate::failure::Failure;
 use crate::leftovers;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -51,6 +52,12 @@ impl Run {
     /// Where it runs.
     pub fn dir(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
+        self
+    }
+
+    /// What it has as standard input instead of nothing.
+    pub fn input(mut self, file: File) -> Self {
+        self.command.stdin(file);
         self
     }
 

@@ -4,6 +4,7 @@
 #   netns    its network namespace            link     our end of its cable (for `inner`: the jump host's)
 #   bridge   where our end is plugged in      outer    name of the namespace in which our end lies, or empty
 #   address  its own, with prefix length      peer     address of our end, where it is not plugged into the bridge
+#   hardware address of its end of the cable
 #   kind     plain, only22, slow, far, i686   user, uid  who logs in there
 set -eu
 
@@ -26,6 +27,8 @@ else
     ip link add "$link" type veth peer name eth0 netns "$netns"
 fi
 [ -n "$outer" ] || ip link set "$link" master "$bridge" up
+# A host that is made again has the hardware address it had: its neighbours remember it.
+ip -n "$netns" link set eth0 address "$hardware"
 ip -n "$netns" address add "$address" dev eth0
 ip -n "$netns" link set eth0 up
 

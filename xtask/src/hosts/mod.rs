@@ -130,8 +130,8 @@ pub fn up(shop: &Shop) -> Outcome {
 pub fn down(shop: &Shop) -> Outcome {
     let ground = Ground::new(shop)?;
     files::scripts(&ground.dir)?;
-    ground.root("sh").arg(ground.dir.join("down.sh")).arg(&ground.prefix).quiet()?;
-    ground.root("rm").args(["-rf", "--"]).arg(&ground.dir).quiet()?;
+    ground.root("sh")?.arg(ground.dir.join("down.sh")).arg(&ground.prefix).quiet()?;
+    ground.root("rm")?.args(["-rf", "--"]).arg(&ground.dir).quiet()?;
     Ok("no test host is left".into())
 }
 
@@ -172,7 +172,7 @@ struct Ground<'a> {
     /// What makes a command root's.
     sudo: &'static [&'static str],
     /// Held so that two at once do not trip over each other.
-    _lock: File,
+    lock: File,
 }
 
 impl<'a> Ground<'a> {
@@ -192,7 +192,7 @@ impl<'a> Ground<'a> {
             tool: "a free network in 10.77.0.0/16".into(),
             remedy: "remove test hosts of other checkouts with `cargo xtask hosts down` there".into(),
         })?;
-        Ok(Ground { shop, dir, prefix, bridge, network, sudo, _lock: lock })
+        Ok(Ground { shop, dir, prefix, bridge, network, sudo, lock })
     }
 
     fn config(&self) -> PathBuf {
@@ -204,12 +204,13 @@ impl<'a> Ground<'a> {
         plan::hosts(&self.prefix, self.network)
     }
 
-    /// A program to be run by root.
-    fn root(&self, program: &str) -> Run {
-        match self.sudo.split_first() {
+    /// A program to be run by root. It inherits the lock, so that it is waited for even when we are killed meanwhile.
+    fn root(&self, program: &str) -> Result<Run, Failure> {
+        let run = match self.sudo.split_first() {
             Some((sudo, options)) => self.shop.program(sudo).args(options).arg(program),
             None => self.shop.program(program),
-        }
+        };
+        Ok(run.input(self.lock.try_clone().about("the lock of the test hosts")?))
     }
 
     /// Makes the bridge that cables are plugged into; its own address is our machine's on that network. Without a
@@ -218,12 +219,12 @@ impl<'a> Ground<'a> {
         let script = "ip link show $0 >/dev/null 2>&1 || ip link add $0 address 02:77:00:00:00:01 type bridge; \
             ip -4 address show dev $0 | grep -q inet || ip address add $1/24 dev $0; ip link set $0 up";
         let ours = plan::outer(self.network, 1);
-        self.root("sh").args(["-e", "-c", script, &self.bridge, &ours]).quiet()
+        self.root("sh")?.args(["-e", "-c", script, &self.bridge, &ours]).quiet()
     }
 
     /// Makes one host; what is left of an earlier one goes first.
     fn make(&self, host: &Host) -> Outcome {
-        self.root("sh").arg(self.dir.join("down.sh")).args([&self.prefix, &host.link]).quiet()?;
+        self.root("sh")?.arg(self.dir.join("down.sh")).args([&self.prefix, &host.link]).quiet()?;
         let inner = host.kind == Kind::Inner;
         let jump = format!("{}{}", self.prefix, plan::JUMP);
         let variables = [
@@ -235,12 +236,13 @@ impl<'a> Ground<'a> {
             ("bridge", self.bridge.clone()),
             ("outer", if inner { jump } else { String::new() }),
             ("address", format!("{}/25", host.ip)),
+            ("hardware", host.hardware.clone()),
             ("peer", format!("{}/25", plan::inner(self.network, 1))),
             ("user", host.user.clone()),
             ("uid", host.uid.to_string()),
         ];
         let variables = variables.iter().map(|(key, value)| format!("{key}={value}"));
-        self.root("env").args(variables).arg("sh").arg(self.dir.join("link.sh")).quiet()
+        self.root("env")?.args(variables).arg("sh").arg(self.dir.join("link.sh")).quiet()
     }
 
     /// Those of `hosts` on which our user cannot run a command right now. All are asked at once.
@@ -265,7 +267,7 @@ impl<'a> Ground<'a> {
 
     /// The process that is number 1 on the host.
     fn first_process(&self, host: &Host) -> Result<u32, Failure> {
-        let pids = self.root("ip").args(["netns", "pids", &host.link]).quiet()?;
+        let pids = self.root("ip")?.args(["netns", "pids", &host.link]).quiet()?;
         let first = |pid: &u32| {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             is_first(&status)

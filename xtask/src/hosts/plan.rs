@@ -61,6 +61,8 @@ pub struct Host {
     pub kind: Kind,
     /// Its address.
     pub ip: String,
+    /// Hardware address of its end of the cable.
+    pub hardware: String,
     /// Who logs in: no two hosts have a user of the same name or number.
     pub user: String,
     pub uid: u32,
@@ -84,6 +86,7 @@ pub fn hosts(prefix: &str, network: u8) -> Vec<Host> {
         name,
         kind: *kind,
         ip: if *kind == Kind::Inner { inner(network, 2) } else { outer(network, 11 + i) },
+        hardware: format!("02:77:00:00:01:{i:02x}"),
         user: format!("at-{name}"),
         // Above what systems give to people and services, below what they give to containers.
         uid: 77_000 + u32::from(network) * 16 + i,
