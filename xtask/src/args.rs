@@ -11,6 +11,8 @@ pub enum Request {
     Help,
     /// Print the steps.
     List,
+    /// Build the executable that travels.
+    Dist,
     /// Make or remove test hosts, or look at them.
     Hosts(Order),
     /// Run the steps of these lists that are in these tiers.
@@ -62,6 +64,7 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
         "test" => Ok(Request::Run { lists: &[SETUP, CHECKS], tiers, only }),
         "bench" => Ok(Request::Run { lists: &[SETUP, CHECKS], tiers: &[Tier::Bench], only }),
         "setup" => Ok(Request::Run { lists: &[SETUP], tiers, only: None }),
+        "dist" => Ok(Request::Dist),
         "list" => Ok(Request::List),
         "help" | "--help" | "-h" => Ok(Request::Help),
         _ => Err(Usage::NoSuchCommand(command.clone())),

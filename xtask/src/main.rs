@@ -6,6 +6,8 @@
 mod args;
 mod bench;
 mod demo;
+mod dist;
+mod elf;
 mod failure;
 mod fuzz;
 mod hosts;
@@ -28,6 +30,7 @@ cargo xtask COMMAND
   test [--full] [--only STEP]   check everything; --full adds long sweeps, fuzzing, chaos and benchmarks
   bench [--only STEP]           only the benchmarks against the peer programs
   setup [--full]                only install what the steps need
+  dist                          build the executable that needs nothing of the machine it runs on
   hosts up | down | status      make or remove test hosts with an sshd each, or see which answer
   hosts shell NAME              log in to one
   list                          name the steps and when they run
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
             print!("{}", step::listing(&[steps::SETUP, steps::CHECKS]));
             return ExitCode::SUCCESS;
         }
+        Request::Dist => return finish(Shop::here().and_then(|shop| dist::build(&shop))),
         Request::Hosts(order) => return finish(Shop::here().and_then(|shop| hosts::obey(&shop, &order))),
         Request::Run { lists, tiers, only } => (lists, tiers, only),
     };

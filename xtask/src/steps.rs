@@ -2,7 +2,7 @@
 
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Outcome, Step};
-use crate::{bench, demo, fuzz, hygiene, setup, shop::Shop, suite};
+use crate::{bench, demo, dist, fuzz, hygiene, setup, shop::Shop, suite};
 
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
@@ -27,6 +27,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("fuzz-compiles", Quick, fuzz::check),
     Step::new("simulation", Quick, |s| sweep(s, "0..1000")),
     Step::new("demo", Quick, demo::run),
+    Step::new("dist", Quick, dist::check),
     Step::new("long-simulation", Full, |s| sweep(s, "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),

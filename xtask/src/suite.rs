@@ -5,7 +5,7 @@ use crate::shop::Shop;
 use crate::step::Outcome;
 
 /// Tells tests which Python has what their references need. Tests that need it fail without it.
-const PYTHON: &str = "QJAM_TEST_PYTHON";
+pub const PYTHON: &str = "QJAM_TEST_PYTHON";
 
 /// All tests. That none leaves a process behind is part of passing.
 pub fn run(shop: &Shop) -> Outcome {
@@ -23,12 +23,12 @@ pub fn long(shop: &Shop) -> Outcome {
     Ok(summary(&text))
 }
 
-fn python(shop: &Shop) -> Result<std::path::PathBuf, Failure> {
+pub fn python(shop: &Shop) -> Result<std::path::PathBuf, Failure> {
     shop.venv_program("python")
 }
 
 /// Adds up the lines in which each test executable says how many passed.
-fn summary(text: &str) -> String {
+pub fn summary(text: &str) -> String {
     let results = || text.lines().filter(|line| line.starts_with("test result:"));
     let count = |what: &str| -> u64 {
         let numbers = results().filter_map(|line| line.split(what).next()?.split_whitespace().last());

@@ -1,0 +1,61 @@
+//! The executable that travels: `qjam`, built so that it runs on any Linux of its CPU kind, whatever is installed there.
+//!
+//! The C library is linked in. That needs the target to be named, or procedural macros, which are libraries that the
+//! compiler loads, would be built the same way and fail.
+
+use crate::elf;
+use crate::failure::{AboutFile, Failure};
+use crate::setup;
+use crate::shop::Shop;
+use crate::step::Outcome;
+use std::path::PathBuf;
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Builds it to `dist/qjam` in the target folder, and says how large it is and what it hashes to.
+pub fn build(shop: &Shop) -> Outcome {
+    let built = shop.target.join(TARGET).join("release/qjam");
+    let flags = "-C target-feature=+crt-static -C strip=symbols";
+    let cargo = shop.cargo("build --release -p qjam-cli --target").arg(TARGET);
+    cargo.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", &shop.target).run()?;
+    let bytes = std::fs::read(&built).about(&built)?;
+    match elf::needs(&bytes) {
+        Some(elf::Needs { interpreter: false, libraries: 0 }) => {}
+        found => {
+            let what = format!("{} needs {found:?}", built.display());
+            return Err(Failure::Unexpected { what, expected: "neither interpreter nor libraries" });
+        }
+    }
+    let path = path(shop);
+    std::fs::create_dir_all(shop.target.join("dist")).about(&path)?;
+    // Beside and renamed: whoever runs the old one meanwhile keeps it.
+    let beside = path.with_extension("new");
+    std::fs::copy(&built, &beside).about(&beside)?;
+    std::fs::rename(&beside, &path).about(&path)?;
+    let hash = shop.program("sha256sum").arg(&path).ask()?;
+    let hash = hash.split_whitespace().next().unwrap_or_default();
+    Ok(format!("{}, {} bytes, SHA-256 {hash}", path.display(), bytes.len()))
+}
+
+/// Builds it and runs it where there is nothing else: in an empty folder that it takes for the whole file system.
+pub fn check(shop: &Shop) -> Outcome {
+    let note = build(shop)?;
+    let folder = shop.empty_folder("dist")?;
+    std::fs::copy(path(shop), folder.join("qjam")).about(&folder)?;
+    let sudo = setup::sudo(shop).ok_or_else(|| Failure::Missing {
+        tool: "sudo that asks for no password".into(),
+        remedy: "only root may change what the root folder is".into(),
+    })?;
+    let words: Vec<&str> = sudo.iter().chain(&["chroot"]).copied().collect();
+    let run = shop.program(words[0]).args(&words[1..]).arg(&folder).args(["/qjam", "--version"]);
+    let version = run.tee()?;
+    if !version.starts_with("qjam ") {
+        let what = format!("`qjam --version` in an empty folder said '{}'", version.trim());
+        return Err(Failure::Unexpected { what, expected: "'qjam' and a number" });
+    }
+    Ok(note)
+}
+
+fn path(shop: &Shop) -> PathBuf {
+    shop.target.join("dist/qjam")
+}
