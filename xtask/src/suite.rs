@@ -5,7 +5,7 @@ use crate::shop::Shop;
 use crate::step::Outcome;
 
 /// Tells tests which Python has what their references need. Tests that need it fail without it.
-pub const PYTHON: &str = "QJAM_TEST_PYTHON";
+const PYTHON: &str = "QJAM_TEST_PYTHON";
 
 /// All tests. That none leaves a process behind is part of passing.
 pub fn run(shop: &Shop) -> Outcome {
@@ -23,7 +23,7 @@ pub fn long(shop: &Shop) -> Outcome {
     Ok(summary(&text))
 }
 
-pub fn python(shop: &Shop) -> Result<std::path::PathBuf, Failure> {
+fn python(shop: &Shop) -> Result<std::path::PathBuf, Failure> {
     shop.venv_program("python")
 }
 

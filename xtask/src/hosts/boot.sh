@@ -3,6 +3,7 @@
 # Nothing of our machine is seen there but the system's libraries, read-only: /usr/bin has POSIX utilities only, and
 # /etc one user. All mounts are in this process's own namespace, so they go when it does.
 set -eu
+umask 022
 dir=$1 name=$2 user=$3
 new=$dir/root
 
@@ -17,6 +18,7 @@ for link in bin sbin lib lib32 lib64 libx32; do
 done
 mount --bind /usr usr
 mount -o remount,bind,ro usr
+chmod 755 "$dir/bin"
 mount --bind "$dir/bin" usr/bin
 mount -t tmpfs -o mode=755,size=1m local usr/local
 mount --bind /dev dev
