@@ -28,7 +28,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("simulation", Quick, |s| sweep(s, "0..1000")),
     Step::new("demo", Quick, demo::run),
     Step::new("dist", Quick, dist::check),
-    // Step::new("hosts", Quick, hosts::test),
+    // Step::new("hosts", Quick, crate::hosts::test),
     Step::new("long-simulation", Full, |s| sweep(s, "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),
