@@ -65,6 +65,15 @@ pub enum Fault {
         /// For how long.
         for_span: Span,
     },
+    /// A host is out of reach. What is under way is held up, or lost if it takes too long; starts come to nothing.
+    Outage {
+        /// Where; a seat on another host.
+        seat: u32,
+        /// Whether the network says so, or leaves everybody waiting.
+        refuses: bool,
+        /// For how long; for ever if there is no end.
+        for_span: Option<Span>,
+    },
     /// The master's process does nothing for a while.
     MasterStalls {
         /// For how long.
@@ -73,7 +82,7 @@ pub enum Fault {
 }
 
 /// Names of the kinds, in the order of [`Fault::kind`].
-pub const KINDS: [&str; 9] = [
+pub const KINDS: [&str; 10] = [
     "crash",
     "crash of all",
     "crash while sending",
@@ -83,7 +92,11 @@ pub const KINDS: [&str; 9] = [
     "slow link",
     "failing starts",
     "stalled master",
+    "outage",
 ];
+
+/// Kinds that can strike any seat: all but the last.
+const ANYWHERE: u64 = KINDS.len() as u64 - 1;
 
 impl Fault {
     /// Which kind it is: an index into [`KINDS`].
@@ -98,6 +111,7 @@ impl Fault {
             Fault::SlowLink { .. } => 6,
             Fault::StartsFail { .. } => 7,
             Fault::MasterStalls { .. } => 8,
+            Fault::Outage { .. } => 9,
         }
     }
 
@@ -105,7 +119,9 @@ impl Fault {
     pub fn end(&self, at: Time) -> Time {
         match *self {
             Fault::Crash { .. } | Fault::CrashAll | Fault::CrashSending { .. } => at,
-            Fault::Stop { for_span, .. } => at + for_span.unwrap_or_default(),
+            Fault::Stop { for_span, .. } | Fault::Outage { for_span, .. } => {
+                at + for_span.unwrap_or_default()
+            }
             Fault::Cut { master_learns, .. } => at + master_learns.unwrap_or_default(),
             Fault::SlowWorker { for_span, .. }
             | Fault::SlowLink { for_span, .. }
@@ -120,10 +136,9 @@ pub(crate) fn draw(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
     if rng.percent(8) {
         return Vec::new();
     }
-    let kinds = KINDS.len() as u64;
     let allowed: Vec<usize> = match rng.below(3) {
-        0 => vec![rng.below(kinds) as usize],
-        1 => vec![rng.below(kinds) as usize, rng.below(kinds) as usize],
+        0 => vec![rng.below(ANYWHERE) as usize],
+        1 => vec![rng.below(ANYWHERE) as usize, rng.below(ANYWHERE) as usize],
         // Some kinds end a run's story, so they come less often.
         _ => vec![0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 6, 7, 7, 8],
     };
@@ -173,6 +188,35 @@ pub(crate) fn draw_desertion(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
         seats.map(|seat| (at, Fault::StartsFail { seat, silently, for_span })).collect();
     faults.push((at, Fault::CrashAll));
     faults
+}
+
+/// Hosts out of reach: one by one, or all at once as when the master's own network is gone.
+pub(crate) fn draw_outages(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
+    let hosts: Vec<u32> = (0..).zip(&plan.seats).filter(|(_, s)| s.remote).map(|(n, _)| n).collect();
+    let calm_us = plan.calm_span().0;
+    let within_us = if rng.percent(75) { calm_us + calm_us / 2 } else { calm_us + 40_000_000 };
+    let mut outages = Vec::new();
+    if rng.percent(30) {
+        let (at, for_span, refuses) = (Time(rng.below(within_us)), draw_outage(rng), rng.percent(50));
+        outages.extend(hosts.iter().map(|&seat| (at, Fault::Outage { seat, refuses, for_span })));
+    } else if !hosts.is_empty() {
+        for _ in 0..rng.below(2 + hosts.len() as u64) {
+            let (seat, for_span, refuses) = (*rng.pick(&hosts), draw_outage(rng), rng.percent(50));
+            outages.push((Time(rng.below(within_us)), Fault::Outage { seat, refuses, for_span }));
+        }
+    }
+    outages
+}
+
+/// Outages are ridden out, cost the connection, use up the patience with a host, or never end.
+fn draw_outage(rng: &mut Rng) -> Option<Span> {
+    match rng.below(8) {
+        0 | 1 => Some(Span(rng.magnitude(1_000, 9_000_000))),
+        2 | 3 => Some(Span(rng.between(9_000_000, 16_000_000))),
+        4 | 5 => Some(Span(rng.between(16_000_000, 50_000_000))),
+        6 => Some(Span(rng.between(50_000_000, 120_000_000))),
+        _ => None,
+    }
 }
 
 fn draw_one(rng: &mut Rng, kind: usize, seats: u64) -> Fault {

@@ -1,7 +1,8 @@
 //! Links between the master and its workers, as far as they matter to the machines.
 //!
 //! A link has two directions. Each keeps order, takes time by distance and by size, and may be slow for a while. A link
-//! that is cut loses what is under way; after that each end believes in it until it learns better. There is one link
+//! that is cut loses what is under way; after that each end believes in it until it learns better. A link that is held
+//! up loses nothing: what is under way arrives when it is over, if both ends have the patience. There is one link
 //! per incarnation, so nothing sent by or to a dead worker can reach its successor.
 
 use qjam_core::ids::WorkerId;
@@ -24,6 +25,8 @@ struct Link {
     /// When the last message of each direction arrives.
     last: [Time; 2],
     cut_at: Option<Time>,
+    /// Since when and until when nothing comes through.
+    held: (Time, Time),
     /// Whether the master has given the link up.
     is_closed: bool,
 }
@@ -36,8 +39,15 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn connect(&mut self, worker: WorkerId, latency: Span, per_mib: Span) {
-        let link =
-            Link { latency, per_mib, slow: (1, Time(0)), last: [Time(0); 2], cut_at: None, is_closed: false };
+        let link = Link {
+            latency,
+            per_mib,
+            slow: (1, Time(0)),
+            last: [Time(0); 2],
+            cut_at: None,
+            held: (Time(0), Time(0)),
+            is_closed: false,
+        };
         self.links.insert(worker, link);
     }
 
@@ -59,6 +69,20 @@ impl Network {
     /// Whether a message that should arrive now does.
     pub(crate) fn delivers(&self, now: Time, worker: WorkerId) -> bool {
         self.links.get(&worker).is_some_and(|link| link.cut_at.is_none_or(|cut| now < cut))
+    }
+
+    /// Lets nothing through until then.
+    pub(crate) fn hold(&mut self, now: Time, worker: WorkerId, until: Time) {
+        let Some(link) = self.links.get_mut(&worker) else { return };
+        let since = if now < link.held.1 { link.held.0 } else { now };
+        link.held = (since, until.max(link.held.1));
+        // What is sent from now on comes after what was under way.
+        link.last = link.last.map(|last| last.max(link.held.1 + Span(1)));
+    }
+
+    /// Since when and until when nothing comes through, if that is so now.
+    pub(crate) fn held(&self, now: Time, worker: WorkerId) -> Option<(Time, Time)> {
+        self.links.get(&worker).map(|link| link.held).filter(|(_, until)| now < *until)
     }
 
     pub(crate) fn slow_down(&mut self, worker: WorkerId, factor: u64, until: Time) {
@@ -115,5 +139,17 @@ mod tests {
         network.cut(Time(5), WORKER);
         assert!(network.delivers(Time(4), WORKER) && !network.delivers(Time(5), WORKER));
         assert!(network.is_open(WORKER));
+    }
+
+    #[test]
+    fn a_link_that_is_held_up_keeps_order() {
+        let mut network = Network::default();
+        network.connect(WORKER, Span(10), Span(1000));
+        network.hold(Time(5), WORKER, Time(50));
+        assert_eq!(network.held(Time(49), WORKER), Some((Time(5), Time(50))));
+        assert_eq!(network.send(Time(20), WORKER, Way::ToMaster, 0, 0), Time(51));
+        network.hold(Time(30), WORKER, Time(70));
+        assert_eq!(network.held(Time(69), WORKER), Some((Time(5), Time(70))));
+        assert_eq!(network.held(Time(70), WORKER), None);
     }
 }

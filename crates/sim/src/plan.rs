@@ -41,8 +41,14 @@ pub struct Plan {
 pub struct SeatPlan {
     /// When the user asks for it.
     pub added: Time,
+    /// When the user no longer wants it; after it was added.
+    pub removed: Option<Time>,
+    /// Whether it is on another host.
+    pub remote: bool,
     /// Blocks at once.
     pub slots: u32,
+    /// How many the master expects before the worker says so, if it is not the same.
+    pub promised: Option<u32>,
     /// Whether a one-slot worker runs blocks on the thread that reads messages.
     pub inline: bool,
     /// Whether the body tells its machine the time every second.
@@ -117,7 +123,10 @@ impl Default for SeatPlan {
     fn default() -> Self {
         SeatPlan {
             added: Time(0),
+            removed: None,
+            remote: false,
             slots: 1,
+            promised: None,
             inline: true,
             ticks: false,
             start: Span::from_ms(5),
@@ -215,6 +224,17 @@ impl Plan {
             (_, true) => fault::draw_desertion(faults, &plan),
             _ => fault::draw(faults, &plan),
         };
+        // In one of three, some or all seats are on other hosts, which can be out of reach.
+        let mut hosts = rng.fork(5);
+        if hosts.percent(33) {
+            draw_hosts(&mut hosts, &mut plan.seats);
+            plan.faults.extend(fault::draw_outages(&mut hosts, &plan));
+            plan.faults.sort_by_key(|(at, _)| *at);
+        }
+        let mut removals = rng.fork(6);
+        if removals.percent(15) {
+            draw_removals(&mut removals, &mut plan);
+        }
         plan
     }
 
@@ -263,7 +283,10 @@ fn draw_seat(rng: &mut Rng) -> SeatPlan {
     let slow_threads = rng.percent(20);
     SeatPlan {
         added: Time(0),
+        removed: None,
+        remote: false,
         slots: 1,
+        promised: None,
         inline: rng.percent(80),
         ticks: rng.percent(50),
         start: Span(rng.magnitude(500, 2_000_000)),
@@ -273,6 +296,28 @@ fn draw_seat(rng: &mut Rng) -> SeatPlan {
         merge: Span(if slow_threads { rng.magnitude(1, 5_000) } else { 0 }),
         collect: Span(rng.below(50)),
         warm_percent: *rng.pick(&[0, 50, 90, 100, 100, 100]),
+    }
+}
+
+fn draw_hosts(rng: &mut Rng, seats: &mut [SeatPlan]) {
+    let remote_percent = if rng.percent(50) { 100 } else { rng.between(1, 99) };
+    let surprise_percent = if rng.percent(50) { rng.between(1, 100) } else { 0 };
+    for seat in seats {
+        seat.remote = rng.percent(remote_percent);
+        if seat.remote && rng.percent(surprise_percent) {
+            seat.promised = Some(rng.between(1, 6) as u32);
+        }
+    }
+}
+
+/// Some seats are taken away while something is going on, seldom all of them.
+fn draw_removals(rng: &mut Rng, plan: &mut Plan) {
+    let percent = if rng.percent(20) { 100 } else { rng.between(1, 60) };
+    let within_us = plan.calm_span().0 * 3 / 2;
+    for seat in &mut plan.seats {
+        if rng.percent(percent) {
+            seat.removed = Some(seat.added + Span(1 + rng.below(within_us)));
+        }
     }
 }
 
@@ -287,6 +332,10 @@ fn draw_config(rng: &mut Rng) -> Config {
         restart_after: Span(rng.magnitude(1_000, 500_000)),
         kills_max: rng.between(1, 4) as u32,
         fruitless_max: rng.between(1, 8) as u32,
+        remote_let_go_within: Span(rng.magnitude(100_000, 10_000_000)),
+        remote_restart_after: Span(rng.magnitude(10_000, 5_000_000)),
+        remote_restart_max: Span(rng.between(5_000_000, 30_000_000)),
+        remote_patience: Span(rng.between(1_000_000, 90_000_000)),
         ..usual
     }
 }

@@ -47,6 +47,8 @@ pub struct Tally {
     pub kills: u64,
     /// Seats given up.
     pub given_up: u64,
+    /// Seats taken away.
+    pub removed: u64,
     /// Rounds by answer: value, fault, poison, nobody left, cancelled.
     pub answers: [u64; 5],
 }
@@ -58,6 +60,7 @@ impl Tally {
             What::WorkerReturned(_) => self.returned += 1,
             What::WorkerLost(..) => self.lost += 1,
             What::SeatGivenUp(_) => self.given_up += 1,
+            What::SeatRemoved(_) => self.removed += 1,
             What::Retried { blocks, .. } => self.blocks_retried += u64::from(*blocks),
             What::Discarded { blocks, .. } => self.blocks_discarded += u64::from(*blocks),
             _ => {}
@@ -86,6 +89,7 @@ impl Tally {
             (&mut self.lost, t.lost),
             (&mut self.kills, t.kills),
             (&mut self.given_up, t.given_up),
+            (&mut self.removed, t.removed),
         ] {
             *sum += n;
         }
@@ -121,14 +125,15 @@ impl fmt::Display for Tally {
         writeln!(
             f,
             "workers: {} lost, {} killed by the master, {} poisoned, {} suspected, {} returned, {} starts failed, {} \
-             seats given up",
+             seats given up, {} taken away",
             self.lost,
             self.kills,
             self.poisonings,
             self.suspected,
             self.returned,
             self.starts_failed,
-            self.given_up
+            self.given_up,
+            self.removed
         )?;
         writeln!(
             f,

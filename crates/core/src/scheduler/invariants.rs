@@ -3,6 +3,7 @@
 //! Debug builds run them all after every event; the simulator does in every build.
 
 use super::Scheduler;
+use super::roster::SeatState;
 use crate::ids::{RoundId, WorkerId};
 use std::collections::BTreeMap;
 
@@ -16,6 +17,9 @@ pub fn check(s: &Scheduler) {
     rounds_that_are_over_wait_only_for_leases(s);
     only_rounds_that_are_over_are_let_go(s);
     attempts_are_distinct(s);
+    open_rounds_have_somebody_to_wait_for(s);
+    hosts_are_given_up_only_when_nobody_is_up(s);
+    seats_agree_with_their_state(s);
 }
 
 /// The number of blocks a worker is recorded to have equals the number of blocks recorded to be with it.
@@ -113,5 +117,34 @@ fn attempts_are_distinct(s: &Scheduler) {
             );
             assert!(attempts.len() < 2 || attempts[0] != attempts[1], "{round}: block {n}, {attempts:?}");
         }
+    }
+}
+
+/// When nobody is here and nobody will come, every round is over.
+fn open_rounds_have_somebody_to_wait_for(s: &Scheduler) {
+    if s.roster.is_deserted() {
+        let open = s.rounds.iter().find(|(_, r)| !r.over).map(|(id, _)| *id);
+        assert!(open.is_none(), "{open:?} waits for nobody");
+    }
+}
+
+/// While anybody is up, seats on other hosts are tried again, unless workers that came up there were of no use.
+fn hosts_are_given_up_only_when_nobody_is_up(s: &Scheduler) {
+    if s.roster.is_empty() {
+        return;
+    }
+    for (id, seat) in s.roster.seats.iter().filter(|(_, s)| matches!(s.state, SeatState::GivenUp)) {
+        let is_useless = seat.fruitless > s.config.fruitless_max;
+        assert!(!seat.remote || is_useless, "{id} is given up though somebody is up");
+    }
+}
+
+/// A seat has slots; who is up has joined; starts that failed are counted where they matter, until one does not.
+fn seats_agree_with_their_state(s: &Scheduler) {
+    for (id, seat) in &s.roster.seats {
+        assert!(seat.slots > 0, "{id} has no slots");
+        assert!(seat.has_joined || seat.worker().is_none(), "{id} is up but never joined");
+        let counts = seat.remote && seat.worker().is_none();
+        assert!(counts || seat.failed_starts == 0, "{id} counts {} failed starts", seat.failed_starts);
     }
 }

@@ -115,8 +115,7 @@ impl Scheduler {
             SeatState::Up(w) if !w.dying && !w.leases.is_empty() => {
                 let ping = w.heard.max(w.pinged) + c.ping_after;
                 let verdict = w.heard + if w.suspect { c.lost_after } else { c.suspect_after };
-                let let_go = w.letting_go.values().min().copied();
-                Some(ping.min(verdict).min(let_go.unwrap_or(ping)))
+                Some(ping.min(verdict).min(seat.let_go_by(c).unwrap_or(ping)))
             }
             _ => None,
         });
@@ -126,6 +125,11 @@ impl Scheduler {
     /// Whether every seat has a worker that is ready.
     pub fn is_complete(&self) -> bool {
         self.roster.seats.values().all(|s| s.worker().is_some())
+    }
+
+    /// Whether this seat has a worker that is ready.
+    pub fn is_up(&self, seat: SeatId) -> bool {
+        self.roster.seats.get(&seat).is_some_and(|s| s.worker().is_some())
     }
 
     /// How many seats have a worker that is ready.
@@ -194,7 +198,7 @@ impl Scheduler {
         seat.state = SeatState::Up(WorkerRecord::new(now));
         out.push(Action::Note(What::WorkerJoined(worker)));
         self.place_all(now, out);
-        self.retry_given_up(now, out);
+        self.retry_given_up(now);
     }
 
     fn on_round_submitted(&mut self, now: Time, round: RoundId, spec: RoundSpec, out: &mut Vec<Action>) {
@@ -284,6 +288,7 @@ impl Scheduler {
         for seat_id in seats {
             let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
             let id = WorkerId { seat: seat_id, incarnation: seat.incarnation };
+            let let_go_by = seat.let_go_by(&config);
             match &mut seat.state {
                 SeatState::Starting { since, dying: false }
                     if !seat.remote && now.since(*since) >= config.start_within =>
@@ -305,7 +310,7 @@ impl Scheduler {
                     let silent = now.since(w.heard);
                     if silent >= config.lost_after {
                         self.kill(id, Cause::Silent(silent.0), out);
-                    } else if w.letting_go.values().any(|&by| by <= now) {
+                    } else if let_go_by.is_some_and(|by| by <= now) {
                         self.kill(id, Cause::Unresponsive, out);
                     } else {
                         if silent >= config.suspect_after && !w.suspect {
@@ -337,7 +342,6 @@ impl Scheduler {
         if late < self.config.ping_after {
             return;
         }
-        let by_max = now + self.config.let_go_within;
         let shifted = |time: Time| (time + late).min(now);
         self.roster.last_up = shifted(self.roster.last_up);
         for seat in self.roster.seats.values_mut() {
@@ -346,7 +350,7 @@ impl Scheduler {
                 SeatState::Starting { since, .. } => *since = shifted(*since),
                 SeatState::Up(w) => {
                     (w.heard, w.pinged) = (shifted(w.heard), shifted(w.pinged));
-                    w.letting_go.values_mut().for_each(|by| *by = (*by + late).min(by_max));
+                    w.letting_go.values_mut().flatten().for_each(|since| *since = shifted(*since));
                 }
                 SeatState::Resting { .. } | SeatState::GivenUp => {}
             }
@@ -355,12 +359,14 @@ impl Scheduler {
 
     /// A worker said something: it is alive.
     fn hear(&mut self, now: Time, worker: WorkerId, out: &mut Vec<Action>) {
-        if let Some(record) = self.roster.get_mut(worker) {
-            record.heard = now;
-            if std::mem::take(&mut record.suspect) {
-                out.push(Action::Note(What::WorkerReturned(worker)));
-                self.place_all(now, out);
-            }
+        let Some(record) = self.roster.get_mut(worker) else { return };
+        record.heard = now;
+        for since in record.letting_go.values_mut() {
+            since.get_or_insert(now);
+        }
+        if std::mem::take(&mut record.suspect) {
+            out.push(Action::Note(What::WorkerReturned(worker)));
+            self.place_all(now, out);
         }
     }
 
@@ -396,11 +402,11 @@ impl Scheduler {
     fn end(&mut self, now: Time, round: RoundId, finished: bool, out: &mut Vec<Action>) {
         self.rounds.get_mut(&round).expect("an open round").over = true;
         out.push(Action::Note(What::RoundOver { round, finished }));
-        let by = now + self.config.let_go_within;
         let holders: Vec<WorkerId> = self.holders(round).map(|(id, _)| id).collect();
         for worker in holders {
-            let record = self.roster.get_mut(worker).expect("holders are up");
-            record.letting_go.insert(round, by);
+            let seat = self.roster.seats.get_mut(&worker.seat).expect("holders have seats");
+            let since = (!seat.remote).then_some(now);
+            seat.worker_mut().expect("holders are up").letting_go.insert(round, since);
             out.push(Action::Cancel { worker, round });
         }
         self.close_if_idle(round, out);

@@ -31,12 +31,7 @@ impl Scheduler {
             self.fail_if_poisoned(now, round, out);
         }
         self.rest(now, worker, death, out);
-        for round in rounds {
-            self.place(now, round, out);
-        }
-        if self.roster.is_deserted() {
-            self.fail_all(now, out);
-        }
+        self.go_on(now, rounds, out);
     }
 
     /// Nobody is to blame: what the seat's worker had goes to others, and nothing of the seat is kept.
@@ -53,6 +48,11 @@ impl Scheduler {
         }
         self.roster.seats.remove(&seat_id);
         out.push(Action::Note(What::SeatRemoved(seat_id)));
+        self.go_on(now, rounds, out);
+    }
+
+    /// Gives out again what these rounds lack, or ends them all if nobody is left to wait for.
+    fn go_on(&mut self, now: Time, rounds: Vec<RoundId>, out: &mut Vec<Action>) {
         for round in rounds {
             self.place(now, round, out);
         }
@@ -161,17 +161,11 @@ impl Scheduler {
     }
 
     /// Somebody is up: there is no more reason to do without hosts for which nobody had the patience.
-    pub(super) fn retry_given_up(&mut self, now: Time, out: &mut Vec<Action>) {
+    pub(super) fn retry_given_up(&mut self, now: Time) {
         let fruitless_max = self.config.fruitless_max;
-        let is_worth_it = |s: &SeatRecord| {
-            s.remote && matches!(s.state, SeatState::GivenUp) && s.fruitless <= fruitless_max
-        };
-        let seats: Vec<SeatId> =
-            self.roster.seats.iter().filter(|(_, s)| is_worth_it(s)).map(|(id, _)| *id).collect();
-        for seat_id in seats {
-            let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
-            seat.state = SeatState::Resting { until: now };
-            self.start(now, seat_id, out);
+        let given_up = |s: &&mut SeatRecord| s.remote && matches!(s.state, SeatState::GivenUp);
+        for seat in self.roster.seats.values_mut().filter(given_up).filter(|s| s.fruitless <= fruitless_max) {
+            seat.state = SeatState::Resting { until: now + pause(seat, &self.config) };
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the scheduler believes of seats and the workers on them.
 
+use super::Config;
 use crate::ids::{RoundId, SeatId, WorkerId};
 use crate::job::Death;
 use crate::time::{Span, Time};
@@ -69,8 +70,9 @@ pub(crate) struct WorkerRecord {
     pub(crate) dying: bool,
     /// How many blocks of each round it has.
     pub(crate) leases: BTreeMap<RoundId, u32>,
-    /// Rounds it was told to drop, and by when.
-    pub(crate) letting_go: BTreeMap<RoundId, Time>,
+    /// Rounds it was told to drop, and since when it can be expected to know: at once here, on another host from the
+    /// first thing it says after that. One that is out of reach is silent, which has its own deadlines.
+    pub(crate) letting_go: BTreeMap<RoundId, Option<Time>>,
 }
 
 impl WorkerRecord {
@@ -105,6 +107,12 @@ impl SeatRecord {
             vacant_since: now,
             last_death: None,
         }
+    }
+
+    /// When its worker is to be killed for a round it has not dropped.
+    pub(crate) fn let_go_by(&self, config: &Config) -> Option<Time> {
+        let within = if self.remote { config.remote_let_go_within } else { config.let_go_within };
+        self.worker()?.letting_go.values().flatten().min().map(|since| *since + within)
     }
 
     pub(crate) fn worker(&self) -> Option<&WorkerRecord> {

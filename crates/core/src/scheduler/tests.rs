@@ -1,3 +1,5 @@
+mod hosts;
+
 use super::*;
 use crate::ids::DataSetId;
 use crate::job::{Fault, FaultKind};

@@ -4,7 +4,7 @@ use super::picture::Picture;
 use super::{Verdict, promise};
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::job::Cause;
-use qjam_core::scheduler::Config;
+use qjam_core::scheduler::{Action, Config, Event};
 use qjam_core::time::{Span, Time};
 
 /// A worker is killed for what it really did, and only while it lives.
@@ -33,7 +33,10 @@ pub(super) fn is_deserved(
             );
         }
         Cause::Unresponsive => {
-            let deserved = w.told.values().any(|at| now.since(*at) >= config.let_go_within);
+            let is_remote = picture.seats[&worker.seat].is_remote;
+            let within = if is_remote { config.remote_let_go_within } else { config.let_go_within };
+            let is_late = |at: &Time| now.since(*at) >= within;
+            let deserved = w.told.values().any(|at| is_late(at) && (!is_remote || w.last_said >= *at));
             promise!(
                 deserved,
                 "who_lets_go_in_time_is_not_killed",
@@ -42,6 +45,8 @@ pub(super) fn is_deserved(
             );
         }
         Cause::Start(_) => {
+            let is_remote = picture.seats[&worker.seat].is_remote;
+            promise!(!is_remote, "starts_on_other_hosts_are_left_to_those_who_make_them", "{worker}");
             let deserved = w.joined.is_none() && now.since(w.started) >= config.start_within;
             promise!(
                 deserved,
@@ -55,35 +60,89 @@ pub(super) fn is_deserved(
     Ok(())
 }
 
-/// Starts that come to nothing are repeated later and later, not as fast as they fail.
+/// A tick comes at most so late, unless the master is stalled.
+const TICK_LATE: Span = Span::from_ms(2);
+
+/// Starts that come to nothing are repeated later and later, not as fast as they fail; and no later than that.
 pub(super) fn is_started_after_its_pause(
     picture: &Picture,
     now: Time,
     worker: WorkerId,
     config: &Config,
+    stalls: bool,
 ) -> Verdict {
     let seat = &picture.seats[&worker.seat];
-    promise!(!seat.is_up && !seat.is_given_up, "only_empty_seats_are_filled", "{worker}: {seat:?}");
-    let pause = match seat.fruitless {
-        0 | 1 => Span(0),
-        n => Span(config.restart_after.0 << (n - 2).min(10)),
-    };
-    let waited = now.since(seat.lost);
+    promise!(
+        !picture.is_taken(worker.seat) && !seat.is_given_up,
+        "only_empty_seats_are_filled",
+        "{worker}: {seat:?}"
+    );
+    let (pause, waited) = (seat.pause(config), now.since(seat.lost));
     promise!(
         waited >= pause,
         "failing_starts_are_not_repeated_in_haste",
         "{worker} after {waited} of {pause}"
     );
+    let is_new = seat.lost == Time::default(); // or taken for new, for the sake of a new round
+    promise!(
+        stalls || is_new || waited <= Span(pause.0 + TICK_LATE.0),
+        "no_seat_rests_longer_than_it_must",
+        "{worker} after {waited} instead of {pause}"
+    );
     Ok(())
 }
 
-/// A seat is given up after too many lives in a row that came to nothing.
-pub(super) fn is_given_up_for_a_reason(picture: &Picture, seat: SeatId, config: &Config) -> Verdict {
-    let fruitless = picture.seats[&seat].fruitless;
+/// A seat is given up after too many lives in a row that came to nothing. One on another host may also have been empty
+/// for too long, and in any case nobody else is there.
+pub(super) fn is_given_up_for_a_reason(
+    picture: &Picture,
+    now: Time,
+    seat_id: SeatId,
+    config: &Config,
+) -> Verdict {
+    let seat = &picture.seats[&seat_id];
+    promise!(!seat.is_given_up && !picture.is_taken(seat_id), "only_empty_seats_are_given_up", "{seat_id}");
+    let is_useless = seat.fruitless > config.fruitless_max;
+    if !seat.is_remote {
+        promise!(is_useless, "a_seat_is_given_up_for_a_reason", "{seat_id}: {seat:?}");
+        return Ok(());
+    }
     promise!(
-        fruitless > config.fruitless_max,
-        "a_seat_is_given_up_for_a_reason",
-        "{seat} had {fruitless} fruitless lives in a row"
+        picture.up == 0,
+        "no_host_is_given_up_while_somebody_is_up",
+        "{seat_id}, with {} others up",
+        picture.up
     );
+    let alone = now.since(seat.deserted.max(picture.last_up));
+    promise!(
+        alone >= config.remote_patience || is_useless && seat.failed_starts == 0,
+        "hosts_get_the_patience_they_were_promised",
+        "{seat_id} after {alone}: {seat:?}"
+    );
+    Ok(())
+}
+
+/// A seat that was just emptied and owes no pause is filled at once.
+pub(super) fn useful_seats_are_filled_at_once(picture: &Picture, event: &Event, config: &Config) -> Verdict {
+    let Event::WorkerLost { worker: WorkerId { seat, .. }, .. } = event else { return Ok(()) };
+    let Some(s) = picture.seats.get(seat) else { return Ok(()) };
+    promise!(
+        s.is_given_up || s.pause(config) > Span(0) || picture.is_taken(*seat),
+        "a_seat_that_was_of_use_is_filled_at_once",
+        "{seat}: {s:?}"
+    );
+    Ok(())
+}
+
+/// Nobody is started, asked or given anything on a seat that is no longer wanted.
+pub(super) fn removed_seats_are_left_alone(picture: &Picture, action: &Action) -> Verdict {
+    if let Action::Start { worker }
+    | Action::Kill { worker, .. }
+    | Action::Ping { worker }
+    | Action::Assign { worker, .. }
+    | Action::Cancel { worker, .. } = action
+    {
+        promise!(!picture.removed.contains(&worker.seat), "removed_seats_are_left_alone", "{action:?}");
+    }
     Ok(())
 }

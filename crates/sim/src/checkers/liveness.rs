@@ -5,6 +5,7 @@
 //!
 //! - a worker that never comes back is lost after `lost_after`, and its seat filled again: a start that says nothing
 //!   takes `start_within`, and pauses between starts double until the seat is given up;
+//! - a host that is out of reach is waited for with patience, after the longest pause and the longest start;
 //! - the work itself, in the worst case all of it by one slot at its slowest, and every byte over the slowest link.
 //!
 //! This much, a *turn*, can be needed once for each thing that undoes work: each death by a poisonous block, each
@@ -35,7 +36,8 @@ pub(crate) fn patience(plan: &Plan) -> Patience {
         Some(Cancel::After(span)) => span.0,
         _ => 0,
     });
-    let added = plan.seats.iter().map(|s| s.added).max().unwrap_or_default();
+    let added =
+        plan.seats.iter().map(|s| s.added.max(s.removed.unwrap_or_default())).max().unwrap_or_default();
     let calm =
         plan.faults_end().max(added) + Span(submitted.map(|at| at.0).sum::<u64>() + cancelled.sum::<u64>());
     let blocks: u64 = plan.rounds.iter().map(|r| u64::from(r.cut.blocks())).sum();
@@ -50,6 +52,10 @@ fn turn(plan: &Plan) -> Span {
     let c = &plan.config;
     let pauses: u64 = (0..c.fruitless_max.saturating_sub(1)).map(|n| c.restart_after.0 << n.min(10)).sum();
     let starts = c.start_within.0 + plan.seats.iter().map(|s| 2 * s.start.0).max().unwrap_or(0);
+    let hosts = match plan.seats.iter().any(|s| s.remote) {
+        true => c.remote_patience.0 + c.remote_restart_max.0 + 2 * starts,
+        false => 0,
+    };
     let slowest = plan.faults.iter().map(|(_, fault)| match fault {
         Fault::SlowWorker { factor, .. } | Fault::SlowLink { factor, .. } => *factor,
         _ => 1,
@@ -69,7 +75,16 @@ fn turn(plan: &Plan) -> Span {
         // What was begun while things were slow is finished slowly.
         2 * blocks * r.block.0 + ((bytes * per_mib) >> 20) + 8 * blocks * trip + slowest * once
     });
-    Span(c.lost_after.0 + c.let_go_within.0 + starts + pauses + work.sum::<u64>() + 1_000_000)
+    Span(
+        c.lost_after.0
+            + c.let_go_within.0
+            + c.remote_let_go_within.0
+            + starts
+            + pauses
+            + hosts
+            + work.sum::<u64>()
+            + 1_000_000,
+    )
 }
 
 /// How often work can be undone, or a round begin, after the faults.
@@ -79,6 +94,7 @@ fn turns(plan: &Plan) -> u64 {
         matches!(
             fault,
             Fault::Stop { for_span: None, .. }
+                | Fault::Outage { for_span: None, .. }
                 | Fault::Cut { master_learns: None, .. }
                 | Fault::CrashSending { .. }
         )

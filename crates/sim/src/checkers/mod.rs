@@ -11,7 +11,7 @@
 //! | [`leases`] | blocks go to the living, under a new attempt, twice only when the first holder is silent; no round is closed early |
 //! | [`answers`] | each round is answered once, with the right kind of answer |
 //! | [`blame`] | a block that kills is found in time, and no innocent one is blamed for it |
-//! | [`kills`] | only those who deserve it are killed; seats are given up for a reason |
+//! | [`kills`] | only those who deserve it are killed; seats are filled in time, given up for a reason and left alone when removed |
 //! | [`conduct`] | a worker runs what it was given, delivers in time, and lets go when told |
 //! | [`liveness`] | after the faults, every round ends in bounded time |
 
@@ -26,8 +26,9 @@ pub(crate) mod picture;
 
 pub use answers::Answer;
 
+use crate::fault::Fault;
 use crate::plan::Plan;
-use picture::Picture;
+use picture::{Picture, SeatPicture};
 use qjam_core::ids::{Block, RoundId, SeatId, WorkerId};
 use qjam_core::journal::What;
 use qjam_core::scheduler::{Action, Event, Scheduler};
@@ -93,11 +94,14 @@ pub(crate) struct Step<'a> {
 pub(crate) struct Observer<'a> {
     plan: &'a Plan,
     picture: Picture,
+    /// Whether the master may be late for reasons of its own.
+    stalls: bool,
 }
 
 impl<'a> Observer<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
-        Observer { plan, picture: Picture::default() }
+        let stalls = plan.faults.iter().any(|(_, fault)| matches!(fault, Fault::MasterStalls { .. }));
+        Observer { plan, picture: Picture::default(), stalls }
     }
 
     /// Takes in one step: first what the event alone changes, then each action in turn, then what must be true after.
@@ -109,14 +113,16 @@ impl<'a> Observer<'a> {
         }
         answers::cancelling_answers(&self.picture, step.event)?;
         blame::killers_are_stopped(&self.picture, step.event, &self.plan.config)?;
+        kills::useful_seats_are_filled_at_once(&self.picture, step.event, &self.plan.config)?;
         leases::silent_holders_are_doubled(&self.picture)
     }
 
     fn observe_action(&mut self, step: &Step<'_>, action: &Action, truth: &Truth) -> Verdict {
+        kills::removed_seats_are_left_alone(&self.picture, action)?;
         let (now, picture, plan) = (step.now, &mut self.picture, self.plan);
         match action {
             Action::Start { worker } => {
-                kills::is_started_after_its_pause(picture, now, *worker, &plan.config)?;
+                kills::is_started_after_its_pause(picture, now, *worker, &plan.config, self.stalls)?;
                 picture.start(now, *worker);
             }
             Action::Kill { worker, cause } => {
@@ -137,11 +143,16 @@ impl<'a> Observer<'a> {
                 answers::fail(picture, step.event, spec, *round, failure, &plan.config, truth)?;
             }
             Action::Close { round } => leases::close(picture, *round)?,
-            Action::Note(What::WorkerJoined(worker)) => picture.join(now, *worker),
+            Action::Note(What::WorkerJoined(worker)) => {
+                let Event::WorkerJoined { slots, .. } = step.event else {
+                    return Err(Violation::new("who_joins_has_said_so", worker.to_string()));
+                };
+                picture.join(now, *worker, *slots, &plan.config);
+            }
             Action::Note(What::WorkerSuspected(worker)) => picture.suspect(*worker, true),
             Action::Note(What::WorkerReturned(worker)) => picture.suspect(*worker, false),
             Action::Note(What::SeatGivenUp(worker)) => {
-                kills::is_given_up_for_a_reason(picture, worker.seat, &plan.config)?;
+                kills::is_given_up_for_a_reason(picture, now, worker.seat, &plan.config)?;
                 picture.give_up(worker.seat);
             }
             Action::Note(_) => {}
@@ -164,10 +175,15 @@ impl<'a> Observer<'a> {
         self.picture.closed == self.plan.rounds.len()
     }
 
-    /// Whether every seat has been asked for, and has a living worker or was given up.
+    /// Whether every seat has been asked for, and has a living worker, was given up, or is tried for ever in vain.
     pub(crate) fn is_settled(&self) -> bool {
-        self.picture.seats.len() == self.plan.seats.len()
-            && self.picture.seats.values().all(|s| s.is_given_up || s.is_up)
+        let Picture { seats, removed, up, .. } = &self.picture;
+        let is_tried_in_vain = |seat: &SeatId| {
+            let is_lost = |fault: &Fault| matches!(fault, Fault::Outage { seat: s, for_span: None, .. } if *s == seat.0);
+            *up > 0 && self.plan.faults.iter().any(|(_, fault)| is_lost(fault))
+        };
+        seats.len() + removed.len() == self.plan.seats.len()
+            && seats.iter().all(|(id, s)| s.is_given_up || s.is_up || s.is_remote && is_tried_in_vain(id))
     }
 
     /// The answers, in the order of the plan. All rounds are answered.
@@ -187,8 +203,23 @@ impl<'a> Observer<'a> {
             "the_scheduler_tells_the_truth",
             "complete: not {complete}"
         );
-        let slots = |seat: &SeatId| self.plan.seats[seat.0 as usize].slots;
-        let sum: u32 = seats.keys().filter(|seat| !seen.contains(seat)).map(slots).sum();
+        promise!(
+            scheduler.up_count() == self.picture.up,
+            "the_scheduler_tells_the_truth",
+            "{} are up, not {}",
+            scheduler.up_count(),
+            self.picture.up
+        );
+        let waiting: Vec<SeatId> = scheduler.unstarted().map(|(worker, _)| worker.seat).collect();
+        let is_unstarted = |s: &SeatPicture| s.is_remote && !s.has_been_up && s.failed_starts > 0;
+        let unstarted: Vec<SeatId> =
+            seats.iter().filter(|(_, s)| is_unstarted(s)).map(|(id, _)| *id).collect();
+        promise!(
+            waiting == unstarted,
+            "the_scheduler_tells_the_truth",
+            "never started are {waiting:?}, seen {unstarted:?}"
+        );
+        let sum: u32 = seats.values().filter(|s| !s.is_given_up).map(|s| s.slots).sum();
         promise!(
             scheduler.slots() == sum,
             "the_scheduler_tells_the_truth",

@@ -8,8 +8,8 @@ use qjam_core::ids::{Attempt, Block, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::reduce::Cut;
 use qjam_core::scheduler::{Config, Event};
-use qjam_core::time::Time;
-use std::collections::BTreeMap;
+use qjam_core::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A block.
 #[derive(Clone, Debug, Default)]
@@ -58,12 +58,33 @@ impl WorkerPicture {
 /// A seat.
 #[derive(Debug, Default)]
 pub(crate) struct SeatPicture {
+    pub(crate) is_remote: bool,
+    pub(crate) slots: u32,
     pub(crate) is_up: bool,
+    pub(crate) has_been_up: bool,
     pub(crate) is_given_up: bool,
-    /// Lives on it that came to nothing, since the last that did not.
+    /// Lives on it that came to nothing, since the last that did not; on another host only those that began.
     pub(crate) fruitless: u32,
+    /// On another host: starts in a row from which nobody came up.
+    pub(crate) failed_starts: u32,
     /// When the last worker on it was lost.
     pub(crate) lost: Time,
+    /// When it was asked for, or the last worker on it that was up was lost.
+    pub(crate) deserted: Time,
+}
+
+impl SeatPicture {
+    /// How long it must stay empty after the last loss.
+    pub(crate) fn pause(&self, config: &Config) -> Span {
+        let (base, longest) = match self.is_remote {
+            true => (config.remote_restart_after, config.remote_restart_max),
+            false => (config.restart_after, Span(u64::MAX)),
+        };
+        // A life that ended is followed by another at once, a start that failed by a pause; then it gets longer.
+        let times =
+            if self.failed_starts > 0 { self.failed_starts } else { self.fruitless.saturating_sub(1) };
+        if times == 0 { Span(0) } else { Span(base.0 << (times - 1).min(10)).min(longest) }
+    }
 }
 
 /// Everything.
@@ -73,6 +94,11 @@ pub(crate) struct Picture {
     pub(crate) closed: usize,
     pub(crate) workers: BTreeMap<WorkerId, WorkerPicture>,
     pub(crate) seats: BTreeMap<SeatId, SeatPicture>,
+    /// Seats that are no longer wanted.
+    pub(crate) removed: BTreeSet<SeatId>,
+    /// How many seats have a worker that is up, and when that last became less.
+    pub(crate) up: usize,
+    pub(crate) last_up: Time,
     pub(crate) suspects: usize,
     /// Results of open rounds of which a part was done already and a part was not.
     pub(crate) overlaps: u64,
@@ -87,9 +113,16 @@ impl Picture {
     /// Changes what the event alone changes. For a delivered part, says whether it must count.
     pub(crate) fn take_in(&mut self, now: Time, event: &Event, config: &Config) -> Option<bool> {
         match event {
-            Event::SeatAdded { seat, .. } => {
-                self.seats.insert(*seat, SeatPicture::default());
+            Event::SeatAdded { seat, slots, remote } => {
+                let picture = SeatPicture {
+                    is_remote: *remote,
+                    slots: *slots,
+                    deserted: now,
+                    ..SeatPicture::default()
+                };
+                self.seats.insert(*seat, picture);
             }
+            Event::SeatRemoved { seat } => self.remove(now, *seat),
             Event::WorkerSpoke { worker } | Event::Faulted { worker: Some(worker), .. } => {
                 self.hear(now, *worker);
             }
@@ -114,8 +147,7 @@ impl Picture {
                 self.hear(now, *worker);
                 self.take_back(*worker, *round, None);
             }
-            Event::SeatRemoved { .. }
-            | Event::WorkerJoined { .. }
+            Event::WorkerJoined { .. }
             | Event::RoundCancelled { .. }
             | Event::Faulted { worker: None, .. }
             | Event::Ticked => {}
@@ -127,8 +159,8 @@ impl Picture {
     fn revive(&mut self, config: &Config) {
         if self.seats.values().all(|seat| seat.is_given_up) {
             for seat in self.seats.values_mut() {
-                (seat.is_given_up, seat.fruitless, seat.lost) =
-                    (false, config.fruitless_max, Time::default());
+                (seat.is_given_up, seat.fruitless) = (false, config.fruitless_max);
+                (seat.lost, seat.deserted) = (Time::default(), Time::default());
             }
         }
     }
@@ -192,16 +224,17 @@ impl Picture {
 
     fn lose(&mut self, now: Time, worker: WorkerId, death: &Death, config: &Config) {
         let Some(w) = self.workers.get(&worker) else { return };
+        let was_up = w.joined.is_some();
         let lived_long = w.joined.is_some_and(|at| now.since(at) >= config.fruitful_after);
-        self.suspects -= usize::from(w.is_suspect);
-        let rounds: Vec<RoundId> =
-            self.rounds.iter().filter(|(_, r)| r.held.contains_key(&worker)).map(|(id, _)| *id).collect();
-        for round in rounds {
-            self.take_back(worker, round, Some(death));
-        }
-        self.workers.remove(&worker);
+        self.forget(now, worker, Some(death));
         let seat = self.seats.get_mut(&worker.seat).expect("it had a seat");
         (seat.is_up, seat.lost) = (false, now);
+        if was_up {
+            (seat.deserted, seat.failed_starts) = (now, 0);
+        } else if seat.is_remote {
+            seat.failed_starts += 1;
+            return;
+        }
         if lived_long {
             seat.fruitless = 0;
         }
@@ -211,6 +244,38 @@ impl Picture {
         if !blames_a_block && !matches!(death.cause, Cause::Unresponsive) {
             seat.fruitless += 1;
         }
+    }
+
+    /// Takes back all a worker has, and strikes it off.
+    fn forget(&mut self, now: Time, worker: WorkerId, death: Option<&Death>) {
+        let rounds: Vec<RoundId> =
+            self.rounds.iter().filter(|(_, r)| r.held.contains_key(&worker)).map(|(id, _)| *id).collect();
+        for round in rounds {
+            self.take_back(worker, round, death);
+        }
+        let Some(w) = self.workers.remove(&worker) else { return };
+        self.suspects -= usize::from(w.is_suspect);
+        if w.joined.is_some() {
+            self.up -= 1;
+            self.last_up = now;
+        }
+    }
+
+    /// A seat is taken away; nobody is to blame.
+    fn remove(&mut self, now: Time, seat: SeatId) {
+        let here = WorkerId { seat, incarnation: 0 }..=WorkerId { seat, incarnation: u32::MAX };
+        let workers: Vec<WorkerId> = self.workers.range(here).map(|(id, _)| *id).collect();
+        for worker in workers {
+            self.forget(now, worker, None);
+        }
+        self.seats.remove(&seat);
+        self.removed.insert(seat);
+    }
+
+    /// Whether somebody is on the seat, or about to be.
+    pub(crate) fn is_taken(&self, seat: SeatId) -> bool {
+        let here = WorkerId { seat, incarnation: 0 }..=WorkerId { seat, incarnation: u32::MAX };
+        self.workers.range(here).next().is_some()
     }
 
     pub(crate) fn start(&mut self, now: Time, worker: WorkerId) {
@@ -226,10 +291,17 @@ impl Picture {
         self.workers.insert(worker, picture);
     }
 
-    pub(crate) fn join(&mut self, now: Time, worker: WorkerId) {
+    /// Somebody comes up. Hosts that were given up for want of patience are tried again, after a pause.
+    pub(crate) fn join(&mut self, now: Time, worker: WorkerId, slots: u32, config: &Config) {
+        let is_worth_it = |s: &&mut SeatPicture| s.is_remote && s.fruitless <= config.fruitless_max;
+        for seat in self.seats.values_mut().filter(|s| s.is_given_up).filter(is_worth_it) {
+            (seat.is_given_up, seat.lost) = (false, now);
+        }
         let w = self.workers.get_mut(&worker).expect("who joins was started");
         (w.joined, w.last_said) = (Some(now), now);
-        self.seats.get_mut(&worker.seat).expect("it has a seat").is_up = true;
+        self.up += 1;
+        let seat = self.seats.get_mut(&worker.seat).expect("it has a seat");
+        (seat.is_up, seat.has_been_up, seat.failed_starts, seat.slots) = (true, true, 0, slots);
     }
 
     pub(crate) fn ask(&mut self, now: Time, worker: WorkerId) {

@@ -111,6 +111,10 @@ impl Engine<'_> {
                     self.tally.messages_lost += 1;
                     return Ok(());
                 }
+                if let Some((_, until)) = self.network.held(self.now, id) {
+                    self.queue.push(until, Happening::Arrived { executor: id, message });
+                    return Ok(());
+                }
                 let executor = self.process(id);
                 if executor.is_occupied() {
                     executor.inbox.push_back(message);

@@ -1,11 +1,11 @@
 //! The master's process: what happens is told to the scheduler, and what it wants is done.
 
 use super::queue::{Happening, Part, ToExecutor, ToMaster};
-use super::{Engine, Executor};
+use super::{Engine, Executor, REMOTE_START};
 use crate::checkers::{Step, Verdict, Violation, promise};
 use crate::network::Way;
 use crate::oracle::{self, Value};
-use crate::plan::{Cancel, RoundPlan, Submit};
+use crate::plan::{Cancel, RoundPlan, SeatPlan, Submit};
 use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
 use qjam_core::journal::{Journal, What};
@@ -63,8 +63,23 @@ impl Master {
 
 impl Engine<'_> {
     pub(super) fn add_seat(&mut self, seat: SeatId) -> Verdict {
-        let slots = self.plan.seats[seat.0 as usize].slots;
-        self.tell(Event::SeatAdded { seat, slots, remote: false })
+        let SeatPlan { slots, promised, remote, .. } = self.plan.seats[seat.0 as usize];
+        let slots = promised.unwrap_or(slots);
+        self.tell(Event::SeatAdded { seat, slots, remote })
+    }
+
+    /// Ends who is there, as far as it can be reached, and says so.
+    fn remove_seat(&mut self, seat: SeatId) -> Verdict {
+        for worker in self.on_seat(seat) {
+            self.network.close(worker);
+            self.unlearned.remove(&worker);
+            if self.is_in_reach(worker) {
+                self.executors.remove(&worker);
+            } else {
+                self.hang_up(worker);
+            }
+        }
+        self.tell(Event::SeatRemoved { seat })
     }
 
     pub(super) fn spec(&self, round: RoundId) -> &RoundPlan {
@@ -101,6 +116,14 @@ impl Engine<'_> {
                 }
             }
             Happening::SeatAsked { seat } => self.add_seat(seat),
+            Happening::SeatDropped { seat } => self.remove_seat(seat),
+            Happening::StartExpired { worker } => {
+                if self.master.scheduler.is_starting(worker) {
+                    let cause = Cause::Start(format!("no word from it within {REMOTE_START}"));
+                    self.queue.push(self.now, Happening::Killed { worker, cause });
+                }
+                Ok(())
+            }
             Happening::Submitted { round } => self.on_submitted(round),
             Happening::CancelAsked { round } => self.tell(Event::RoundCancelled { round }),
             Happening::MergeFailed { round, fault } => {
@@ -128,6 +151,10 @@ impl Engine<'_> {
     fn on_heard(&mut self, worker: WorkerId, message: ToMaster) -> Verdict {
         if !self.network.delivers(self.now, worker) {
             self.tally.messages_lost += 1;
+            return Ok(());
+        }
+        if let Some((_, until)) = self.network.held(self.now, worker) {
+            self.queue.push(until, Happening::Heard { from: worker, message });
             return Ok(());
         }
         if !self.network.is_open(worker) {
@@ -321,6 +348,20 @@ impl Engine<'_> {
     fn start(&mut self, worker: WorkerId) {
         let seat = &self.plan.seats[worker.seat.0 as usize];
         self.network.connect(worker, seat.latency, seat.per_mib);
+        if seat.remote {
+            let at = self.now + REMOTE_START + seat.start + seat.start;
+            self.queue.push(at, Happening::StartExpired { worker });
+        }
+        if let Some(&(refuses, until)) = self.outages.get(&worker.seat)
+            && self.now < until
+        {
+            self.tally.starts_failed += 1;
+            if refuses {
+                let death = Death::of(Cause::Start("No route to host".into()));
+                self.queue.push(self.now + seat.latency, Happening::LossLearned { worker, death });
+            }
+            return;
+        }
         if let Some(&(silently, until)) = self.failing_starts.get(&worker.seat)
             && self.now < until
         {
@@ -354,11 +395,12 @@ impl Engine<'_> {
     fn end_at_once(&mut self, worker: WorkerId, cause: Cause) -> Verdict {
         let mut death = Death::of(cause);
         if let Some(executor) = self.executors.get(&worker)
-            && !self.network.is_cut(worker)
+            && self.is_in_reach(worker)
         {
             death.inside = executor.inside();
             self.executors.remove(&worker);
         }
+        self.hang_up(worker);
         self.learn_at_once(worker, death)
     }
 

@@ -30,6 +30,11 @@ use qjam_core::time::{Span, Time};
 use queue::{Happening, Queue};
 use std::collections::BTreeMap;
 
+/// A connection to another host that says nothing for so long is ended by whoever notices.
+const LINK_SILENCE: Span = Span::from_ms(15_000);
+/// Whoever starts workers on other hosts loses patience after so long.
+const REMOTE_START: Span = Span::from_ms(15_000);
+
 /// How a run ended.
 #[derive(Debug)]
 pub struct Ending {
@@ -59,6 +64,8 @@ struct Engine<'a> {
     executors: BTreeMap<WorkerId, Executor>,
     /// Starts on these seats come to nothing until then; silently or at once.
     failing_starts: BTreeMap<SeatId, (bool, Time)>,
+    /// These hosts are out of reach until then; the network says so, or does not.
+    outages: BTreeMap<SeatId, (bool, Time)>,
     truth: Truth,
     /// Deaths that the master has not learned of.
     unlearned: BTreeMap<WorkerId, Death>,
@@ -83,6 +90,11 @@ impl<'a> Engine<'a> {
         for (seat, spec) in (0..).zip(&plan.seats).filter(|(_, s)| s.added > Time(0)) {
             queue.push(spec.added, Happening::SeatAsked { seat: SeatId(seat) });
         }
+        for (seat, spec) in (0..).zip(&plan.seats) {
+            if let Some(at) = spec.removed {
+                queue.push(at, Happening::SeatDropped { seat: SeatId(seat) });
+            }
+        }
         for (fault, (at, _)) in plan.faults.iter().enumerate() {
             queue.push(*at, Happening::Struck { fault });
         }
@@ -99,6 +111,7 @@ impl<'a> Engine<'a> {
             observer: Observer::new(plan),
             executors: BTreeMap::new(),
             failing_starts: BTreeMap::new(),
+            outages: BTreeMap::new(),
             truth: Truth::default(),
             unlearned: BTreeMap::new(),
             tally: Tally::default(),
@@ -188,6 +201,7 @@ impl<'a> Engine<'a> {
                 }
             }
             Happening::Killed { worker, cause } => self.on_killed(worker, cause),
+            Happening::LinkExpired { worker } => self.on_link_expired(worker),
             Happening::Struck { fault } => self.strike(fault),
             _ => unreachable!("{what:?} belongs to a process"),
         }
@@ -247,17 +261,53 @@ impl<'a> Engine<'a> {
             Fault::StartsFail { seat, silently, for_span } => {
                 self.failing_starts.insert(SeatId(seat), (silently, self.now + for_span));
             }
+            Fault::Outage { seat, refuses, for_span } => self.lose_sight(SeatId(seat), refuses, for_span),
             Fault::MasterStalls { for_span } => {
                 self.master.stalled_until = self.master.stalled_until.max(self.now + for_span);
             }
         }
     }
 
+    /// A host is out of reach. Connections to it that stay silent for too long are ended by both sides.
+    fn lose_sight(&mut self, seat: SeatId, refuses: bool, for_span: Option<Span>) {
+        let until = for_span.map_or(Time(u64::MAX), |span| self.now + span);
+        let (refuses_at, until_at) = self.outages.entry(seat).or_default();
+        (*refuses_at, *until_at) = (refuses, until.max(*until_at));
+        for id in self.on_seat(seat) {
+            match for_span {
+                Some(_) => self.network.hold(self.now, id, until),
+                None => self.network.cut(self.now, id),
+            }
+            let expires = self.now + LINK_SILENCE + Span(self.rng.below(1_000_000));
+            self.queue.push(expires, Happening::LinkExpired { worker: id });
+        }
+    }
+
+    fn on_link_expired(&mut self, worker: WorkerId) {
+        let is_silent = self
+            .network
+            .held(self.now, worker)
+            .is_some_and(|(since, _)| self.now.since(since) >= LINK_SILENCE);
+        if !is_silent && !self.network.is_cut(worker) {
+            return; // it was ridden out
+        }
+        self.network.cut(self.now, worker);
+        let inside = self.executors.remove(&worker).map(|e| e.inside()).unwrap_or_default();
+        let death = Death { inside, ..Death::of(Cause::LinkLost("Connection timed out".into())) };
+        let at = self.now + Span(self.rng.below(1_000_000));
+        self.queue.push(at, Happening::LossLearned { worker, death });
+    }
+
+    /// The processes on a seat, oldest first.
+    fn on_seat(&self, seat: SeatId) -> Vec<WorkerId> {
+        let first = WorkerId { seat, incarnation: 0 };
+        let last = WorkerId { seat, incarnation: u32::MAX };
+        self.executors.range(first..=last).map(|(id, _)| *id).collect()
+    }
+
     /// The youngest process on a seat.
     fn newest(&self, seat: u32) -> Option<WorkerId> {
-        let first = WorkerId { seat: SeatId(seat), incarnation: 0 };
-        let last = WorkerId { seat: SeatId(seat), incarnation: u32::MAX };
-        self.executors.range(first..=last).next_back().map(|(id, _)| *id)
+        self.on_seat(SeatId(seat)).pop()
     }
 
     /// A process ends. The master learns of it, unless their connection is already gone.
@@ -272,6 +322,10 @@ impl<'a> Engine<'a> {
             () => Activity::Mapping,
         };
         let death = Death { cause, activity, inside: executor.inside(), last_lines: Vec::new() };
+        if let Some((_, until)) = self.network.held(self.now, id) {
+            self.queue.push(until, Happening::LossLearned { worker: id, death });
+            return;
+        }
         let mut at = self.now + Span(self.rng.below(500));
         if self.rng.percent(70) {
             at = at.max(self.network.quiet_at(id, crate::network::Way::ToMaster)); // all it said was read
@@ -281,11 +335,25 @@ impl<'a> Engine<'a> {
     }
 
     fn on_killed(&mut self, worker: WorkerId, cause: Cause) {
-        if self.executors.contains_key(&worker) && !self.network.is_cut(worker) {
+        if self.executors.contains_key(&worker) && self.is_in_reach(worker) {
             self.die(worker, cause);
         } else {
             // Nobody is there, or out of reach: the connection is closed, and that is all that can be known.
+            self.hang_up(worker);
             self.queue.push(self.now, Happening::LossLearned { worker, death: Death::of(cause) });
+        }
+    }
+
+    fn is_in_reach(&self, worker: WorkerId) -> bool {
+        !self.network.is_cut(worker) && self.network.held(self.now, worker).is_none()
+    }
+
+    /// The master closes a connection. A process out of reach learns of it when it is over.
+    fn hang_up(&mut self, worker: WorkerId) {
+        if let Some((_, until)) = self.network.held(self.now, worker)
+            && self.executors.contains_key(&worker)
+        {
+            self.queue.push(until, Happening::CutLearned { executor: worker });
         }
     }
 }

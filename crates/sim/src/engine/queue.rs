@@ -46,6 +46,8 @@ pub(crate) enum Happening {
     LossLearned { worker: WorkerId, death: Death },
     TickDue,
     SeatAsked { seat: SeatId },
+    SeatDropped { seat: SeatId },
+    StartExpired { worker: WorkerId },
     Submitted { round: RoundId },
     CancelAsked { round: RoundId },
     MergeFailed { round: RoundId, fault: Fault },
@@ -64,6 +66,7 @@ pub(crate) enum Happening {
     // To them.
     Continued { executor: WorkerId },
     Killed { worker: WorkerId, cause: Cause },
+    LinkExpired { worker: WorkerId },
     Struck { fault: usize },
 }
 
@@ -92,6 +95,8 @@ impl Happening {
                 | Happening::LossLearned { .. }
                 | Happening::TickDue
                 | Happening::SeatAsked { .. }
+                | Happening::SeatDropped { .. }
+                | Happening::StartExpired { .. }
                 | Happening::Submitted { .. }
                 | Happening::CancelAsked { .. }
                 | Happening::MergeFailed { .. }

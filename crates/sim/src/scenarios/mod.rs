@@ -5,6 +5,7 @@
 
 mod cancelling;
 mod deaths;
+mod hosts;
 mod large;
 mod silence;
 

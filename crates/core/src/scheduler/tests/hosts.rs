@@ -1,0 +1,314 @@
+//! Seats on other hosts, and seats that come and go.
+
+use super::*;
+
+impl Story {
+    /// Two slots on each of so many hosts, none of them up.
+    fn with_hosts(n: u32) -> Self {
+        let mut story = Story::with_workers(0);
+        for seat in 0..n {
+            story.tell(Event::SeatAdded { seat: SeatId(seat), slots: 2, remote: true });
+        }
+        story
+    }
+
+    fn lose_link(&mut self, w: WorkerId) -> &[Action] {
+        let death = Death::of(Cause::LinkLost("Broken pipe".into()));
+        self.tell(Event::WorkerLost { worker: w, death })
+    }
+
+    fn fail_start(&mut self, w: WorkerId) -> &[Action] {
+        let death = Death::of(Cause::Start("no route to host".into()));
+        self.tell(Event::WorkerLost { worker: w, death })
+    }
+
+    fn remove(&mut self, seat: u32) -> &[Action] {
+        self.tell(Event::SeatRemoved { seat: SeatId(seat) })
+    }
+
+    /// Lets time pass and every start fail at once. Says how often it came to that.
+    fn fail_for_ms(&mut self, seat: u32, first: u32, ms: u64) -> u32 {
+        let until = self.now + ms * 1000;
+        let mut next = first;
+        while let Some(due) = self.scheduler.next_deadline().filter(|due| due.0 <= until) {
+            self.now = self.now.max(due.0);
+            let started = Action::Start { worker: worker(seat, next) };
+            if self.tell(Event::Ticked).contains(&started) {
+                self.fail_start(worker(seat, next));
+                next += 1;
+            }
+        }
+        self.now = until;
+        next - first
+    }
+
+    fn is_given_up(&self, seat: u32) -> bool {
+        self.scheduler.given_up().any(|(w, _)| w.seat == SeatId(seat))
+    }
+}
+
+fn start(seat: u32, incarnation: u32) -> Action {
+    Action::Start { worker: worker(seat, incarnation) }
+}
+
+#[test]
+fn a_worker_says_itself_how_many_slots_it_has() {
+    let mut story = Story::with_hosts(2);
+    assert_eq!(story.scheduler.slots(), 4);
+    story.tell(Event::WorkerJoined { worker: worker(0, 0), slots: 6 });
+    story.tell(Event::WorkerJoined { worker: worker(1, 0), slots: 2 });
+    assert_eq!((story.scheduler.slots(), story.scheduler.up_count()), (8, 2));
+    assert_eq!(story.submit(8), [assign(worker(0, 0), 0, 6, 1), assign(worker(1, 0), 6, 2, 1)]);
+}
+
+#[test]
+fn a_worker_without_slots_breaks_the_protocol() {
+    let mut story = Story::with_hosts(1);
+    let said = story.tell(Event::WorkerJoined { worker: worker(0, 0), slots: 0 });
+    assert!(matches!(said, [Action::Kill { cause: Cause::Protocol(_), .. }]), "{said:?}");
+    assert_eq!(story.scheduler.up_count(), 0);
+}
+
+#[test]
+fn a_start_on_another_host_has_no_deadline_here() {
+    let mut story = Story::with_hosts(1);
+    assert_eq!(story.scheduler.next_deadline(), None);
+    assert_eq!(story.after_ms(600_000), []);
+    assert!(story.scheduler.is_starting(worker(0, 0)));
+}
+
+#[test]
+fn the_first_failed_start_of_a_host_can_be_seen_until_it_joins() {
+    let mut story = Story::with_hosts(2);
+    assert_eq!(story.scheduler.unstarted().count(), 0);
+    story.fail_start(worker(1, 0));
+    let (who, death) = story.scheduler.unstarted().next().expect("one has failed");
+    assert_eq!((who, &death.cause), (worker(1, 0), &Cause::Start("no route to host".into())));
+    story.after_ms(500);
+    story.tell(joined(worker(1, 1)));
+    assert_eq!(story.scheduler.unstarted().count(), 0);
+    story.lose_link(worker(1, 1));
+    assert_eq!(story.scheduler.unstarted().count(), 0, "it has been up");
+}
+
+#[test]
+fn a_lost_host_is_tried_at_once_and_then_later_and_later() {
+    let mut story = Story::with_hosts(2);
+    story.tell(joined(worker(0, 0)));
+    story.tell(joined(worker(1, 0)));
+    assert_eq!(story.lose_link(worker(0, 0)), [start(0, 1)]);
+    let mut incarnation = 1;
+    for pause_ms in [500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 10_000] {
+        assert_eq!(story.fail_start(worker(0, incarnation)), []);
+        assert_eq!(story.after_ms(pause_ms - 1), [], "before {pause_ms} ms are over");
+        incarnation += 1;
+        assert_eq!(story.after_ms(1), [start(0, incarnation)], "after {pause_ms} ms");
+    }
+    // Having been up for a while, it is tried at once again.
+    story.tell(joined(worker(0, incarnation)));
+    story.after_ms(5_000);
+    assert_eq!(story.lose_link(worker(0, incarnation)), [start(0, incarnation + 1)]);
+}
+
+#[test]
+fn a_host_that_comes_up_in_vain_is_not_tried_in_haste() {
+    let mut story = Story::with_hosts(2);
+    story.tell(joined(worker(1, 0)));
+    for (incarnation, pause_ms) in (0..).zip([0, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 10_000]) {
+        story.tell(joined(worker(0, incarnation)));
+        let said = story.lose_link(worker(0, incarnation)).to_vec();
+        let at_once = if pause_ms == 0 { vec![start(0, incarnation + 1)] } else { vec![] };
+        assert_eq!(said, at_once, "life {incarnation}");
+        if pause_ms > 0 {
+            assert_eq!(story.after_ms(pause_ms), [start(0, incarnation + 1)]);
+        }
+    }
+    assert!(!story.is_given_up(0), "somebody else is up");
+}
+
+#[test]
+fn a_host_is_tried_for_ever_while_somebody_is_up() {
+    let mut story = Story::with_hosts(2);
+    story.tell(joined(worker(1, 0)));
+    story.fail_start(worker(0, 0));
+    let tries = story.fail_for_ms(0, 1, 3_600_000);
+    assert!((360..=370).contains(&tries), "{tries} in an hour");
+    assert!(!story.is_given_up(0));
+}
+
+#[test]
+fn hosts_are_given_up_after_a_minute_without_anybody_and_the_round_fails() {
+    let mut story = Story::with_hosts(1);
+    assert_eq!(story.submit(2), []);
+    story.fail_start(worker(0, 0));
+    story.fail_for_ms(0, 1, 59_999);
+    assert!(!story.is_given_up(0) && story.scheduler.is_busy());
+    let said = story.after_ms(1).to_vec();
+    assert!(matches!(said[0], Action::Fail { failure: RoundFailure::NoWorkers { .. }, .. }), "{said:?}");
+    assert!(story.is_given_up(0));
+    assert_eq!(story.scheduler.next_deadline(), None);
+}
+
+#[test]
+fn a_start_under_way_when_the_patience_ends_is_waited_for() {
+    let mut story = Story::with_hosts(1);
+    story.submit(2);
+    story.after_ms(70_000);
+    assert!(!story.is_given_up(0));
+    let said = story.fail_start(worker(0, 0)).to_vec();
+    assert!(matches!(said[0], Action::Fail { failure: RoundFailure::NoWorkers { .. }, .. }), "{said:?}");
+}
+
+#[test]
+fn the_patience_begins_anew_when_the_last_worker_goes() {
+    let mut story = Story::with_hosts(2);
+    story.tell(joined(worker(1, 0)));
+    story.submit(2);
+    story.fail_start(worker(0, 0));
+    let tries = story.fail_for_ms(0, 1, 300_000);
+    story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
+    story.lose_link(worker(1, 0)); // and its next start says nothing
+    let more = story.fail_for_ms(0, 1 + tries, 59_000);
+    assert!(more >= 5 && !story.is_given_up(0), "{more} more tries");
+    story.fail_for_ms(0, 1 + tries + more, 1_000);
+    assert!(story.is_given_up(0) && !story.is_given_up(1));
+    assert!(story.scheduler.is_busy(), "the other one is still awaited");
+    // It comes: the first host is tried again, too.
+    story.tell(joined(worker(1, 1)));
+    let said = story.after_ms(10_000).to_vec();
+    assert!(
+        said.iter().any(|a| matches!(a, Action::Start { worker } if worker.seat == SeatId(0))),
+        "{said:?}"
+    );
+    assert!(!story.is_given_up(0));
+}
+
+#[test]
+fn a_lone_host_whose_workers_are_of_no_use_is_given_up() {
+    let mut story = Story::with_hosts(1);
+    story.submit(2);
+    for incarnation in 0..=Config::default().fruitless_max {
+        assert!(!story.is_given_up(0), "life {incarnation}");
+        story.tell(joined(worker(0, incarnation)));
+        story.tell(Event::WorkerLost { worker: worker(0, incarnation), death: Death::of(Cause::Exited(1)) });
+        if incarnation < Config::default().fruitless_max {
+            story.after_ms(10_000);
+        }
+    }
+    assert!(story.is_given_up(0) && !story.scheduler.is_busy());
+}
+
+#[test]
+fn a_new_round_tries_hosts_that_were_given_up_once_more() {
+    let mut story = Story::with_hosts(2);
+    story.fail_start(worker(0, 0));
+    story.after_ms(100_000); // the start it led to says nothing
+    story.fail_start(worker(0, 1));
+    story.fail_start(worker(1, 0));
+    assert_eq!(story.scheduler.given_up().count(), 2);
+    assert_eq!(story.submit(2), [start(0, 2), start(1, 1)]);
+    assert_eq!(story.fail_start(worker(0, 2)), []);
+    let said = story.fail_start(worker(1, 1)).to_vec();
+    assert!(matches!(said[0], Action::Fail { failure: RoundFailure::NoWorkers { .. }, .. }), "{said:?}");
+
+    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
+    story.tell(Event::RoundSubmitted { round: RoundId(9), spec });
+    let said = story.tell(joined(worker(0, 3))).to_vec();
+    assert!(matches!(said[0], Action::Assign { round: RoundId(9), .. }), "{said:?}");
+}
+
+#[test]
+fn a_stalled_master_does_not_take_its_own_absence_for_that_of_its_hosts() {
+    let mut story = Story::with_hosts(1);
+    story.fail_start(worker(0, 0));
+    assert_eq!(story.stalled_ms(120_000), [start(0, 1)]);
+}
+
+#[test]
+fn a_lost_connection_blames_no_block() {
+    let mut story = Story::with_hosts(1);
+    story.submit(1);
+    for incarnation in 0..5 {
+        story.tell(joined(worker(0, incarnation)));
+        let cause = Cause::LinkLost("Broken pipe".into());
+        let death = Death { inside: vec![(ROUND, 0)], ..Death::of(cause) };
+        story.tell(Event::WorkerLost { worker: worker(0, incarnation), death });
+        story.after_ms(10_000);
+    }
+    let said = story.tell(joined(worker(0, 5))).to_vec();
+    assert_eq!(said, [assign(worker(0, 5), 0, 1, 6)], "not alone");
+}
+
+#[test]
+fn what_a_removed_seat_had_goes_to_others_without_blame() {
+    let mut story = Story::with_workers(2);
+    story.submit(4);
+    assert_eq!(story.remove(0), [assign(worker(1, 0), 0, 2, 2)]);
+    assert_eq!((story.scheduler.up_count(), story.scheduler.slots()), (1, 1));
+    assert!(story.scheduler.is_complete());
+    // Whatever comes from there is too late.
+    assert_eq!(story.remove(0), []);
+    assert_eq!(story.tell(joined(worker(0, 0))), []);
+    assert_eq!(story.tell(Event::WorkerSpoke { worker: worker(0, 0) }), []);
+    assert_eq!(story.tell(Event::RoundLetGo { worker: worker(0, 0), round: ROUND }), []);
+    assert_eq!(story.lose(worker(0, 0), &[0]), []);
+    let late = story.tell(part(worker(0, 0), node(1, 0), &[(0, 2, 1)]));
+    assert_eq!(late, [Action::Discard { round: ROUND, node: node(1, 0) }]);
+    let said = story.tell(part(worker(1, 0), node(2, 0), &[(0, 2, 2), (2, 2, 1)])).to_vec();
+    assert!(said.contains(&Action::Finish { round: ROUND }), "{said:?}");
+}
+
+#[test]
+fn a_round_that_is_over_is_closed_when_the_seat_it_waits_for_is_removed() {
+    let mut story = Story::with_workers(2);
+    story.submit(2);
+    story.tell(Event::RoundCancelled { round: ROUND });
+    story.tell(Event::RoundLetGo { worker: worker(0, 0), round: ROUND });
+    assert_eq!(story.remove(1), [Action::Close { round: ROUND }]);
+}
+
+#[test]
+fn rounds_fail_when_the_last_seat_is_removed() {
+    let mut story = Story::with_hosts(1);
+    story.tell(joined(worker(0, 0)));
+    story.submit(2);
+    let said = story.remove(0).to_vec();
+    let failure = RoundFailure::NoWorkers { deaths: vec![] };
+    assert_eq!(said, [Action::Fail { round: ROUND, failure }, Action::Close { round: ROUND }]);
+    assert_eq!(story.scheduler.next_deadline(), None);
+}
+
+#[test]
+fn rounds_wait_when_the_last_worker_up_is_removed_and_others_may_come() {
+    let mut story = Story::with_hosts(2);
+    story.tell(joined(worker(0, 0)));
+    story.submit(2);
+    assert_eq!(story.remove(0), []);
+    assert_eq!(story.tell(joined(worker(1, 0))), [assign(worker(1, 0), 0, 2, 2)]);
+}
+
+#[test]
+fn a_seat_that_is_added_while_a_round_waits_gets_its_work() {
+    let mut story = Story::with_hosts(1);
+    story.submit(2);
+    story.tell(Event::SeatAdded { seat: SeatId(7), slots: 1, remote: true });
+    assert_eq!(story.tell(joined(worker(7, 0))), [assign(worker(7, 0), 0, 2, 1)]);
+}
+
+#[test]
+fn a_host_out_of_reach_is_not_killed_for_what_it_cannot_have_heard() {
+    let mut story = Story::with_hosts(1);
+    story.tell(joined(worker(0, 0)));
+    story.submit(2);
+    story.after_ms(500);
+    story.tell(Event::RoundCancelled { round: ROUND });
+    let said = story.after_ms(9_000).to_vec();
+    assert!(said.iter().all(|a| matches!(a, Action::Ping { .. })), "{said:?}");
+    // Once it speaks it has the full time to answer, and no more.
+    story.tell(Event::WorkerSpoke { worker: worker(0, 0) });
+    story.after_ms(1_000);
+    story.tell(Event::WorkerSpoke { worker: worker(0, 0) });
+    assert_eq!(story.after_ms(999), []);
+    let said = story.after_ms(1).to_vec();
+    assert!(said.contains(&Action::Kill { worker: worker(0, 0), cause: Cause::Unresponsive }), "{said:?}");
+}
