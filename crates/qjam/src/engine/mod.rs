@@ -20,12 +20,14 @@
 //! `QJAM_USER` is the user on hosts written without one; otherwise the configuration of `ssh` decides. A host named
 //! twice gets two workers. Names of files are relative to the working folder.
 //!
-//! A [`WorkerString`] names seats. Threads fill them in [`local`], child processes in [`proc`].
+//! A [`WorkerString`] names seats. Threads fill them in [`local`], child processes in [`proc`], other machines in
+//! [`ssh`].
 
 mod address;
 pub(crate) mod child;
 pub(crate) mod local;
 pub(crate) mod proc;
+pub(crate) mod ssh;
 pub(crate) mod told;
 mod worker_string;
 
