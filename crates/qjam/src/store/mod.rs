@@ -1,6 +1,8 @@
 //! Where chunks and payloads rest: memory that other processes of this host can map, and aligned memory of our own.
 
 mod aligned;
+#[allow(dead_code, reason = "the supervisors of hosts use it")]
+pub mod cache;
 mod map;
 mod page;
 mod region;
