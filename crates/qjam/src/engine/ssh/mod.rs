@@ -28,7 +28,7 @@ use thiserror::Error;
 
 /// The steps to a worker on a host, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub enum Step {
     /// The name is looked up, and somebody answers there who speaks ssh.
     Connect,
     /// Host and user prove who they are.
@@ -59,13 +59,15 @@ impl fmt::Display for Step {
 /// Why a host could not be made a worker. Which host it is, says whoever shows this.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{step}: {what}{}\n  remedy: {remedy}", Quoted(.words))]
-pub(crate) struct StartFailure {
-    pub(crate) step: Step,
+pub struct StartFailure {
+    /// How far it got.
+    pub step: Step,
     /// The cause, in our words.
-    pub(crate) what: String,
+    pub what: String,
     /// What `ssh` and the host said last, bounded and without control characters.
-    pub(crate) words: Vec<String>,
-    pub(crate) remedy: String,
+    pub words: Vec<String>,
+    /// What to do about it.
+    pub remedy: String,
 }
 
 struct Quoted<'a>(&'a [String]);
