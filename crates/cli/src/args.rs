@@ -17,8 +17,11 @@ Workers are named by a string, wherever --workers is asked for:
   local:4     four threads of this process
   proc:4      four child processes
   proc:2*4    two child processes of four slots each
-  proc:2,local:1  both
   proc        child processes, one per core
+  big         the machine `big`, reached by your own ssh, one slot per core
+  ann@big:2222*4  user, port and number of slots there
+  @hosts.txt  what the file says, one or more to a line
+  proc:2,big  both; commas join
 
 Colours and progress lines appear only on a terminal; NO_COLOR=1 turns colours off.";
 
@@ -51,6 +54,8 @@ pub(crate) struct Demo {
 pub(crate) enum Bench {
     /// What a round costs by itself: send doubles to every worker, double them, sum them up
     Rounds(Rounds),
+    /// What it costs to bring data to workers, the first time and the next
+    Transfer(Transfer),
     /// How a real job scales: the sparse autoencoder by L-BFGS, against one worker and against processes that don't talk
     Autoencoder(Autoencoder),
 }
@@ -69,6 +74,28 @@ pub(crate) struct Rounds {
     /// Let every worker sleep this long in every round
     #[arg(long, default_value_t = 0, value_name = "MS", value_parser = value_parser!(u64).range(0..=3_600_000))]
     pub(crate) sleep_ms: u64,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Transfer {
+    /// Where the work is done
+    #[arg(long, value_name = "WORKERS")]
+    pub(crate) workers: String,
+    /// How many MiB of data
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 24))]
+    pub(crate) mib: u64,
+    /// Cut the data into a single chunk
+    #[arg(long)]
+    pub(crate) one_chunk: bool,
+    /// Send a vector of parameters instead of data
+    #[arg(long, conflicts_with = "one_chunk")]
+    pub(crate) vector: bool,
+    /// Also send the same bytes to this host by plain ssh, and compare
+    #[arg(long, value_name = "HOST")]
+    pub(crate) beside: Option<String>,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -85,6 +85,8 @@ pub struct RoundReport {
     pub bytes_out: u64,
     /// Bytes from the workers: messages and partial results.
     pub bytes_in: u64,
+    /// Chunks whose bytes were sent to other hosts, because they were in no cache there.
+    pub chunks_sent: u64,
     /// Chunks that workers had at hand.
     pub cache_hits: u64,
     /// Chunks that had to be sent or opened.

@@ -1,6 +1,7 @@
 //! What can go wrong in a run: what failed, where, why, and what to do.
 
 use crate::engine::WorkerStringError;
+pub use crate::engine::ssh::{StartFailure, Step};
 use crate::reduce::MergeError;
 use crate::registry::UnknownFunction;
 use crate::source::DataError;
@@ -33,6 +34,13 @@ pub enum Error {
         worker: String,
         /// How the last attempt ended.
         death: Death,
+    },
+
+    /// Hosts could not be reached, or would not work.
+    #[error("{}", ShowFailures(.failures))]
+    Hosts {
+        /// The hosts, each with what failed there.
+        failures: Vec<(String, StartFailure)>,
     },
 
     /// Worker processes were asked for by a program that would not serve as one.
@@ -159,6 +167,20 @@ impl fmt::Display for ShowDeaths<'_> {
                 _ => write!(f, "\n  {worker} {death}")?,
             }
             before = Some(death);
+        }
+        Ok(())
+    }
+}
+
+struct ShowFailures<'a>(&'a [(String, StartFailure)]);
+
+impl fmt::Display for ShowFailures<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (host, failure)) in self.0.iter().enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{host}: {failure}")?;
         }
         Ok(())
     }

@@ -75,7 +75,7 @@ pub use chunk::{Chunk, ChunkError, Dense, Lines, List, Nothing};
 pub use codec::{DecodeError, Decoder, Encoder, Params, Serde, Slab, Wire};
 pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
-pub use error::{Error, RemoteFault, Result};
+pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
 pub use master::{Builder, LogLine, Master, Pending, WorkerInfo};
 pub use qjam_core::{ids, job, journal};

@@ -2,6 +2,7 @@
 
 mod bench_autoencoder;
 mod bench_rounds;
+mod bench_transfer;
 mod demo;
 mod training;
 
@@ -11,6 +12,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(Bench::Rounds(args)) => bench_rounds::run(&args),
+        Command::Bench(Bench::Transfer(args)) => bench_transfer::run(&args),
         Command::Bench(Bench::Autoencoder(args)) => bench_autoencoder::run(&args),
     }
 }

@@ -81,6 +81,8 @@ pub enum Place {
     Pack {
         /// Number of the file, chosen by the supervisor.
         pack: u64,
+        /// How long it may become. The chunk lies before what is its end now.
+        pack_bytes: u64,
         /// Whether its file descriptor comes with this frame.
         with_fd: bool,
         /// Where the chunk begins.

@@ -4,7 +4,6 @@
 //! the master's loop, the loop. Whichever of them drops it, it ends, with everything it started that stayed in its
 //! group, and is taken note of, so that nothing is left, not even an entry in the table of processes.
 
-use super::Seat;
 use crate::worker::ASKED;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -21,10 +20,10 @@ pub(crate) struct Spawned {
 
 /// Starts an executor. Must be called from a thread that lives as long as the master: the kernel ends the child when
 /// the thread that started it ends.
-pub(crate) fn spawn(seat: &Seat) -> io::Result<Spawned> {
+pub(crate) fn spawn(slots: u32) -> io::Result<Spawned> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
-    let asked = format!("1;{};{}", std::process::id(), seat.slots);
+    let asked = format!("1;{};{}", std::process::id(), slots);
     let mut command = Command::new("/proc/self/exe");
     if let Some(name) = std::env::args_os().next() {
         command.arg0(name);
@@ -37,7 +36,7 @@ pub(crate) fn spawn(seat: &Seat) -> io::Result<Spawned> {
         // A group of its own: Ctrl-C at the terminal is the master's affair, and what user code starts dies with it.
         .process_group(0)
         .spawn()?;
-    Ok(Spawned { process: Process { child, status: None }, socket: ours.into() })
+    Ok(Spawned { process: Process::new(child), socket: ours.into() })
 }
 
 #[cfg(test)]
@@ -51,7 +50,7 @@ impl Spawned {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
-        Ok(Spawned { process: Process { child, status: None }, socket })
+        Ok(Spawned { process: Process::new(child), socket })
     }
 }
 
@@ -63,6 +62,11 @@ pub(super) struct Process {
 }
 
 impl Process {
+    /// A child that was started as the first of a group of its own.
+    pub(super) fn new(child: Child) -> Self {
+        Process { child, status: None }
+    }
+
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }

@@ -5,8 +5,8 @@
 //! what a process was doing when it died. Nothing listens anywhere; nothing is left when the master ends.
 
 use super::child::Process;
-use super::told::Told;
 pub(crate) use super::child::Spawned;
+use super::told::Told;
 use crate::dataset::CutData;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Outbox};

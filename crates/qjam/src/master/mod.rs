@@ -10,6 +10,7 @@ mod round;
 mod tender;
 
 pub use options::LogLine;
+pub(crate) use options::Throttle;
 
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
@@ -95,6 +96,26 @@ impl Builder {
         self
     }
 
+    /// Most bytes that the cache on a host's disk may take, instead of what was set there (`qjam cache`).
+    pub fn disk_limit(mut self, bytes: u64) -> Self {
+        self.options.disk_bytes_max = Some(bytes);
+        self
+    }
+
+    /// Goes on with this many workers when others cannot be started. Those are tried again while the run goes on.
+    /// Without it every worker that was asked for must be there.
+    pub fn min_workers(mut self, workers: usize) -> Self {
+        self.options.workers_min = Some(workers);
+        self
+    }
+
+    /// The executable that is copied to hosts instead of this one: another build of the same program, for example one
+    /// that needs no libraries there. The environment variable `QJAM_WORKER` says the same.
+    pub fn worker_executable(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.options.ship = Some(path.into());
+        self
+    }
+
     /// Into how many blocks per slot a map is shared out. More even out unequal chunks, fewer cost less. The result is
     /// the same.
     pub fn blocks_per_slot(mut self, blocks: u32) -> Self {
@@ -141,7 +162,7 @@ impl Master {
 
     fn start(workers: &str, options: Options) -> Result<Master> {
         let seats = WorkerString::parse(workers)?.seats;
-        if seats.iter().any(|s| s.kind == SeatKind::Proc) && !worker::is_hooked() {
+        if seats.iter().any(|s| s.kind != SeatKind::Local) && !worker::is_hooked() {
             return Err(Error::NotHooked);
         }
         let system = |step| move |source| Error::System { step, source };
@@ -159,9 +180,33 @@ impl Master {
         let driver = Driver::new(seats, options.clone(), news.clone(), to_keeper)?;
         let tended = Tended::start(driver, news).map_err(system("starting a thread"))?;
         let master = Master { tended, keeper: Mutex::new(keeper), options };
-        // The loop is nobody else's yet, so the question is always put to it.
-        master.tended.drive(None, |driver| driver.and_then(Driver::readiness))?.unwrap_or(Ok(()))?;
+        master.await_seats(0..usize::MAX)?;
         Ok(master)
+    }
+
+    /// Takes on more workers while it runs, given as another worker string, and waits until they are ready. Rounds that
+    /// begin after that use them; the results are the same.
+    pub fn add_workers(&self, workers: &str) -> Result<()> {
+        let seats = WorkerString::parse(workers)?.seats;
+        if seats.iter().any(|s| s.kind != SeatKind::Local) && !worker::is_hooked() {
+            return Err(Error::NotHooked);
+        }
+        let added = self.ask(true, |driver| driver.add(seats));
+        let ready = self.await_seats(added.clone());
+        if ready.is_err() {
+            self.ask(true, |driver| added.for_each(|n| driver.remove_seat(n)));
+        }
+        ready
+    }
+
+    fn await_seats(&self, seats: std::ops::Range<usize>) -> Result<()> {
+        let is_ready = |driver: Option<&Driver>| driver.and_then(|d| d.readiness(seats.clone()));
+        self.tended.drive(None, is_ready)?.unwrap_or(Ok(()))
+    }
+
+    /// Sends a worker away, by its name. What it has not delivered goes to the others. Says whether there was one.
+    pub fn remove_worker(&self, name: &str) -> bool {
+        self.ask(true, |driver| driver.remove(name))
     }
 
     /// Runs a function over all chunks of a data set and combines the results: [`submit`](Master::submit) and
@@ -279,7 +324,7 @@ impl Drop for Master {
 /// The keeper's thread: starts processes until nobody can ask any more.
 fn keep(orders: &mpsc::Receiver<(WorkerId, crate::engine::Seat)>, news: &NewsBox) {
     for (worker, seat) in orders {
-        news.put(News::Spawned { worker, result: child::spawn(&seat) });
+        news.put(News::Spawned { worker, result: child::spawn(seat.slots) });
     }
 }
 

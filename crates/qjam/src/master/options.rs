@@ -1,6 +1,7 @@
 //! What a master can be told besides its workers.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,11 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) memory_bytes_max: Option<u64>,
     pub(crate) cache_bytes_max: u64,
+    pub(crate) disk_bytes_max: Option<u64>,
+    /// Go on with so many workers if the others cannot be had.
+    pub(crate) workers_min: Option<usize>,
+    /// The executable that goes to hosts, if not this one.
+    pub(crate) ship: Option<PathBuf>,
     pub(crate) blocks_per_slot: u32,
     pub(crate) deliver_after: Duration,
     pub(crate) round_timeout: Option<Duration>,
@@ -39,6 +45,9 @@ impl Default for Options {
             seed: 0,
             memory_bytes_max: None,
             cache_bytes_max: 1 << 30,
+            disk_bytes_max: None,
+            workers_min: None,
+            ship: None,
             blocks_per_slot: 16,
             deliver_after: Duration::from_secs(2),
             round_timeout: None,

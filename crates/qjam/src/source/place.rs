@@ -3,6 +3,7 @@
 use super::DataError;
 use crate::chunk::{ChunkId, Header};
 use crate::store::{AlignedBuf, Region};
+use crate::transport::Source;
 use bytes::Bytes;
 use qjam_core::chunk::{CHUNK_BYTES_MAX, Hasher};
 use qjam_core::ids::DataSetId;
@@ -79,6 +80,50 @@ impl ChunkEntry {
                 Ok(read)
             }
         }
+    }
+}
+
+/// The bytes of a chunk piece by piece, on their way to another host. What they are there is compared with their name.
+pub(crate) struct Pieces {
+    entry: Arc<ChunkEntry>,
+    at: u64,
+    /// Opened with the first piece, since many chunks may wait for their turn.
+    file: Option<UserFile>,
+}
+
+impl Pieces {
+    pub(crate) fn of(entry: Arc<ChunkEntry>) -> Pieces {
+        Pieces { entry, at: 0, file: None }
+    }
+}
+
+impl Source for Pieces {
+    fn left(&self) -> u64 {
+        self.entry.header.bytes - self.at
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<Bytes, String> {
+        let piece = match &self.entry.place {
+            Place::Shared { region, offset } => {
+                let from = (offset + self.at) as usize;
+                region.bytes(from..from + bytes)
+            }
+            Place::File { path, offset, stamp } => {
+                let file = match &mut self.file {
+                    Some(file) => file,
+                    None => {
+                        let file = UserFile::open(path).map_err(|e| e.to_string())?;
+                        file.must_be(stamp).map_err(|e| e.to_string())?;
+                        self.file.insert(file)
+                    }
+                };
+                let mut piece = vec![0; bytes];
+                file.read_at(offset + self.at, &mut piece).map_err(|e| e.to_string())?;
+                piece.into()
+            }
+        };
+        self.at += bytes as u64;
+        Ok(piece)
     }
 }
 

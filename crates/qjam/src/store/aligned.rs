@@ -26,6 +26,13 @@ impl AlignedBuf {
         AlignedBuf { lines: bytemuck::zeroed_vec(bytes.div_ceil(size_of::<Line>())), bytes }
     }
 
+    /// The same, for a length that somebody else chose: `None` when there is no such memory.
+    pub(crate) fn try_zeroed(bytes: u64) -> Option<Self> {
+        let bytes = usize::try_from(bytes).ok()?;
+        let lines = bytemuck::try_zeroed_vec(bytes.div_ceil(size_of::<Line>())).ok()?;
+        Some(AlignedBuf { lines, bytes })
+    }
+
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.bytes]
     }

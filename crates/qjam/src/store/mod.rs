@@ -1,7 +1,6 @@
 //! Where chunks and payloads rest: memory that other processes of this host can map, and aligned memory of our own.
 
 mod aligned;
-#[allow(dead_code, reason = "the supervisors of hosts use it")]
 pub mod cache;
 mod map;
 mod page;

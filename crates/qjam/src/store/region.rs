@@ -91,10 +91,10 @@ impl Region {
         Region::map_sealed(fd, bytes)
     }
 
-    /// Maps a file of the cache, as long as it is now. Such a file is not sealed: it is in a folder that only its user
-    /// can write, and whoever writes it only ever appends, or cuts off what holds no chunk.
-    pub(crate) fn open_pack(fd: OwnedFd) -> io::Result<Region> {
-        let bytes = usize::try_from(rustix::fs::fstat(&fd)?.st_size).map_err(io::Error::other)?;
+    /// Maps a file of the cache, as long as it may become; before its end, only what holds a chunk may be read. Such a
+    /// file is not sealed: it is in a folder that only its user can write, and whoever writes it only ever appends, or
+    /// cuts off what holds no chunk.
+    pub(crate) fn open_pack(fd: OwnedFd, bytes: usize) -> io::Result<Region> {
         Region::map(fd, bytes, MapFlags::SHARED)
     }
 

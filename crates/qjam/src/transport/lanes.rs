@@ -96,7 +96,10 @@ impl Out {
 }
 
 enum Item {
-    Message { out: Out, round: Option<RoundId> },
+    Message {
+        out: Out,
+        round: Option<RoundId>,
+    },
     /// Its opening went, or goes, before it.
     Payload(Bulk),
 }
@@ -211,7 +214,7 @@ impl Lanes {
                         Err(why) => {
                             self.over.push((bulk.ticket, Err(why)));
                             self.orderly.pop_front();
-                                if let Some(abandon) = M::abandon() {
+                            if let Some(abandon) = M::abandon() {
                                 return Some(Out::new(&abandon, Bytes::new()));
                             }
                         }
@@ -219,6 +222,11 @@ impl Lanes {
                 }
             }
         }
+    }
+
+    /// How many messages and payloads wait in order.
+    pub(crate) fn waiting(&self) -> usize {
+        self.orderly.len()
     }
 
     /// Whether nothing waits.
@@ -322,6 +330,10 @@ mod tests {
         lanes.stream(&OPEN, bulk(600_000, 2, 8));
         lanes.call_off::<ToHost>(RoundId(3));
         lanes.call_off::<ToHost>(RoundId(2));
-        assert_eq!(in_words(&take(&mut lanes, usize::MAX)), Vec::<String>::new(), "nothing of it was promised yet");
+        assert_eq!(
+            in_words(&take(&mut lanes, usize::MAX)),
+            Vec::<String>::new(),
+            "nothing of it was promised yet"
+        );
     }
 }

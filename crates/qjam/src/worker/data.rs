@@ -90,10 +90,11 @@ impl DataHere {
                     }
                     self.inside(region, offset, &id, &header)?
                 }
-                message::Place::Pack { pack, with_fd, offset } => {
+                message::Place::Pack { pack, pack_bytes, with_fd, offset } => {
                     if with_fd {
                         let fd = take_fd().ok_or("a message announced a descriptor and brought none")?;
-                        let opened = Region::open_pack(fd).map_err(|e| format!("pack {pack}: {e}"))?;
+                        let opened = Region::open_pack(fd, pack_bytes as usize)
+                            .map_err(|e| format!("pack {pack}: {e}"))?;
                         self.regions.insert(pack, opened);
                     }
                     self.inside(pack, offset, &id, &header)?

@@ -16,7 +16,7 @@ mod executor;
 mod faults;
 pub(crate) mod round;
 pub(crate) mod slots;
-mod supervisor;
+pub(crate) mod supervisor;
 
 use std::ffi::OsString;
 use std::fmt::Display;

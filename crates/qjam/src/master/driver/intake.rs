@@ -3,6 +3,7 @@
 use super::{Driver, News, SeatHere, Sitting, Value, executor_in, token};
 use crate::VERSION;
 use crate::chunk::ChunkId;
+use crate::dataset::CutData;
 use crate::engine::local::LocalSays;
 use crate::engine::proc::{Executor, Spawned};
 use crate::transport::{Attachment, Read};
@@ -36,6 +37,7 @@ impl Driver {
                     self.tell(Event::WorkerSpoke { worker });
                 }
                 News::Spawned { worker, result } => self.on_spawned(worker, result),
+                News::Connected { worker, result } => self.on_connected(worker, result),
             }
         }
     }
@@ -173,22 +175,7 @@ impl Driver {
         round: RoundId,
         missing: &[ChunkId],
     ) -> Result<(), String> {
-        let Some(running) = self.rounds.get_mut(&round) else {
-            // The round closed while the question travelled; the worker has been told to drop it.
-            return Ok(());
-        };
-        let data = running.data.clone();
-        let known = self.known.get(&data.located).ok_or("a data set nobody knows")?;
-        let indices = missing
-            .iter()
-            .map(|id| {
-                known
-                    .index
-                    .get(id)
-                    .copied()
-                    .ok_or_else(|| format!("it asked for chunk {id}, which is not of its data set"))
-            })
-            .collect::<Result<Vec<u32>, String>>()?;
+        let Some((data, indices)) = self.look_up(round, missing)? else { return Ok(()) };
         let Some(executor) = self.executor(worker) else { return Ok(()) };
         let before = executor.bytes_out;
         let sent = executor.send_refs(&data, &indices);
@@ -198,6 +185,24 @@ impl Driver {
         }
         self.check_sent(worker, sent);
         Ok(())
+    }
+
+    /// The data set of a round and the indices of these chunks in it; `None` when the round closed while the question
+    /// travelled: then the worker has been told to drop it.
+    pub(super) fn look_up(
+        &self,
+        round: RoundId,
+        missing: &[ChunkId],
+    ) -> Result<Option<(Arc<CutData>, Vec<u32>)>, String> {
+        let Some(running) = self.rounds.get(&round) else { return Ok(None) };
+        let data = running.data.clone();
+        let known = self.known.get(&data.located).ok_or("a data set nobody knows")?;
+        let find = |id: &ChunkId| {
+            let index = known.index.get(id).copied();
+            index.ok_or_else(|| format!("it asked for chunk {id}, which is not of its data set"))
+        };
+        let indices = missing.iter().map(find).collect::<Result<Vec<u32>, String>>()?;
+        Ok(Some((data, indices)))
     }
 
     pub(super) fn on_result(

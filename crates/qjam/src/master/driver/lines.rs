@@ -1,5 +1,6 @@
 //! What user code printed, on its way to the user.
 
+use super::hosts::LINK;
 use super::{Driver, Sitting, executor_in, from_token};
 use crate::engine::proc::Line;
 use crate::master::options::LogLine;
@@ -13,7 +14,11 @@ impl Driver {
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let Ok((events, _)) = epoll::wait(&self.pipes, &mut events, Some(&now)) else { return };
         for event in events.iter() {
-            let (worker, _) = from_token(event.data.u64());
+            let (worker, fd) = from_token(event.data.u64());
+            if fd == LINK {
+                self.hear_words(worker);
+                continue;
+            }
             let Some(executor) = executor_in(&mut self.seats, worker) else { continue };
             let mut lines = Vec::new();
             let ended = executor.read_lines(|line| lines.push(line));
@@ -56,7 +61,7 @@ impl Driver {
     }
 
     /// Hands a line to the user's own code, whose panics are not ours.
-    fn show(&self, line: &LogLine) {
+    pub(super) fn show(&self, line: &LogLine) {
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.options.on_log)(line)));
     }
 }

@@ -4,8 +4,9 @@
 //! came, tells the scheduler, and does what the scheduler wants: starts and kills executors, sends tasks and
 //! references, merges what counts. It never blocks but in `epoll_wait`.
 //!
-//! [`intake`] brings events in; [`orders`] and [`verdicts`] carry actions out.
+//! [`intake`] brings events in; [`orders`] and [`verdicts`] carry actions out; [`hosts`] is about other machines.
 
+mod hosts;
 mod intake;
 mod lines;
 mod news;
@@ -23,6 +24,8 @@ use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::engine::local::LocalSeat;
 use crate::engine::proc::Executor;
+use crate::engine::ssh::StartFailure;
+use crate::engine::ssh::link::Link;
 use crate::engine::{Seat, SeatKind};
 use crate::error::Error;
 use crate::function::{AnyBox, Mode};
@@ -40,6 +43,7 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -62,6 +66,30 @@ struct SeatHere {
     seat: Seat,
     sitting: Sitting,
     throttle: Throttle,
+    /// The connection, when this is a seat on another host; and the incarnation it was made for.
+    link: Option<Box<Link>>,
+    generation: u32,
+    /// Whether epoll tells when the connection takes more.
+    wants_out: bool,
+    /// Why the last attempt to reach the host failed.
+    failure: Option<StartFailure>,
+    /// The user no longer wants it.
+    removed: bool,
+}
+
+impl SeatHere {
+    fn new(seat: Seat) -> Self {
+        SeatHere {
+            seat,
+            sitting: Sitting::Nobody,
+            throttle: Throttle::default(),
+            link: None,
+            generation: 0,
+            wants_out: false,
+            failure: None,
+            removed: false,
+        }
+    }
 }
 
 /// A data set that workers have been told about.
@@ -101,6 +129,10 @@ pub(crate) struct Driver {
     /// Parts that the scheduler was told of and whose verdicts are not yet carried out, in the same order. Threads may
     /// deliver while actions are carried out, so there may be several.
     in_hand: VecDeque<(RoundId, Node, Value)>,
+    /// When connections to other hosts should be looked at, if there are any.
+    links_due: Option<Instant>,
+    /// Has attempts to reach hosts end early: nobody waits for them any more.
+    stop: Arc<AtomicBool>,
     pub(crate) answered: u64,
 }
 
@@ -138,15 +170,63 @@ impl Driver {
             last_report: None,
             todo: Default::default(),
             in_hand: VecDeque::new(),
+            links_due: None,
+            stop: Arc::default(),
             answered: 0,
             options,
         };
-        for (n, seat) in seats.into_iter().enumerate() {
-            let slots = seat.slots;
-            driver.seats.push(SeatHere { seat, sitting: Sitting::Nobody, throttle: Throttle::default() });
-            driver.tell(Event::SeatAdded { seat: SeatId(n as u32), slots, remote: false });
-        }
+        driver.add(seats);
         Ok(driver)
+    }
+
+    /// Takes on workers; says which seats they have.
+    pub(crate) fn add(&mut self, seats: Vec<Seat>) -> std::ops::Range<usize> {
+        let first = self.seats.len();
+        for mut seat in seats {
+            seat.name = self.free_name(&seat);
+            let (slots, remote) = (seat.slots, matches!(seat.kind, SeatKind::Host(_)));
+            self.seats.push(SeatHere::new(seat));
+            let seat = SeatId(self.seats.len() as u32 - 1);
+            self.tell(Event::SeatAdded { seat, slots, remote });
+        }
+        first..self.seats.len()
+    }
+
+    /// The name of a seat, or, when somebody has that, the next one like it.
+    fn free_name(&self, seat: &Seat) -> String {
+        let is_free = |name: &str| self.seats.iter().all(|here| here.seat.name != name);
+        let like_it = |n: usize| match seat.kind {
+            SeatKind::Proc => format!("proc:{n}"),
+            _ => format!("{}#{}", seat.name, n + 2),
+        };
+        if is_free(&seat.name) {
+            return seat.name.clone();
+        }
+        (0..).map(like_it).find(|name| is_free(name)).unwrap_or_default()
+    }
+
+    /// Sends the worker of that name away; says whether there was one.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let is_meant = |here: &SeatHere| here.seat.name == name && !here.removed;
+        let found = self.seats.iter().position(is_meant);
+        found.map(|n| self.remove_seat(n)).is_some()
+    }
+
+    pub(crate) fn remove_seat(&mut self, n: usize) {
+        let seat = SeatId(n as u32);
+        if std::mem::replace(&mut self.seats[n].removed, true) {
+            return;
+        }
+        let worker = match &self.seats[n].sitting {
+            Sitting::Proc(executor) => Some(executor.worker),
+            Sitting::Local(local) => Some(local.worker),
+            Sitting::Nobody => None,
+        };
+        if let Some(worker) = worker {
+            self.end(worker, Some(Cause::Unresponsive));
+        }
+        self.drop_link(seat);
+        self.tell(Event::SeatRemoved { seat });
     }
 
     fn now(&self) -> Time {
@@ -189,8 +269,15 @@ impl Driver {
         let Wanted { function, data, answer, submitted } = wanted;
         let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64);
         let long = params.payload_bytes() > INLINE_BYTES_MAX;
-        let placed = (long && self.has(SeatKind::Proc)).then(|| self.arenas.place(params)).transpose();
-        let inline = if !long || self.has(SeatKind::Local) { params.to_bytes() } else { Bytes::new() };
+        let (mut proc, mut others) = (false, false);
+        for here in self.seats.iter().filter(|here| !here.removed) {
+            match here.seat.kind {
+                SeatKind::Proc => proc = true,
+                SeatKind::Local | SeatKind::Host(_) => others = true,
+            }
+        }
+        let placed = (long && proc).then(|| self.arenas.place(params)).transpose();
+        let inline = if !long || others { params.to_bytes() } else { Bytes::new() };
         self.remember(&data);
         let spec = RoundSpec { dataset: data.located, cut };
         let report = RoundReport {
@@ -243,10 +330,6 @@ impl Driver {
         Cut::new(chunks, level)
     }
 
-    fn has(&self, kind: SeatKind) -> bool {
-        self.seats.iter().any(|s| s.seat.kind == kind)
-    }
-
     pub(crate) fn cancel(&mut self, round: RoundId) {
         self.tell(Event::RoundCancelled { round });
     }
@@ -272,6 +355,7 @@ impl Driver {
         for id in gone {
             let Some(known) = self.known.remove(&id) else { continue };
             self.open.forget(|chunk| known.index.contains_key(chunk));
+            self.each_link(|link| link.forget(id));
             for n in 0..self.seats.len() {
                 if let Sitting::Proc(executor) = &mut self.seats[n].sitting {
                     let worker = executor.worker;
@@ -300,6 +384,7 @@ impl Driver {
                 } else if self.is_local(worker) {
                     self.tell(Event::WorkerSpoke { worker });
                 }
+                // One on another host is asked by its supervisor, every second.
             }
             Action::Assign { worker, round, spans } => self.assign(worker, round, spans),
             Action::Cancel { worker, round } => self.call_off(worker, round),
@@ -314,11 +399,11 @@ impl Driver {
             Action::Finish { round } => self.finish(round),
             Action::Fail { round, failure } => self.fail(round, failure),
             Action::Close { round } => {
-                if let Some(running) = self.rounds.remove(&round)
-                    && let Some(placed) = running.placed
-                {
+                let closed = self.rounds.remove(&round);
+                if let Some(placed) = closed.and_then(|running| running.placed) {
                     self.arenas.release(placed.arena);
                 }
+                self.each_link(|link| link.close(round));
             }
             Action::Note(what) => self.note(what),
         }
@@ -347,7 +432,7 @@ impl Driver {
     pub(crate) fn turn(&mut self, at_most: Option<Duration>) -> Result<(), Error> {
         let due = self.scheduler.next_deadline().map(|at| Duration::from_micros(at.since(self.now()).0));
         let ends = self.next_end().map(|at| at.saturating_duration_since(Instant::now()));
-        let due = due.into_iter().chain(ends).min();
+        let due = due.into_iter().chain(ends).chain(self.look_in()).min();
         let wait = match (due, at_most) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -367,9 +452,13 @@ impl Driver {
             match data {
                 BELL => self.take_news(),
                 PIPES => self.read_pipes(),
-                _ => self.on_ready(from_token(data).0, flags),
+                _ => match from_token(data) {
+                    (worker, hosts::LINK) => self.on_link_ready(worker, flags),
+                    (worker, _) => self.on_ready(worker, flags),
+                },
             }
         }
+        self.look_at_links();
         if self.scheduler.next_deadline().is_some_and(|at| at <= self.now()) {
             self.tell(Event::Ticked);
         }
@@ -381,23 +470,66 @@ impl Driver {
 
     // ---- what others may ask ----------------------------------------------------------------------------------
 
-    /// Whether all seats are filled, or why one never will be.
-    pub(crate) fn readiness(&self) -> Option<Result<(), Error>> {
-        if let Some((worker, death)) = self.scheduler.given_up().next() {
-            let death = death.cloned().unwrap_or_else(|| Death::of(Cause::Start("nobody knows why".into())));
-            return Some(Err(Error::Start { worker: self.name_of(worker), death }));
+    /// Whether enough seats are filled, or why they will not be.
+    pub(crate) fn readiness(&self, of: std::ops::Range<usize>) -> Option<Result<(), Error>> {
+        let wanted = |seat: SeatId| {
+            let n = seat.0 as usize;
+            of.contains(&n) && !self.seats[n].removed
+        };
+        let seats = || (0..self.seats.len()).map(|n| SeatId(n as u32)).filter(|&seat| wanted(seat));
+        let up = seats().filter(|&seat| self.scheduler.is_up(seat)).count();
+        if up == seats().count() {
+            return Some(Ok(()));
         }
-        self.scheduler.is_complete().then_some(Ok(()))
+        let unknown = Death::of(Cause::Start("nobody knows why".into()));
+        let far = self.scheduler.unstarted().map(|(worker, death)| (worker, death.clone()));
+        let near = self
+            .scheduler
+            .given_up()
+            .map(|(worker, death)| (worker, death.cloned().unwrap_or_else(|| unknown.clone())));
+        let failed: HashMap<WorkerId, Death> =
+            far.chain(near).filter(|(worker, _)| wanted(worker.seat)).collect();
+        if failed.is_empty() {
+            return None;
+        }
+        if let Some(min) = self.options.workers_min {
+            if up + failed.len() < seats().count() {
+                return None; // it is not known yet who comes
+            }
+            if self.scheduler.up_count() >= min.max(1) {
+                return Some(Ok(()));
+            }
+        }
+        Some(Err(self.not_started(failed)))
+    }
+
+    /// All that went wrong, in the order of the seats.
+    fn not_started(&self, failed: HashMap<WorkerId, Death>) -> Error {
+        let mut failed: Vec<(WorkerId, Death)> = failed.into_iter().collect();
+        failed.sort_by_key(|(worker, _)| worker.seat);
+        let failures: Vec<(String, StartFailure)> = failed
+            .iter()
+            .filter_map(|(worker, _)| {
+                Some((self.name_of(*worker), self.seats[worker.seat.0 as usize].failure.clone()?))
+            })
+            .collect();
+        match failed.into_iter().next() {
+            Some((worker, death)) if failures.is_empty() => {
+                Error::Start { worker: self.name_of(worker), death }
+            }
+            _ => Error::Hosts { failures },
+        }
     }
 
     /// Name, process and slots of everybody who is up.
     pub(crate) fn workers(&self) -> Vec<(String, Option<u32>, u32)> {
         self.seats
             .iter()
+            .filter(|s| !s.removed)
             .map(|s| {
                 let pid = match &s.sitting {
                     Sitting::Proc(executor) => Some(executor.pid()),
-                    _ => None,
+                    _ => s.link.as_ref().and_then(|link| link.pid),
                 };
                 (s.seat.name.clone(), pid, s.seat.slots)
             })
@@ -413,6 +545,12 @@ impl Driver {
     }
 }
 
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+    }
+}
+
 /// The living process of that name; beside other borrows of the loop.
 fn executor_in(seats: &mut [SeatHere], worker: WorkerId) -> Option<&mut Executor> {
     match &mut seats.get_mut(worker.seat.0 as usize)?.sitting {
@@ -425,7 +563,7 @@ fn fault(kind: FaultKind, message: String) -> Fault {
     Fault { kind, chunk: None, message, location: None, backtrace: None }
 }
 
-/// Seat, incarnation and which of its three descriptors, in one number.
+/// Seat, incarnation and which of its descriptors, in one number.
 fn token(worker: WorkerId, fd: u64) -> epoll::EventData {
     epoll::EventData::new_u64(u64::from(worker.incarnation) << 32 | u64::from(worker.seat.0) << 2 | fd)
 }

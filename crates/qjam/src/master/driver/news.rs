@@ -1,7 +1,9 @@
-//! What other threads have for the loop: processes that were started, blocks that threads have run.
+//! What other threads have for the loop: processes that were started, hosts that were reached, blocks that threads have run.
 
 use crate::engine::local::LocalDone;
 use crate::engine::proc::Spawned;
+use crate::engine::ssh::StartFailure;
+use crate::engine::ssh::link::Link;
 use qjam_core::ids::WorkerId;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
@@ -10,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 /// What other threads have for the loop.
 pub(crate) enum News {
     Spawned { worker: WorkerId, result: io::Result<Spawned> },
+    Connected { worker: WorkerId, result: Result<Box<Link>, Box<StartFailure>> },
     LocalDone(LocalDone),
 }
 

@@ -31,10 +31,7 @@ impl Driver {
                     self.tell(Event::WorkerLost { worker, death });
                 }
             }
-            SeatKind::Host(_) => {
-                let death = Death::of(Cause::Start("hosts cannot be reached by this build".into()));
-                self.tell(Event::WorkerLost { worker, death });
-            }
+            SeatKind::Host(address) => self.start_host(worker, address),
             SeatKind::Local => {
                 let news = self.news.clone();
                 let report = Arc::new(move |done| news.put(News::LocalDone(done)));
@@ -55,6 +52,9 @@ impl Driver {
 
     /// Ends whoever is there under this name and says how it was.
     pub(super) fn end(&mut self, worker: WorkerId, cause: Option<Cause>) -> Death {
+        if self.link_of(worker).is_some() {
+            return self.end_host(worker, cause);
+        }
         let here = &mut self.seats[worker.seat.0 as usize];
         match &here.sitting {
             Sitting::Proc(executor) if executor.worker == worker => {}
@@ -87,6 +87,10 @@ impl Driver {
         }
         if self.is_local(worker) {
             self.assign_local(worker, round, spans);
+            return;
+        }
+        if self.link_of(worker).is_some() {
+            self.assign_host(worker, round, &spans);
             return;
         }
         let sent = self.assign_proc(worker, round, &spans);
@@ -177,6 +181,9 @@ impl Driver {
             executor.mark_cancelled(round);
             let sent = executor.send(&ToWorker::Cancel(round), &[], Vec::new());
             self.check_sent(worker, sent);
+        } else if let Some(link) = self.link_of(worker) {
+            link.call_off(worker, round);
+            self.pump(worker.seat);
         } else if self.is_local(worker) {
             let now = self.now();
             let mut says = Vec::new();

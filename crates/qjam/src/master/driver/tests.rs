@@ -115,7 +115,7 @@ impl Stage {
         self.enter();
         self.say(&self.hello());
         self.turn();
-        assert!(self.driver.readiness().is_some_and(|ready| ready.is_ok()), "{what}");
+        assert!(self.driver.readiness(0..1).is_some_and(|ready| ready.is_ok()), "{what}");
     }
 }
 

@@ -197,6 +197,21 @@ impl Cache {
         self.packs.get(&pack)?.held.clone()
     }
 
+    /// Nobody here uses a pack any more: it may go when room is needed. One in memory goes at once.
+    pub(crate) fn let_go(&mut self, pack: u64) {
+        if self.current == Some(pack) || self.current_memory == Some(pack) {
+            return;
+        }
+        match self.packs.get_mut(&pack) {
+            Some(known) if known.name.is_some() => known.held = None,
+            Some(_) => {
+                self.packs.remove(&pack);
+                self.index.retain(|_, entry| entry.pack != pack);
+            }
+            None => {}
+        }
+    }
+
     /// Compares a chunk with its name. Errors in reading count as a difference.
     pub(crate) fn check(file: &OwnedFd, spot: &Spot, id: &ChunkId) -> bool {
         let mut hasher = Hasher::new(&spot.header);
