@@ -60,6 +60,13 @@ impl Told {
         tasks
     }
 
+    /// What was told of a data set may not have arrived.
+    pub(crate) fn unsay(&mut self, dataset: &DataSetId) {
+        if let Some(told) = self.0.get_mut(dataset) {
+            told.clear();
+        }
+    }
+
     /// A data set is no more. Says whether anything of it had been told.
     pub(crate) fn forget(&mut self, dataset: &DataSetId) -> bool {
         self.0.remove(dataset).is_some()

@@ -142,8 +142,10 @@ impl Lanes {
         sent + bytes
     }
 
-    /// Takes out what belongs to a round and has not been sent. A payload that is half sent is broken off.
-    pub(crate) fn call_off<M: HostMessage>(&mut self, round: RoundId) {
+    /// Takes out what belongs to a round and has not been sent. A payload that is half sent is broken off. Says whether
+    /// there was anything.
+    pub(crate) fn call_off<M: HostMessage>(&mut self, round: RoundId) -> bool {
+        let before = self.orderly.len();
         // The opening of a payload that is first in line has been sent, or is being sent: it must be broken off.
         let opened = matches!(self.orderly.front(), Some(Item::Payload(bulk)) if bulk.round == Some(round));
         let over = &mut self.over;
@@ -155,10 +157,12 @@ impl Lanes {
             }
             Item::Payload(_) => true,
         });
+        let any = self.orderly.len() < before;
         if let (true, Some(abandon)) = (opened, M::abandon()) {
             let out = Out::new(&abandon, Bytes::new());
             self.orderly.push_front(Item::Message { out, round: None });
         }
+        any
     }
 
     /// Sends what the connection takes. Says whether everything is gone.
@@ -323,13 +327,15 @@ mod tests {
         lanes.stream(&OPEN, bulk(600_000, 1, 7));
         lanes.send(&ToHost::Closed { round: RoundId(1) }, Bytes::new(), Some(RoundId(1)));
         lanes.send(&ToHost::Bye, Bytes::new(), None);
-        let said = drain_in_two(&mut lanes, 300_000, |lanes| lanes.call_off::<ToHost>(RoundId(1)));
+        let said = drain_in_two(&mut lanes, 300_000, |lanes| {
+            assert!(lanes.call_off::<ToHost>(RoundId(1)));
+        });
         assert_eq!(said, [OPEN_SAID, "segment 262144", "segment 262144", "Abandon", "Bye"]);
         assert_eq!(lanes.take_over().len(), 1);
 
         lanes.stream(&OPEN, bulk(600_000, 2, 8));
-        lanes.call_off::<ToHost>(RoundId(3));
-        lanes.call_off::<ToHost>(RoundId(2));
+        assert!(!lanes.call_off::<ToHost>(RoundId(3)));
+        assert!(lanes.call_off::<ToHost>(RoundId(2)));
         assert_eq!(
             in_words(&take(&mut lanes, usize::MAX)),
             Vec::<String>::new(),

@@ -343,8 +343,11 @@ impl Link {
     }
 
     /// A round is over for this worker: what has not been sent of it need not be.
-    pub(crate) fn call_off(&mut self, worker: WorkerId, round: RoundId) {
-        self.lanes.call_off::<ToHost>(round);
+    pub(crate) fn call_off(&mut self, worker: WorkerId, round: RoundId, dataset: &DataSetId) {
+        if self.lanes.call_off::<ToHost>(round) {
+            // Names of chunks may have been among it: they are told again.
+            self.told.unsay(dataset);
+        }
         self.urgent(&ToHost::Worker { worker, message: ToWorker::Cancel(round) });
     }
 

@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 
 /// How often connections are looked at: whether something should be said, and whether something was.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Reads in a row before looking at anything else.
+const READS_MAX: usize = 16;
 /// Which of a worker's descriptors a connection is, for epoll.
 pub(super) const LINK: u64 = 3;
 
@@ -149,31 +151,39 @@ impl Driver {
         if !flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             return;
         }
-        let Some(link) = self.link(seat) else { return };
-        let read = link.read();
-        let mut piece_of = None;
-        loop {
+        for _ in 0..READS_MAX {
             let Some(link) = self.link(seat) else { return };
-            match link.next() {
-                Ok(None) => break,
-                Ok(Some(Came::Piece)) => piece_of = link.worker,
-                Ok(Some(Came::Message(message, tail, bytes))) => {
-                    if let Err(why) = self.on_host_message(seat, *message, &tail, bytes) {
-                        return self.lose_link(seat, &format!("it broke the protocol: {why}"));
-                    }
+            let read = link.read();
+            if let Err(why) = self.take_in(seat) {
+                return self.lose_link(seat, &format!("it broke the protocol: {why}"));
+            }
+            match read {
+                Ok(Read::Some) => {}
+                Ok(Read::Nothing) => break,
+                Ok(Read::Ended) => return self.lose_link(seat, "the connection ended"),
+                Err(e) => return self.lose_link(seat, &e.to_string()),
+            }
+        }
+        self.pump(seat);
+    }
+
+    /// Deals with everything that has come whole.
+    fn take_in(&mut self, seat: SeatId) -> Result<(), String> {
+        let mut piece_of = None;
+        while let Some(link) = self.link(seat) {
+            match link.next()? {
+                None => break,
+                Some(Came::Piece) => piece_of = link.worker,
+                Some(Came::Message(message, tail, bytes)) => {
+                    self.on_host_message(seat, *message, &tail, bytes)?;
                 }
-                Err(why) => return self.lose_link(seat, &format!("it broke the protocol: {why}")),
             }
         }
         if let Some(worker) = piece_of {
             // A long result is on its way.
             self.tell(Event::WorkerSpoke { worker });
         }
-        match read {
-            Ok(Read::Ended) => self.lose_link(seat, "the connection ended"),
-            Err(e) => self.lose_link(seat, &e.to_string()),
-            Ok(_) => self.pump(seat),
-        }
+        Ok(())
     }
 
     /// What ssh and the host's standard error say: kept for the case that the connection is lost.
@@ -339,6 +349,15 @@ impl Driver {
         }
         running.report.bytes_out += link.bytes_out - before;
         self.pump(worker.seat);
+    }
+
+    pub(super) fn call_off_host(&mut self, worker: WorkerId, round: RoundId) {
+        let Some(running) = self.rounds.get(&round) else { return };
+        let dataset = running.data.located;
+        if let Some(link) = self.link_of(worker) {
+            link.call_off(worker, round, &dataset);
+            self.pump(worker.seat);
+        }
     }
 
     /// Does something with every connection, and sends what comes of it.

@@ -181,9 +181,8 @@ impl Driver {
             executor.mark_cancelled(round);
             let sent = executor.send(&ToWorker::Cancel(round), &[], Vec::new());
             self.check_sent(worker, sent);
-        } else if let Some(link) = self.link_of(worker) {
-            link.call_off(worker, round);
-            self.pump(worker.seat);
+        } else if self.link_of(worker).is_some() {
+            self.call_off_host(worker, round);
         } else if self.is_local(worker) {
             let now = self.now();
             let mut says = Vec::new();
