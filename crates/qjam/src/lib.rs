@@ -169,6 +169,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/book/how-a-round-works.md")]
     struct HowARoundWorks;
+    #[doc = include_str!("../../../docs/book/running-on-your-hosts.md")]
+    struct RunningOnYourHosts;
     #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]
     struct WhenSomethingGoesWrong;
 }

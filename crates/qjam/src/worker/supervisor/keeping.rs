@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// An executor must be through its handshake within this time.
 const START_WITHIN: Duration = Duration::from_secs(10);
+/// One that is told to drop a round and does not within this time is ended.
+const LET_GO_WITHIN: Duration = Duration::from_millis(500);
 
 /// The executor and what it has been told.
 pub(super) struct Kept {
@@ -34,6 +36,16 @@ pub(super) struct Kept {
     awaited: HashMap<ChunkId, DataSetId>,
     /// Packs it has been introduced to.
     packs: HashSet<u64>,
+    /// Rounds it was told to drop, and by when. That is judged here, where no long way home makes it look slow.
+    letting_go: HashMap<RoundId, Instant>,
+}
+
+impl Kept {
+    /// When something of it should be looked at besides what it says.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let start = (!self.executor.joined).then_some(self.started + START_WITHIN);
+        start.into_iter().chain(self.letting_go.values().copied()).min()
+    }
 }
 
 impl Supervisor {
@@ -51,6 +63,7 @@ impl Supervisor {
                     throttle: Throttle::default(),
                     awaited: HashMap::new(),
                     packs: HashSet::new(),
+                    letting_go: HashMap::new(),
                 });
             }
             Err(e) => {
@@ -103,8 +116,10 @@ impl Supervisor {
                 self.bury(None);
             }
         }
-        if self.kept.as_ref().is_some_and(|k| !k.executor.joined && k.started.elapsed() >= START_WITHIN) {
-            self.bury(Some(Cause::Start(format!("no word from it within {START_WITHIN:?}"))));
+        if self.kept.as_ref().and_then(Kept::next_deadline).is_some_and(|at| at <= Instant::now()) {
+            let joined = self.kept.as_ref().is_some_and(|kept| kept.executor.joined);
+            let why = format!("no word from it within {START_WITHIN:?}");
+            self.bury(Some(if joined { Cause::Unresponsive } else { Cause::Start(why) }));
         }
         Ok(())
     }
@@ -166,6 +181,7 @@ impl Supervisor {
             }
             ToWorker::Cancel(round) => {
                 kept.executor.mark_cancelled(round);
+                kept.letting_go.insert(round, Instant::now() + LET_GO_WITHIN);
                 ToWorker::Cancel(round)
             }
             ToWorker::Forget { dataset, .. } => {
@@ -288,6 +304,9 @@ impl Supervisor {
             }
             ToMaster::Result(outcome) => self.pass_result(outcome, tail)?,
             message @ (ToMaster::Error { .. } | ToMaster::Cancelled(_)) => {
+                if let ToMaster::Cancelled(round) = message {
+                    kept.letting_go.remove(&round);
+                }
                 self.pass_lines(true);
                 self.say(&FromHost::Worker { worker, message });
             }

@@ -185,7 +185,11 @@ impl Supervisor {
                 }
             }
         }
-        let nap = BEAT_EVERY.saturating_sub(self.said.elapsed()).max(Duration::from_millis(1));
+        let mut nap = BEAT_EVERY.saturating_sub(self.said.elapsed());
+        if let Some(at) = self.kept.as_ref().and_then(Kept::next_deadline) {
+            nap = nap.min(at.saturating_duration_since(Instant::now()));
+        }
+        let nap = nap.max(Duration::from_millis(1));
         let timeout = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: i64::from(nap.subsec_nanos()) };
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
