@@ -198,7 +198,12 @@ pub(crate) fn draw_outages(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
     let mut outages = Vec::new();
     if rng.percent(30) {
         let (at, for_span, refuses) = (Time(rng.below(within_us)), draw_outage(rng), rng.percent(50));
-        outages.extend(hosts.iter().map(|&seat| (at, Fault::Outage { seat, refuses, for_span })));
+        // They come back together, or one by one about when the patience with them ends.
+        let is_staggered = rng.percent(50);
+        outages.extend(hosts.iter().map(|&seat| {
+            let own = is_staggered.then(|| Span(rng.between(60_000_000, 100_000_000)));
+            (at, Fault::Outage { seat, refuses, for_span: own.or(for_span) })
+        }));
     } else if !hosts.is_empty() {
         for _ in 0..rng.below(2 + hosts.len() as u64) {
             let (seat, for_span, refuses) = (*rng.pick(&hosts), draw_outage(rng), rng.percent(50));

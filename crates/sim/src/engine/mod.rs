@@ -278,16 +278,16 @@ impl<'a> Engine<'a> {
                 Some(_) => self.network.hold(self.now, id, until),
                 None => self.network.cut(self.now, id),
             }
-            let expires = self.now + LINK_SILENCE + Span(self.rng.below(1_000_000));
+            let patience = if refuses { Span(self.rng.below(LINK_SILENCE.0)) } else { LINK_SILENCE };
+            let expires = self.now + patience + Span(self.rng.below(1_000_000));
             self.queue.push(expires, Happening::LinkExpired { worker: id });
         }
     }
 
     fn on_link_expired(&mut self, worker: WorkerId) {
-        let is_silent = self
-            .network
-            .held(self.now, worker)
-            .is_some_and(|(since, _)| self.now.since(since) >= LINK_SILENCE);
+        let refuses = self.outages.get(&worker.seat).is_some_and(|(refuses, _)| *refuses);
+        let held = self.network.held(self.now, worker);
+        let is_silent = held.is_some_and(|(since, _)| refuses || self.now.since(since) >= LINK_SILENCE);
         if !is_silent && !self.network.is_cut(worker) {
             return; // it was ridden out
         }
