@@ -1,4 +1,4 @@
-//! Messages: a good frame around any body, in both directions.
+//! Messages: a good frame around any body, in all directions: between master and worker, and between master and the supervisor of a host.
 //!
 //! What is understood must survive being said again. What it costs is bounded by the length of the body: the longest
 //! element of any list in a message takes under 256 bytes of memory, and a list never has room for more elements than
@@ -8,8 +8,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use qjam_core::wire::frame::{self, Frame};
+use qjam_core::wire::host::{KIND_FROM_HOST, KIND_TO_HOST};
 use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, MessageError};
-use qjam_core::wire::{ToMaster, ToWorker};
+use qjam_core::wire::{FromHost, ToHost, ToMaster, ToWorker};
 
 /// Bytes of memory for each byte of a body, and for an error's text.
 const FACTOR: usize = 256;
@@ -21,15 +22,21 @@ fn understood<M>(kind: u8, body: &[u8], read: impl Fn(&Frame<'_>) -> Result<M, M
     qjam_fuzz::bounded(FACTOR * body.len() + SLACK_BYTES, || read(&frame)).ok()
 }
 
-fuzz_target!(|input: &[u8]| {
-    let Some((direction, body)) = input.split_first() else { return };
-    if direction % 2 == 0 {
-        if let Some(message) = understood(KIND_TO_WORKER, body, ToWorker::from_frame) {
-            let again = understood(KIND_TO_WORKER, &message.to_body(), ToWorker::from_frame);
+macro_rules! check {
+    ($message:ty, $kind:expr, $body:expr) => {
+        if let Some(message) = understood($kind, $body, <$message>::from_frame) {
+            let again = understood($kind, &message.to_body(), <$message>::from_frame);
             assert_eq!(again, Some(message));
         }
-    } else if let Some(message) = understood(KIND_TO_MASTER, body, ToMaster::from_frame) {
-        let again = understood(KIND_TO_MASTER, &message.to_body(), ToMaster::from_frame);
-        assert_eq!(again, Some(message));
+    };
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((direction, body)) = input.split_first() else { return };
+    match direction % 4 {
+        0 => check!(ToWorker, KIND_TO_WORKER, body),
+        1 => check!(ToMaster, KIND_TO_MASTER, body),
+        2 => check!(ToHost, KIND_TO_HOST, body),
+        _ => check!(FromHost, KIND_FROM_HOST, body),
     }
 });
