@@ -1,5 +1,6 @@
 # Removes all that is ours on this host. A folder is ours if its owner is and it looks as we make it.
 say hello;
+u=$(id -u);
 for d in "$home" /var/tmp/qjam-$u /tmp/qjam-$u /dev/shm/qjam-$u; do
   if [ -z "$d" ] || [ -h "$d" ]; then continue; fi;
   if [ -d "$d" ] && [ -O "$d" ]; then :; else continue; fi;

@@ -18,12 +18,12 @@ pub(super) fn marker(nonce: &str) -> String {
 
 /// The command that finds a place and becomes the worker.
 ///
-/// It says `hello SYSTEM-MACHINE`; `no PLACE: WHY` for each place that will not do; `want PLACE` when it is to be sent
+/// It says `hello SYSTEM MACHINE`; `no PLACE: WHY` for each place that will not do; `want PLACE` when it is to be sent
 /// the executable; `start PLACE` when it becomes the worker; `nowhere` when no place would do.
 pub(super) fn place(nonce: &str, shipped: &Shipped, copy_anyway: bool) -> String {
     let (hash, length, machine) = (&shipped.hash, shipped.length, &shipped.machine);
     let fresh = if copy_anyway { "fresh" } else { "" };
-    command(PLACE, &format!("{nonce} {hash} {length} Linux-{machine} {fresh}"))
+    command(PLACE, &format!("{nonce} {hash} {length} Linux {machine} {fresh}"))
 }
 
 /// The command that removes what is ours.

@@ -12,14 +12,16 @@ use std::process::ChildStderr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A start that needs no copying is over within this time, whatever comes of it.
+/// A host that does not answer is given up after this time.
 const START_WITHIN: Duration = Duration::from_secs(12);
+/// When a step is done the next has at least this long, as when many start on one busy machine.
+const STEP_WITHIN: Duration = Duration::from_secs(6);
 /// Copying takes as long as it takes, as long as it goes on.
 const STALL_MAX: Duration = Duration::from_secs(10);
 /// From the last byte handed to `ssh` to an answer: a few megabytes may still be on their way.
 const COPIED_WITHIN: Duration = Duration::from_secs(30);
-/// Time that is given to what comes after copying.
-const AFTER_COPY: Duration = Duration::from_secs(10);
+/// From there to the first word of the worker.
+const RUNS_WITHIN: Duration = Duration::from_secs(10);
 /// Lines of `ssh` and of the host that are shown of each.
 const WORDS_MAX: usize = 6;
 /// One place may hold many files.
@@ -79,11 +81,19 @@ impl From<StartFailure> for Failed {
 struct Timeline<'a> {
     step: Step,
     since: Instant,
+    /// When it is given up.
+    deadline: Instant,
     done: Vec<(Step, Duration)>,
     progress: &'a mut dyn FnMut(Step, Duration),
 }
 
-impl Timeline<'_> {
+impl<'a> Timeline<'a> {
+    fn new(progress: &'a mut dyn FnMut(Step, Duration)) -> Self {
+        let now = Instant::now();
+        Timeline { step: Step::Connect, since: now, deadline: now + START_WITHIN, done: Vec::new(), progress }
+    }
+
+    /// Another attempt, within the same time.
     fn restart(&mut self) {
         (self.step, self.since) = (Step::Connect, Instant::now());
         self.done.clear();
@@ -105,7 +115,13 @@ impl Timeline<'_> {
         let took = self.since.elapsed();
         self.since = Instant::now();
         self.done.push((step, took));
+        self.deadline = self.deadline.max(self.since + STEP_WITHIN);
         (self.progress)(step, took);
+    }
+
+    /// Something new begins that has its own time.
+    fn give(&mut self, time: Duration) {
+        self.deadline = Instant::now() + time;
     }
 }
 
@@ -132,13 +148,12 @@ pub(super) fn start_by(
     shipped: &Shipped,
     progress: &mut dyn FnMut(Step, Duration),
 ) -> Result<Connected, StartFailure> {
-    let mut time = Timeline { step: Step::Connect, since: Instant::now(), done: Vec::new(), progress };
-    let mut deadline = Instant::now() + START_WITHIN;
+    let mut time = Timeline::new(progress);
     let mut copy_anyway = false;
     again(route.stop, |attempt| {
         time.restart();
         copy_anyway |= attempt == Again::WithCopy;
-        Start { route, shipped, copy_anyway, deadline: &mut deadline, time: &mut time }.go()
+        Start { route, shipped, copy_anyway, time: &mut time }.go()
     })
 }
 
@@ -208,7 +223,6 @@ struct Start<'a, 'p> {
     route: &'a Route<'a>,
     shipped: &'a Shipped,
     copy_anyway: bool,
-    deadline: &'a mut Instant,
     time: &'a mut Timeline<'p>,
 }
 
@@ -219,7 +233,7 @@ impl Start<'_, '_> {
         let mut dialogue = open(self.route, &command, &nonce)?;
         let (mut unusable, mut dir, mut copied) = (Vec::new(), String::new(), false);
         loop {
-            let line = match dialogue.listen(*self.deadline) {
+            let line = match dialogue.listen(self.time.deadline) {
                 Heard::Line(line) => line,
                 Heard::Passed(Step::Connect) => {
                     self.time.passed(Step::Connect, Step::Authenticate);
@@ -235,7 +249,7 @@ impl Start<'_, '_> {
             match line.split_once(' ').unwrap_or((&line, "")) {
                 ("hello", here) => {
                     self.time.passed(Step::Authenticate, Step::Place);
-                    if here != format!("Linux-{}", self.shipped.machine) {
+                    if here != format!("Linux {}", self.shipped.machine) {
                         return Err(self.wrong_machine(here));
                     }
                 }
@@ -247,13 +261,13 @@ impl Start<'_, '_> {
                         return Err(self.stuck(stuck, dialogue));
                     }
                     copied = true;
-                    *self.deadline = Instant::now() + COPIED_WITHIN;
+                    self.time.give(COPIED_WITHIN);
                 }
                 ("start", place) => {
                     let step = if copied { Step::Copy } else { Step::Place };
                     self.time.passed(step, Step::Start);
                     if copied {
-                        *self.deadline = Instant::now() + AFTER_COPY;
+                        self.time.give(RUNS_WITHIN);
                     }
                     dir = place.to_owned();
                 }
@@ -283,7 +297,7 @@ impl Start<'_, '_> {
             step: Step::Place,
             what: format!(
                 "the host is of another kind: {}, and the executable is for Linux {machine}",
-                shown(&here.replace('-', " "))
+                shown(here)
             ),
             words: Vec::new(),
             remedy: format!("leave it out; all workers run the same executable, on Linux {machine}"),
@@ -391,7 +405,7 @@ fn cut_short(heard: Heard, step: Step, dialogue: Dialogue<'_>, address: &HostAdd
             Heard::Stopped => {
                 ("it was called off".into(), "nothing: whoever wanted it does not any more".into())
             }
-            _ => ("no answer in time".to_owned(), words::silence(step, address)),
+            _ => (format!("no answer within {} s", START_WITHIN.as_secs()), words::silence(step, address)),
         };
         return failure(step, what, parting, remedy).into();
     }

@@ -126,7 +126,7 @@ fn any_login_shell_will_do_and_may_print_what_it_likes() {
             ),
         );
         let connected = start(&server, &this()).unwrap_or_else(|e| panic!("{shell}: {e}"));
-        assert!(connected.copied && connected.leftover.is_empty(), "{shell}");
+        assert!(connected.copied, "{shell}");
     }
 }
 
@@ -189,7 +189,7 @@ fn an_unknown_host_key_is_named() {
 fn another_kind_of_machine_is_named_before_anything_is_copied() {
     let server = Server::start("ForceCommand {dir}/login");
     fs::create_dir(server.dir.join("bin")).unwrap();
-    server.script("bin/uname", "case $1 in -s) echo Linux;; *) echo aarch64;; esac");
+    server.script("bin/uname", "echo Linux aarch64");
     server.script(
         "login",
         &format!("PATH={}/bin:$PATH exec sh -c \"$SSH_ORIGINAL_COMMAND\"", server.dir.display()),
