@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::plan::SeatPlan;
-use qjam_core::scheduler::Config;
 
 /// So many hosts with two slots each, a few milliseconds away.
 fn hosts(n: u32) -> Plan {
@@ -77,8 +76,8 @@ fn a_round_fails_when_all_hosts_are_away_for_ever() {
         }
         for ending in play_all(&plan, 10) {
             assert_eq!(ending.answers, [Answer::NoWorkers]);
-            // Noticed after fifteen seconds, a minute of patience, and the start that was under way by then.
-            assert!(ending.at > ms(75_000) && ending.at < ms(100_000), "{:?}", ending.at);
+            // Noticed within fifteen seconds, a minute of patience, and the start that was under way by then.
+            assert!(ending.at > ms(62_000) && ending.at < ms(100_000), "{:?}", ending.at);
         }
     }
 }
@@ -176,5 +175,4 @@ fn starts_that_hang_on_another_host_end_with_the_patience_of_those_who_make_them
     let ending = play(&plan);
     assert!(all_have_values(&ending));
     assert_eq!(ending.tally.kills, 0, "the scheduler had no hand in it");
-    assert!(Config::default().start_within <= Span::from_ms(15_000));
 }
