@@ -37,6 +37,7 @@
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`] |
+//! | look after hosts | [`hosts`] |
 //! | what went wrong | [`Error`]; what happened: [`Master::journal`], [`journal`] |
 
 // The macros write `::qjam::…`; inside this crate, its tests and its examples that must mean this crate.
@@ -64,6 +65,8 @@ mod transport;
 pub mod worker;
 
 pub mod engine;
+
+pub mod hosts;
 
 mod master;
 

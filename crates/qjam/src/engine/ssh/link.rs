@@ -12,12 +12,12 @@ use crate::engine::child::Process;
 use crate::engine::told::Told;
 use crate::source::place::Pieces;
 use crate::store::AlignedBuf;
-use crate::transport::{Bulk, Inbox, Lanes, Read};
+use crate::transport::{Bulk, Inbox, Lanes, Read, Source};
 use crate::worker::supervisor::{BEAT_EVERY, SILENT_MAX};
 use bytes::Bytes;
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::wire::frame::Frame;
-use qjam_core::wire::host::{HostFacts, KIND_SEGMENT};
+use qjam_core::wire::host::{HostFacts, KIND_SEGMENT, SEGMENT_BYTES};
 use qjam_core::wire::message::MessageError;
 use qjam_core::wire::{FromHost, ToHost, ToWorker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -140,7 +140,7 @@ impl Link {
                 Ok(None) => {}
                 Err(why) => return Err(failed(why, &link.words)),
             }
-            let ended = link.wait_to_read(HELLO_WITHIN.saturating_sub(now.elapsed()));
+            let ended = link.wait_to_read(HELLO_WITHIN.saturating_sub(now.elapsed()), PollFlags::IN);
             if ended || now.elapsed() >= HELLO_WITHIN {
                 link.hear_words();
                 let what = if ended { "the connection ended" } else { "no hello within 5 s" };
@@ -149,12 +149,41 @@ impl Link {
         }
     }
 
-    /// Waits for bytes and reads them. Says whether the connection has ended.
-    fn wait_to_read(&mut self, at_most: Duration) -> bool {
+    /// Waits for bytes, or what else is of interest, and reads them. Says whether the connection has ended.
+    fn wait_to_read(&mut self, at_most: Duration, interest: PollFlags) -> bool {
         let timeout =
             Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
-        let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout));
+        let _ = poll(&mut [PollFd::new(&self.socket, interest)], Some(&timeout));
         matches!(self.read(), Ok(Read::Ended) | Err(_))
+    }
+
+    /// The next message, while what waits to be sent goes out; `None` when the time is over. For those who have no loop
+    /// of their own.
+    pub(crate) fn converse(&mut self, deadline: Instant) -> Result<Option<FromHost>, String> {
+        let mut ended = false;
+        loop {
+            match self.next()? {
+                Some(Came::Message(message, ..)) => return Ok(Some(*message)),
+                Some(Came::Piece) => continue,
+                None if ended => return Err("the connection ended".into()),
+                None => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            if self.is_silent() {
+                return Err(format!("it said nothing for {} s", SILENT_MAX.as_secs()));
+            }
+            self.beat_if_due();
+            let interest = match self.flush() {
+                Ok(true) => PollFlags::IN,
+                Ok(false) => PollFlags::IN | PollFlags::OUT,
+                // Why, is told by what it said last, if anything.
+                Err(_) => PollFlags::IN,
+            };
+            ended = self.wait_to_read(left.min(BEAT_EVERY), interest);
+        }
     }
 
     /// The connection and ssh's standard error.
@@ -331,6 +360,13 @@ impl Link {
         }
     }
 
+    /// Sends bytes that mean nothing, to see how fast they go. The host beats with the largest number when they are there.
+    pub(crate) fn send_load(&mut self, bytes: u64) {
+        let bulk = Bulk { source: Box::new(Load::new(bytes)), round: None, ticket: 0 };
+        self.said = Instant::now();
+        self.bytes_out += self.lanes.stream(&ToHost::OpenNothing { bytes }, bulk);
+    }
+
     /// Chunks that could not be read here, with the reason.
     pub(crate) fn take_failed(&mut self) -> Vec<(DataSetId, u32, String)> {
         let mut failed = Vec::new();
@@ -371,6 +407,31 @@ impl Link {
         let words = self.last_words();
         self.process.end();
         words
+    }
+}
+
+/// Bytes that no compression makes fewer, so that it is the link that is measured.
+struct Load {
+    left: u64,
+    piece: Bytes,
+}
+
+impl Load {
+    fn new(bytes: u64) -> Self {
+        let mut piece = vec![0; SEGMENT_BYTES];
+        blake3::Hasher::new().finalize_xof().fill(&mut piece);
+        Load { left: bytes, piece: piece.into() }
+    }
+}
+
+impl Source for Load {
+    fn left(&self) -> u64 {
+        self.left
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<Bytes, String> {
+        self.left -= bytes as u64;
+        Ok(self.piece.slice(..bytes))
     }
 }
 

@@ -12,6 +12,8 @@
 mod keeping;
 mod shelf;
 
+pub(crate) use shelf::carry_out;
+
 use super::arenas::{OwnArenas, Placed};
 use super::entry::Stdio;
 use crate::VERSION;
