@@ -29,9 +29,120 @@ Colours and progress lines appear only on a terminal; NO_COLOR=1 turns colours o
 pub(crate) enum Command {
     /// Train a sparse autoencoder on worker processes, kill one on the way, and show that the bits are the same
     Demo(Demo),
+    /// See whether hosts would serve as workers: every step to them, what they have, how fast they are reached, and what
+    /// to do about each problem
+    #[command(after_help = CHECK_HELP)]
+    Check(Check),
+    /// Look at the cache of data on hosts, or on this machine; check, empty or cap it
+    #[command(after_help = CACHE_HELP)]
+    Cache(Cache),
+    /// Remove all that is ours on hosts: the worker, its cache, their folders
+    #[command(after_help = CLEAN_HELP)]
+    Clean(Clean),
     /// Measure
     #[command(subcommand)]
     Bench(Bench),
+}
+
+const CHECK_HELP: &str = "\
+Goes the way a run goes: connects by your own ssh, copies this program there unless it is there, starts it, has it
+start a worker process, and ends it again. The copy and an empty cache stay for the next run; `qjam clean` removes them.
+The exit code is 0 when all hosts would serve, otherwise 1.
+
+Examples:
+  qjam check big
+  qjam check ann@big:2222 small @hosts.txt
+  qjam check --json big,small | jq '.hosts[] | select(.ok | not) | .failure'
+
+QJAM_SSH names another ssh, perhaps with options: QJAM_SSH=\"ssh -F my_config\".
+QJAM_WORKER names another executable to send.";
+
+const CACHE_HELP: &str = "\
+Chunks of data that were sent to a host stay on its disk, named by their content, so that a later run need not send
+them again. A cache never takes more than its cap; what was not used for longest goes first.
+This program goes to hosts where it is not yet, as for a run.
+
+Examples:
+  qjam cache                     what is on this machine, when others use it as a host
+  qjam cache big small           what is there
+  qjam cache --cap 20G big       let it take 20 GiB there from now on
+  qjam cache --cap default big   and no longer
+  qjam cache --verify @hosts.txt compare every chunk with its name
+  qjam cache --clear big         remove all chunks
+
+The exit code is 0 when that was done everywhere and no chunk was damaged, otherwise 1.";
+
+const CLEAN_HELP: &str = "\
+Runs that are going on there lose their cache, not their results.
+The exit code is 0 when nothing of ours is left on any of the hosts, otherwise 1.
+
+Examples:
+  qjam clean big
+  qjam clean @hosts.txt";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Check {
+    /// Hosts, as in a worker string: `big`, `ann@big:2222`, `@hosts.txt`, or several with commas
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Cache {
+    /// Hosts, as in a worker string; this machine when none is given
+    #[arg(value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// Remove all chunks
+    #[arg(long, group = "order")]
+    pub(crate) clear: bool,
+    /// Compare every chunk with its name; those that differ are not used any more
+    #[arg(long, group = "order")]
+    pub(crate) verify: bool,
+    /// Let it take at most so many bytes of the disk from now on: a number, with K, M, G or T for powers of 1024; or
+    /// `default`
+    #[arg(long, group = "order", value_name = "BYTES", value_parser = cap)]
+    pub(crate) cap: Option<Cap>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Clean {
+    /// Hosts, as in a worker string: `big`, `ann@big:2222`, `@hosts.txt`, or several with commas
+    #[arg(required = true, value_name = "HOST")]
+    pub(crate) hosts: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a cache may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cap {
+    Default,
+    Bytes(u64),
+}
+
+fn cap(text: &str) -> Result<Cap, String> {
+    const WRONG: &str = "write a number of bytes like `500M` or `20G`, or `default`";
+    if text == "default" {
+        return Ok(Cap::Default);
+    }
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(WRONG.into()),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
+    bytes.map(Cap::Bytes).ok_or_else(|| WRONG.into())
 }
 
 #[derive(Debug, ClapArgs)]
@@ -115,4 +226,33 @@ pub(crate) struct Autoencoder {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_put_together_without_contradictions() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn caps_are_read_as_people_write_them() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64K", 64 << 10),
+            ("500m", 500 << 20),
+            ("20GiB", 20 << 30),
+            ("1TB", 1 << 40),
+        ] {
+            assert_eq!(cap(text), Ok(Cap::Bytes(bytes)), "{text}");
+        }
+        assert_eq!(cap("default"), Ok(Cap::Default));
+        for text in ["", "G", "-1", "+1G", "1.5G", "20X", "20GG", "99999999999T", "2 0", "none", "1ö"] {
+            assert!(cap(text).is_err(), "{text}");
+        }
+    }
 }

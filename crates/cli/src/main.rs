@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         }
     };
     match commands::run(args.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(e) => {
             output::error(&e);
             ExitCode::FAILURE

@@ -29,6 +29,21 @@ pub(crate) fn heading(text: &str) {
     if has_colour() { line(format!("\x1b[1m{text}\x1b[0m")) } else { line(text) }
 }
 
+/// The mark of what went well.
+pub(crate) fn good() -> &'static str {
+    if has_colour() { "\x1b[32m✓\x1b[0m" } else { "✓" }
+}
+
+/// The mark of what went wrong.
+pub(crate) fn bad() -> &'static str {
+    if has_colour() { "\x1b[1;31m✗\x1b[0m" } else { "✗" }
+}
+
+/// The mark of what might be better.
+pub(crate) fn warning() -> &'static str {
+    if has_colour() { "\x1b[33m!\x1b[0m" } else { "!" }
+}
+
 /// A line that the next one overwrites; on anything but a terminal it is not printed.
 pub(crate) fn moving(text: &str) {
     if is_terminal() {
@@ -73,6 +88,12 @@ pub(crate) fn bytes(n: u64) -> String {
     match n {
         0..1_024 => format!("{n} B"),
         1_024..1_048_576 => format!("{:.1} KiB", n as f64 / 1024.0),
-        _ => format!("{:.1} MiB", n as f64 / 1_048_576.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", n as f64 / 1_048_576.0),
+        _ => format!("{:.1} GiB", n as f64 / 1_073_741_824.0),
     }
+}
+
+/// A number of things, of which one is called this.
+pub(crate) fn count(n: u64, thing: &str) -> String {
+    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
