@@ -1,0 +1,14 @@
+//! The command on other hosts: what it says when one would not serve, and how hosts are looked after.
+//!
+//! These need the test hosts: `cargo xtask ci` runs them, or by hand
+//!
+//! ```text
+//! cargo xtask hosts up
+//! QJAM_TEST_HOSTS=target/hosts QJAM_SSH="ssh -F target/hosts/ssh_config" cargo test -p qjam-cli --test hosts
+//! ```
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognise as such")]
+
+mod care;
+mod faults;
+mod support;
