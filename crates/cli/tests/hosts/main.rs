@@ -7,7 +7,11 @@
 //! QJAM_TEST_HOSTS=target/hosts QJAM_SSH="ssh -F target/hosts/ssh_config" cargo test -p qjam-cli --test hosts
 //! ```
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests, which the lint does not recognise as such")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "all of this is test: what is not there should end it, and what was seen is worth reading then"
+)]
 
 mod care;
 mod faults;
