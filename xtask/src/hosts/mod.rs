@@ -148,21 +148,31 @@ pub fn test(shop: &Shop) -> Outcome {
     removed.map(|_| note)
 }
 
+/// Tests that need hosts.
+const OWN_TESTS: &str = "test -p qjam -p qjam-cli --test hosts --no-fail-fast";
+/// The promises that every engine is held to, as far as they are not about processes of this machine.
+const CONFORMANCE: &str =
+    "test -p qjam --test conformance --no-fail-fast -- bits:: faults:: files:: pending:: results::";
+/// The engines they are checked on here.
+const ENGINES: &str = "a*1;b*2,c*2;inner*1,d*1;far*1,proc:1,local:1";
+
 fn tests(shop: &Shop) -> Outcome {
     let (dir, uids): (PathBuf, Vec<u32>) = {
         // Given up before the tests begin: they may want `cargo xtask hosts up` themselves.
         let ground = Ground::new(shop)?;
         (ground.dir.clone(), ground.hosts().iter().map(|host| host.uid).collect())
     };
-    let words = "test -p qjam -p qjam-cli --test hosts --no-fail-fast";
-    let cargo = shop.cargo(words).env(FOLDER, &dir);
     let ssh = format!("ssh -F {}", dir.join("ssh_config").display());
-    let text = cargo.env("QJAM_SSH", ssh).limit_min(30).tee_and_leave_nothing()?;
-    let processes = leftovers::of_users(&uids);
-    if processes.is_empty() {
-        return Ok(suite::summary(&text));
+    let mut said = String::new();
+    for words in [OWN_TESTS, CONFORMANCE] {
+        let cargo = shop.cargo(words).env(FOLDER, &dir).env("QJAM_SSH", &ssh);
+        said += &cargo.env("QJAM_TEST_ENGINES", ENGINES).limit_min(30).tee_and_leave_nothing()?;
+        let processes = leftovers::of_users(&uids);
+        if !processes.is_empty() {
+            return Err(Failure::LeftBehind { command: format!("cargo {words}"), processes });
+        }
     }
-    Err(Failure::LeftBehind { command: format!("cargo {words}"), processes })
+    Ok(suite::summary(&said))
 }
 
 /// Asks every host for a sign of life.

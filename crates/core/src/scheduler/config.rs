@@ -13,7 +13,8 @@ pub struct Config {
     pub lost_after: Span,
     /// A worker that is told to drop a round and does not within this time is killed.
     pub let_go_within: Span,
-    /// The same on another host, from the first word of it after it was told: before that it may be out of reach.
+    /// The same on another host, from the first word of it after it was told: before that it may be out of reach. Long,
+    /// because its supervisor judges this, too, by the shorter time, and its answer may wait behind a large result.
     pub remote_let_go_within: Span,
     /// A worker started here must be through its handshake within this time.
     pub start_within: Span,
@@ -40,7 +41,7 @@ impl Default for Config {
             suspect_after: Span::from_ms(10_000),
             lost_after: Span::from_ms(15_000),
             let_go_within: Span::from_ms(500),
-            remote_let_go_within: Span::from_ms(2_000),
+            remote_let_go_within: Span::from_ms(10_000),
             start_within: Span::from_ms(15_000),
             restart_after: Span::from_ms(50),
             remote_restart_after: Span::from_ms(500),

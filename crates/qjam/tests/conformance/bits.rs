@@ -163,7 +163,7 @@ fn a_run_without_data_runs_once_per_slot() {
     fn one(value: &u64, _: &Nothing) -> u64 {
         *value
     }
-    for engine in ENGINES {
+    for engine in ENGINES.iter() {
         let m = Master::connect(engine).unwrap();
         let slots: u64 = m.workers().iter().map(|w| u64::from(w.slots)).sum();
         assert_eq!(m.run_each(one, &3).unwrap(), 3 * slots, "{engine}");

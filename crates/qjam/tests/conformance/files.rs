@@ -1,7 +1,7 @@
 //! Data in files: larger than what workers keep, moved, changed and cut short.
 
-use crate::ENGINES;
 use crate::support::{Folder, Walk, bits, rugged, serial};
+use crate::{ENGINES, is_here};
 use qjam::job::FaultKind;
 use qjam::{DataSet, Dense, Error, Lines, Master};
 use std::fs;
@@ -57,7 +57,7 @@ fn files_larger_than_what_workers_keep_have_one_answer() {
     let walk = Walk { seed: 0, round: 0, chunk_bytes: 0 };
     let expected = bits(&serial(sums, &0.3, &x, walk));
     let expected_lines = bits(&serial(lengths, &(), &lines, walk));
-    for engine in ENGINES {
+    for engine in ENGINES.iter() {
         let m = Master::builder().cache_limit(200_000).connect(engine).unwrap();
         for _ in 0..2 {
             assert!(bits(&m.run(sums, &0.3, &x).unwrap()) == expected, "{engine}: raw");
@@ -65,13 +65,17 @@ fn files_larger_than_what_workers_keep_have_one_answer() {
             assert!(bits(&m.run(lengths, &(), &lines).unwrap()) == expected_lines, "{engine}: lines");
         }
         let misses = m.last_round().unwrap().cache_misses;
-        assert!(misses > 0, "{engine}: everything was kept, under a limit that does not allow it");
+        // On another host nothing is read into memory: chunks are mapped from the cache on its disk.
+        assert!(
+            misses > 0 || !is_here(engine),
+            "{engine}: everything was kept, under a limit that does not allow it"
+        );
     }
 }
 
 #[test]
 fn a_file_that_changed_after_the_data_set_was_made_is_named() {
-    for engine in ENGINES {
+    for engine in ENGINES.iter() {
         let folder = Folder::new();
         let path = folder.file("changing.raw");
         // What is done to the file, and what the error says of it.
@@ -109,7 +113,8 @@ fn a_file_that_changes_in_the_middle_of_a_round_is_named_with_the_chunk() {
         std::thread::sleep(Duration::from_millis(10));
         x.as_slice().iter().sum()
     }
-    for engine in ENGINES.iter().filter(|e| !e.ends_with(":8")) {
+    // Another host may have all it needs by then.
+    for engine in ENGINES.iter().filter(|e| !e.ends_with(":8") && is_here(e)) {
         let folder = Folder::new();
         let path = folder.file("changing.raw");
         let values = rugged(40_000);
@@ -136,7 +141,7 @@ fn a_file_that_changes_in_the_middle_of_a_round_is_named_with_the_chunk() {
 
 #[test]
 fn the_same_content_in_another_file_is_read_from_there() {
-    for engine in ENGINES {
+    for engine in ENGINES.iter() {
         let folder = Folder::new();
         let (first, second) = (folder.file("first.raw"), folder.file("second.raw"));
         let values = rugged(40_000);

@@ -7,6 +7,8 @@
     reason = "all of this is test: what is not there should end it, and what user code prints is a promise"
 )]
 
+use std::sync::LazyLock;
+
 qjam::worker_hook!();
 
 mod program;
@@ -26,8 +28,19 @@ mod pending;
 mod reduction;
 mod results;
 
-/// Every kind of worker, and mixtures.
-pub(crate) const ENGINES: &[&str] = &[
+/// Every kind of worker, and mixtures; or those that the environment names, between semicolons.
+pub(crate) static ENGINES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let named: Option<&'static str> = std::env::var("QJAM_TEST_ENGINES").ok().map(|text| &*text.leak());
+    named.map_or_else(|| HERE.to_vec(), |named| named.split(';').collect())
+});
+
+/// Whether all workers of an engine are on this machine.
+pub(crate) fn is_here(engine: &str) -> bool {
+    engine.split(',').all(|item| item.starts_with("local") || item.starts_with("proc"))
+}
+
+/// What there is on any machine.
+const HERE: &[&str] = &[
     "local:1",
     "local:2",
     "local:3",

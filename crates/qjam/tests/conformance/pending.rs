@@ -24,7 +24,7 @@ fn wide(n: &[f64], x: &Dense<f64>) -> Vec<f64> {
 #[test]
 fn rounds_may_be_waited_for_in_any_order() {
     let tasks = DataSet::nothing(20).unwrap();
-    for engine in ENGINES {
+    for engine in ENGINES.iter() {
         let m = Master::connect(engine).unwrap();
         let mut pending: Vec<_> = (0..12).map(|n| (n, m.submit(numbered, &n, &tasks).unwrap())).collect();
         // Last first, then every other, then the rest; and one more round in the middle of it.

@@ -100,7 +100,7 @@ fn numbers_that_are_none_are_carried_bit_by_bit() {
     let x = DataSet::dense(values.clone(), 5).unwrap().partitions(37).unwrap();
     check("all values", every_value, &(), &x);
     check("sums of them", sums, &(), &x);
-    for engine in ENGINES {
+    for engine in ENGINES.iter() {
         let m = Master::connect(engine).unwrap();
         let there_and_back = m.run(every_value, &(), &x).unwrap();
         assert!(bits(&there_and_back.0) == bits(&values), "{engine}: something was changed or moved");
@@ -114,7 +114,7 @@ fn however_often_results_are_delivered_the_bits_are_the_same() {
     let x = DataSet::dense(rugged(8_000), 4).unwrap().partitions(77).unwrap();
     let walk = Walk { seed: 0, round: 0, chunk_bytes: 0 };
     let expected = bits(&serial(nested, &(0.5, None), &x, walk));
-    for engine in ENGINES {
+    for engine in ENGINES.iter() {
         for (blocks, deliver_after) in [(1, Duration::MAX), (3, Duration::ZERO), (1_000, Duration::ZERO)] {
             let m = Master::builder().blocks_per_slot(blocks).deliver_after(deliver_after).connect(engine);
             let value = m.unwrap().run(nested, &(0.5, None), &x).unwrap();
