@@ -45,8 +45,9 @@ pub(crate) enum Command {
 }
 
 const CHECK_HELP: &str = "\
-Goes the way a run goes: connects by your own ssh, copies this program there unless it is there, starts it, has it
+Goes the way a run goes: connects by your own ssh, copies this program there unless it is there, starts it, has it \
 start a worker process, and ends it again. The copy and an empty cache stay for the next run; `qjam clean` removes them.
+
 The exit code is 0 when all hosts would serve, otherwise 1.
 
 Examples:
@@ -58,22 +59,23 @@ QJAM_SSH names another ssh, perhaps with options: QJAM_SSH=\"ssh -F my_config\".
 QJAM_WORKER names another executable to send.";
 
 const CACHE_HELP: &str = "\
-Chunks of data that were sent to a host stay on its disk, named by their content, so that a later run need not send
-them again. A cache never takes more than its cap; what was not used for longest goes first.
-This program goes to hosts where it is not yet, as for a run.
+Chunks of data that were sent to a host stay on its disk, named by their content, so that a later run need not send \
+them again. A cache never takes more than its cap; what was not used for longest goes first. This program goes to hosts \
+where it is not yet, as for a run.
 
 Examples:
-  qjam cache                     what is on this machine, when others use it as a host
-  qjam cache big small           what is there
-  qjam cache --cap 20G big       let it take 20 GiB there from now on
-  qjam cache --cap default big   and no longer
-  qjam cache --verify @hosts.txt compare every chunk with its name
-  qjam cache --clear big         remove all chunks
+  qjam cache big small            how much is there
+  qjam cache                      the same on this machine, for whoever uses it as a host
+  qjam cache --cap 20G big        let it take 20 GiB there from now on
+  qjam cache --cap default big    and no longer
+  qjam cache --verify @hosts.txt  compare every chunk with its name
+  qjam cache --clear big          remove all chunks
 
 The exit code is 0 when that was done everywhere and no chunk was damaged, otherwise 1.";
 
 const CLEAN_HELP: &str = "\
-Runs that are going on there lose their cache, not their results.
+A run that is going on there is not harmed, but the next one sends everything again.
+
 The exit code is 0 when nothing of ours is left on any of the hosts, otherwise 1.
 
 Examples:
@@ -132,13 +134,13 @@ fn cap(text: &str) -> Result<Cap, String> {
     if text == "default" {
         return Ok(Cap::Default);
     }
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
         _ => return Err(WRONG.into()),
     };
     let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));

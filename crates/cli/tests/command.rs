@@ -25,7 +25,7 @@ fn help_names_the_commands_and_the_worker_strings() {
     let output = qjam(&["--help"]);
     let (out, _) = text(&output);
     assert!(output.status.success());
-    for word in ["demo", "bench", "local:4", "proc:2*4", "NO_COLOR"] {
+    for word in ["demo", "bench", "check", "cache", "clean", "local:4", "proc:2*4", "NO_COLOR"] {
         assert!(out.contains(word), "{word} is missing from:\n{out}");
     }
     let (out, _) = text(&qjam(&["bench", "rounds", "--help"]));
@@ -37,7 +37,8 @@ fn help_names_the_commands_and_the_worker_strings() {
 #[test]
 fn wrong_calls_say_what_is_wrong_and_what_to_write() {
     for (args, code, words) in [
-        (&["bench", "rounds", "--workers", "prok:3"][..], 1, &["prok:3", "proc:4"][..]),
+        (&["bench", "rounds", "--workers", "pro k:3"][..], 1, &["pro k", "neither an engine nor a host"][..]),
+        (&["bench", "rounds", "--workers", "prok:three"], 1, &["`three`", "not a port", "big*4"]),
         (&["bench", "rounds", "--workers", ""], 1, &["empty", "local"]),
         (&["bench", "rounds", "--workers", "proc:0"], 1, &["zero"]),
         (&["bench", "rounds"], 2, &["--workers"]),
@@ -46,9 +47,16 @@ fn wrong_calls_say_what_is_wrong_and_what_to_write() {
         (&["bench", "autoencoder", "--workers", "local:1", "--patches", "0"], 2, &["1..=10000000"]),
         (&["bench", "autoencoder", "--workers", "local:1", "--patches", "many"], 2, &["many"]),
         (&["demo", "--out", "/nonexistent/folder/x.png"], 1, &["/nonexistent/folder/x.png", "--out"]),
-        (&["demo", "--workers", "prok:2", "--out", "/nonexistent/x.png"], 1, &["prok:2", "proc:4"]),
+        (&["demo", "--workers", "pro k", "--out", "/nonexistent/x.png"], 1, &["pro k", "an engine"]),
         (&["demo", "--patches", "9223372036854775807"], 2, &["--patches"]),
         (&["dmeo"], 2, &["demo"]),
+        (&["check"], 2, &["<HOST>"]),
+        (&["check", "proc:2"], 1, &["`proc` is this machine", "ssh://proc"]),
+        (&["check", "big", "a b"], 1, &["a b", "letters, digits"]),
+        (&["check", "@/nonexistent/hosts"], 1, &["@/nonexistent/hosts", "text file"]),
+        (&["clean"], 2, &["<HOST>"]),
+        (&["cache", "--cap", "much"], 2, &["much", "20G", "default"]),
+        (&["cache", "--cap", "1G", "--clear"], 2, &["--cap", "--clear"]),
     ] {
         let output = qjam(args);
         let (out, err) = text(&output);
@@ -59,6 +67,69 @@ fn wrong_calls_say_what_is_wrong_and_what_to_write() {
         }
         assert!(!err.contains('\x1b') && !err.contains("panicked"), "{args:?}: {err}");
     }
+}
+
+#[test]
+fn every_command_about_hosts_has_an_example() {
+    for (command, words) in [
+        ("check", ["qjam check big", "--json", "exit code", "QJAM_SSH"]),
+        ("cache", ["qjam cache --cap 20G big", "--verify", "--clear", "exit code"]),
+        ("clean", ["qjam clean big", "--json", "exit code", "@hosts.txt"]),
+    ] {
+        let (out, _) = text(&qjam(&[command, "--help"]));
+        for word in words {
+            assert!(out.contains(word), "{word} is missing from:\n{out}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_reached_is_told_host_by_host_to_people_and_to_programs() {
+    // An `ssh` that fails at once.
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_qjam"));
+        command.args(args).env("NO_COLOR", "1").env("QJAM_SSH", "false").output().expect("the command starts")
+    };
+    let output = run(&["check", "big", "ann@small:2222"]);
+    let (out, err) = text(&output);
+    assert_eq!((output.status.code(), err.as_str()), (Some(1), ""), "{out}");
+    for words in ["\nbig\n", "\nann@small:2222\n", "✗ place", "remedy: ", "0 of 2 hosts would serve"] {
+        assert!(out.contains(words), "{words:?} is missing from:\n{out}");
+    }
+    for (command, list) in [("check", "hosts"), ("cache", "caches"), ("clean", "hosts")] {
+        let output = run(&[command, "big", "--json"]);
+        let report: serde_json::Value =
+            serde_json::from_str(text(&output).0.trim()).expect("one JSON object");
+        assert_eq!((output.status.code(), &report["ok"]), (Some(1), &false.into()), "{report}");
+        let row = &report[list][0];
+        assert_eq!((&row["host"], &row["ok"]), (&"big".into(), &false.into()), "{report}");
+        for key in ["step", "what", "words", "remedy"] {
+            assert!(!row["failure"][key].is_null(), "{key} is missing from {report}");
+        }
+    }
+}
+
+#[test]
+fn the_cache_of_this_machine_is_capped_and_looking_at_it_makes_nothing() {
+    let home = temporary("cache");
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_qjam"));
+        command.args(["cache", "--json"]).args(options).env("XDG_CACHE_HOME", &home);
+        let output = command.output().expect("the command starts");
+        let report: serde_json::Value =
+            serde_json::from_str(text(&output).0.trim()).expect("one JSON object");
+        assert!(output.status.success(), "{report}");
+        report["caches"][0].clone()
+    };
+    let looked = run(&[]);
+    assert!(!home.exists());
+    assert_eq!(looked["folder"].as_str(), home.join("qjam/cache").to_str());
+    assert_eq!((&looked["host"], &looked["bytes"]), (&serde_json::Value::Null, &0.into()));
+    assert_eq!(run(&["--cap", "500M"])["cap_bytes"], 500 << 20);
+    assert_eq!(run(&["--verify"])["damaged"], 0);
+    assert_eq!(run(&["--clear"])["removed_bytes"], 0);
+    assert_eq!(run(&[])["cap_bytes"], 500 << 20);
+    std::fs::remove_dir_all(&home).unwrap();
 }
 
 #[test]

@@ -205,9 +205,13 @@ pub fn cache(address: &HostAddress, order: CacheOrder) -> Result<CacheState, Sta
     Ok(state)
 }
 
-/// Does something with the cache on this machine, which is there if others use it as a host.
+/// Does something with the cache on this machine, which is there if somebody uses it as a host.
 pub fn cache_here(order: CacheOrder) -> CacheState {
-    match cache::home_dir() {
+    let dir = match order {
+        CacheOrder::Cap(_) => cache::home_dir(),
+        _ => cache::present_dir(),
+    };
+    match dir {
         Some(dir) => crate::worker::supervisor::carry_out(&dir, order.into()).into(),
         None => CacheState {
             trouble: Some("there is no folder for it: set XDG_CACHE_HOME to one that you may write".into()),

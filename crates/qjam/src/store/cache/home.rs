@@ -8,12 +8,21 @@ use std::path::PathBuf;
 /// The first place that can be used: a real directory of this user's own that can be written. It is made when it is
 /// not there.
 pub(crate) fn home_dir() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name);
-    let uid = rustix::process::geteuid().as_raw();
-    candidates(variable("XDG_CACHE_HOME"), variable("HOME"), uid).into_iter().find(|dir| {
+    places().into_iter().find(|dir| {
         own_directory(dir).is_ok()
             && rustix::fs::accessat(CWD, dir, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
     })
+}
+
+/// The place that holds a cache, or else the first that might. Nothing is made.
+pub(crate) fn present_dir() -> Option<PathBuf> {
+    let places = places();
+    places.iter().find(|dir| dir.join("cache").is_dir()).or(places.first()).cloned()
+}
+
+fn places() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name);
+    candidates(variable("XDG_CACHE_HOME"), variable("HOME"), rustix::process::geteuid().as_raw())
 }
 
 fn candidates(cache_home: Option<OsString>, home: Option<OsString>, uid: u32) -> Vec<PathBuf> {
