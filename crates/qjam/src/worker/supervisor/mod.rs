@@ -229,7 +229,8 @@ impl Supervisor {
     fn beat(&mut self, echo: u64) {
         self.said = Instant::now();
         self.lanes.urgent(&FromHost::Beat { echo });
-        if let Some(kept) = &mut self.kept {
+        // One that has not said hello expects its welcome first.
+        if let Some(kept) = self.kept.as_mut().filter(|kept| kept.executor.joined) {
             // Its answer is passed on, so that the master knows that both of us live.
             let _ = kept.executor.send(&qjam_core::wire::ToWorker::Ping, &[], Vec::new());
         }
