@@ -108,9 +108,8 @@ impl DataHere {
                 }
             };
             let entry = Arc::new(ChunkEntry { id, header, place });
-            for (round, dataset, index) in
-                self.awaited.remove(&id).ok_or_else(|| format!("chunk {id} came unasked"))?
-            {
+            // Nobody waits for it if its data set has been dropped meanwhile.
+            for (round, dataset, index) in self.awaited.remove(&id).unwrap_or_default() {
                 if let Some(set) = self.sets.get(&dataset) {
                     set.entries.write().unwrap_or_else(PoisonError::into_inner).insert(index, entry.clone());
                     ready.entry(round).or_default().push(index);
@@ -135,6 +134,11 @@ impl DataHere {
         for region in regions {
             self.regions.remove(region);
         }
+        // What was asked for may never come now; who wants the same chunks for another data set asks again.
+        self.awaited.retain(|_, waiting| {
+            waiting.retain(|(_, set, _)| *set != dataset);
+            !waiting.is_empty()
+        });
         let Some(gone) = self.sets.remove(&dataset) else { return HashSet::new() };
         let mut unused: HashSet<ChunkId> = gone.names.into_values().collect();
         for id in self.sets.values().flat_map(|set| set.names.values()) {

@@ -4,6 +4,7 @@
 //! waits for `ssh`; everything after that happens in the loop.
 
 use super::{Driver, INLINE_BYTES_MAX, News, fault, token};
+use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::engine::HostAddress;
 use crate::engine::proc::Line;
@@ -20,7 +21,8 @@ use qjam_core::scheduler::Event;
 use qjam_core::wire::message::{Outcome, Payload, Span, State, Task};
 use qjam_core::wire::{FromHost, ToHost, ToMaster, ToWorker};
 use rustix::event::epoll;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// How often connections are looked at: whether something should be said, and whether something was.
@@ -264,8 +266,15 @@ impl Driver {
             ToMaster::Hello { .. } => return Err("an executor's hello".into()),
             ToMaster::State(State::Running) | ToMaster::Pong => self.tell(Event::WorkerSpoke { worker }),
             ToMaster::State(State::Blocked { round, missing }) => {
-                if let Some((data, indices)) = self.look_up(round, &missing)? {
-                    self.send_chunks(worker, round, &data, &indices);
+                match self.look_up(round, &missing)? {
+                    Some((data, indices)) => self.send_chunks(worker, round, &data, &indices),
+                    // The host looked on its disk first, and the round was over before it had looked everywhere. It
+                    // does not ask twice: the next round over the same data waits for these chunks, too.
+                    None => {
+                        for (data, indices) in self.look_up_anywhere(&missing) {
+                            self.send_chunks(worker, round, &data, &indices);
+                        }
+                    }
                 }
                 self.tell(Event::WorkerSpoke { worker });
             }
@@ -281,6 +290,21 @@ impl Driver {
             ToMaster::Cancelled(round) => self.tell(Event::RoundLetGo { worker, round }),
         }
         Ok(())
+    }
+
+    /// Data sets that have these chunks, and where in them they are.
+    fn look_up_anywhere(&self, missing: &[ChunkId]) -> Vec<(Arc<CutData>, Vec<u32>)> {
+        let mut left: HashSet<&ChunkId> = missing.iter().collect();
+        let mut found = Vec::new();
+        for known in self.known.values() {
+            let Some(data) = known.data.iter().find_map(Weak::upgrade) else { continue };
+            let here = missing.iter().filter_map(|id| Some((id, *known.index.get(id)?)));
+            let indices: Vec<u32> = here.filter(|(id, _)| left.remove(id)).map(|(_, index)| index).collect();
+            if !indices.is_empty() {
+                found.push((data, indices));
+            }
+        }
+        found
     }
 
     fn send_chunks(&mut self, worker: WorkerId, round: RoundId, data: &Arc<CutData>, indices: &[u32]) {

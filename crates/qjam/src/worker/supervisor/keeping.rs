@@ -185,6 +185,8 @@ impl Supervisor {
                 ToWorker::Cancel(round)
             }
             ToWorker::Forget { dataset, .. } => {
+                // The master does not send what was asked for any more: who needs it again asks again.
+                self.requested.retain(|id| kept.awaited.get(id) != Some(&dataset));
                 let gone = self.packs.remove(&dataset).unwrap_or_default();
                 let regions: Vec<u64> =
                     gone.into_iter().filter(|pack| !self.packs.values().any(|p| p.contains(pack))).collect();
