@@ -390,6 +390,8 @@ impl Link {
     /// Nobody has anything left to do with a round.
     pub(crate) fn close(&mut self, round: RoundId) {
         if self.params.remove(&round) {
+            // For an executor that died, parameters may still be on their way. They must not come after this.
+            self.lanes.call_off::<ToHost>(round);
             self.urgent(&ToHost::Closed { round });
         }
     }
