@@ -1,0 +1,126 @@
+//! A cable that is pulled: for a while, and for ever.
+
+use crate::hosts::{Process, claim, within};
+use crate::work::{compute_with, data, expected};
+use qjam::Master;
+use qjam::journal::{Entry, What};
+use std::time::{Duration, Instant};
+
+/// What became of a run during which a cable was pulled.
+struct Ran {
+    is_right: bool,
+    /// Chunks sent after the cable was pulled for the first time.
+    chunks_sent: u64,
+    journal: Vec<Entry>,
+    rounds: u64,
+    took: Duration,
+    /// When the cable was pulled, as the journal counts.
+    cut_at_us: u64,
+}
+
+/// Rounds on two hosts until some time after the cable of one is back.
+fn run(cut_for: Option<Duration>, after: Duration) -> Ran {
+    let [a, b] = claim(["a", "b"]);
+    let x = data(7);
+    let m = Master::connect("a*1,b*1").unwrap();
+    let began = Instant::now();
+    let at = Duration::from_millis(700);
+    let back = at + cut_for.unwrap_or(Duration::from_secs(16));
+    let mut rounds = 0;
+    let mut sent_before = None;
+    let sent = || -> u64 {
+        let reports = m.journal().into_iter().filter_map(|e| match e.what {
+            What::Report(report) => Some(report.chunks_sent),
+            _ => None,
+        });
+        reports.sum()
+    };
+    let mut hash = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(at);
+            a.cut();
+            if let Some(cut_for) = cut_for {
+                std::thread::sleep(cut_for);
+                a.restore();
+            }
+        });
+        while began.elapsed() < back + after {
+            if began.elapsed() > at / 2 {
+                sent_before.get_or_insert_with(sent);
+            }
+            hash = compute_with(&m, &x, 1, 4, |_| {}).unwrap();
+            rounds += 1;
+        }
+    });
+    let ran = Ran {
+        is_right: hash == expected(&x, 1),
+        chunks_sent: sent() - sent_before.unwrap(),
+        rounds,
+        took: began.elapsed(),
+        // The journal begins with the master, which is ready when its last worker has joined.
+        cut_at_us: joined_at(&m.journal()) + at.as_micros() as u64,
+        journal: m.journal(),
+    };
+    drop(m);
+    a.restore();
+    // The server's process for the old connection may not know yet, and is not ours.
+    let gone = within(Duration::from_secs(16), || !a.processes().iter().any(Process::is_ours));
+    assert!(gone, "{:?}", a.processes());
+    b.must_be_quiet();
+    ran
+}
+
+fn joined_at(journal: &[Entry]) -> u64 {
+    let joined = journal.iter().filter(|e| matches!(e.what, What::WorkerJoined(_)));
+    joined.map(|e| e.at.0).nth(1).unwrap()
+}
+
+/// When a worker was lost after the cable was pulled, in seconds from then, and whether one joined after that.
+fn lost(ran: &Ran) -> Vec<(f64, bool)> {
+    let losses = ran.journal.iter().enumerate().filter(|(_, e)| matches!(e.what, What::WorkerLost(..)));
+    let seconds = |us: u64| (us as f64 - ran.cut_at_us as f64) / 1e6;
+    let joins_after = |n: usize| ran.journal[n..].iter().any(|e| matches!(e.what, What::WorkerJoined(_)));
+    losses.map(|(n, e)| (seconds(e.at.0), joins_after(n))).collect()
+}
+
+#[test]
+fn a_cable_that_is_pulled_for_six_seconds_is_ridden_out() {
+    let ran = run(Some(Duration::from_secs(6)), Duration::from_secs(2));
+    println!(
+        "{} rounds in {:.1?}; {} chunks sent again; lost {:?}",
+        ran.rounds,
+        ran.took,
+        ran.chunks_sent,
+        lost(&ran)
+    );
+    assert!(ran.is_right);
+    assert_eq!(ran.chunks_sent, 0, "chunks are on the host's disk, and those of the other on its own");
+    assert_eq!(lost(&ran).len(), 0, "{:?}", ran.journal);
+}
+
+#[test]
+#[ignore = "it takes a minute"]
+fn a_cable_that_is_pulled_for_twenty_seconds_costs_no_chunk() {
+    let ran = run(Some(Duration::from_secs(20)), Duration::from_secs(12));
+    println!(
+        "{} rounds in {:.1?}; {} chunks sent again; lost {:?}",
+        ran.rounds,
+        ran.took,
+        ran.chunks_sent,
+        lost(&ran)
+    );
+    assert!(ran.is_right);
+    let lost = lost(&ran);
+    assert!(lost.len() == 1 && lost[0].0 < 16.0, "{lost:?}");
+    assert!(lost[0].1, "it joins again: {:?}", ran.journal);
+}
+
+#[test]
+fn a_cable_that_is_pulled_for_ever_costs_the_host_within_fifteen_seconds() {
+    let ran = run(None, Duration::from_secs(1));
+    println!("{} rounds in {:.1?}; lost after {:?}", ran.rounds, ran.took, lost(&ran));
+    assert!(ran.is_right);
+    let lost = lost(&ran);
+    assert!(lost.len() == 1 && lost[0].0 < 16.0, "{lost:?}");
+}

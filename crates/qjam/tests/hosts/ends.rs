@@ -1,0 +1,142 @@
+//! However a master ends, nothing of it is left on a host.
+
+use crate::hosts::{GONE_WITHIN, Host, Process, claim, within};
+use crate::program::{Program, Programs, say};
+use crate::work::{compute_with, data};
+use qjam::{DataSet, Master, Rng};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::time::{Duration, Instant};
+
+/// When the cable is pulled at the same time, a host must find out by itself.
+const GONE_WITHOUT_CABLE_WITHIN: Duration = Duration::from_secs(16);
+
+#[qjam::map]
+fn bytes(_: &(), x: &qjam::Dense<u8>) -> u64 {
+    x.as_slice().iter().step_by(64).map(|b| u64::from(*b)).sum()
+}
+
+pub(crate) const PROGRAMS: Programs = &[("run", |how| {
+    say("starting");
+    let (workers, how) = how.split_once(' ').unwrap();
+    let m = Master::builder().on_log(|_| {}).connect(workers).unwrap();
+    say("transfer");
+    // New in every run, so that it must be sent.
+    let mut fresh = vec![1_u8; 8 << 20];
+    fresh.iter_mut().step_by(4096).for_each(|byte| *byte = std::process::id() as u8);
+    fresh[..4].copy_from_slice(&std::process::id().to_le_bytes());
+    m.run(bytes, &(), &DataSet::dense(fresh, 1024).unwrap()).unwrap();
+    let rounds = if how == "return" { 3 } else { 1_000 };
+    compute_with(&m, &data(5), rounds, 2, |round| {
+        say("round");
+        match (round, how) {
+            (2, "panic") => panic!("as it was asked to"),
+            (2, "exit") => std::process::exit(7),
+            _ => {}
+        }
+    })
+    .unwrap();
+})];
+
+/// How a master is ended.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// By itself.
+    Itself(&'static str),
+    /// By a signal, this long after it began with something.
+    Signal { signal: Signal, group: bool, at: &'static str, ms: u64, cut: bool },
+}
+
+fn draw(rng: &mut Rng, cut: bool) -> End {
+    let at = ["starting", "transfer", "round"][rng.below(3) as usize];
+    let ms = rng.below(if at == "round" { 300 } else { 600 });
+    let killed = End::Signal { signal: Signal::KILL, group: false, at, ms, cut };
+    let interrupted = End::Signal { signal: Signal::INT, group: true, at, ms, cut };
+    match rng.below(10) {
+        _ if cut => killed,
+        0 => End::Itself("panic"),
+        1 => End::Itself("exit"),
+        2 => End::Itself("return"),
+        3..6 => interrupted,
+        _ => killed,
+    }
+}
+
+/// Runs a program, ends it, and says how long hosts took to be empty after that.
+fn end(how: End, hosts: [&Host; 2]) -> Result<Duration, String> {
+    let by_itself = if let End::Itself(how) = how { how } else { "" };
+    let workers = hosts.map(|host| format!("{}*2", host.name)).join(",");
+    let mut program = Program::start("run", &format!("{workers} {by_itself}"));
+    let mut limit = GONE_WITHIN;
+    if let End::Signal { signal, group, at, ms, cut } = how {
+        while program.hear().is_some_and(|said| said != at) {}
+        std::thread::sleep(Duration::from_millis(ms));
+        if cut {
+            hosts[0].cut();
+            limit = GONE_WITHOUT_CABLE_WITHIN;
+        }
+        let pid = Pid::from_raw(program.pid() as i32).unwrap();
+        let _ = if group { kill_process_group(pid, signal) } else { kill_process(pid, signal) };
+    }
+    let (_, status) = program.finish();
+    let ended = Instant::now();
+    // With the cable pulled, the server's own process for the connection cannot know; that one is not ours.
+    let counts = |process: &Process| limit == GONE_WITHIN || process.is_ours();
+    let gone = within(limit, || hosts.iter().all(|host| !host.processes().iter().any(counts)));
+    let took = ended.elapsed();
+    hosts[0].restore();
+    if !gone {
+        let left: Vec<_> = hosts.iter().flat_map(|host| host.processes()).collect();
+        return Err(format!("{how:?}, which ended with {status}, left {left:?}"));
+    }
+    if !program.leaves_nothing_within(Duration::from_secs(1)) {
+        return Err(format!("{how:?} left processes here: {:?}", program.others()));
+    }
+    Ok(took)
+}
+
+fn many(runs: u64, cuts: u64, hosts: [&Host; 2]) {
+    let mut slowest = Duration::ZERO;
+    for run in 0..runs + cuts {
+        let how = draw(&mut Rng::keyed(1, run, 0), run >= runs);
+        match end(how, hosts) {
+            Ok(took) => slowest = slowest.max(took),
+            Err(why) => panic!("run {run}: {why}"),
+        }
+        println!("{run}: {how:?}, gone after at most {slowest:.0?}");
+        if run + 1 == runs {
+            println!("{runs} ends: gone within {slowest:.0?}");
+            slowest = Duration::ZERO;
+        }
+    }
+    if cuts > 0 {
+        println!("{cuts} ends without a cable: gone within {slowest:.1?}");
+    }
+}
+
+#[test]
+fn however_a_master_ends_its_hosts_are_empty_after_five_seconds() {
+    let [a, b] = claim(["a", "b"]);
+    for how in ["panic", "exit", "return"] {
+        end(End::Itself(how), [&a, &b]).unwrap();
+    }
+    let group = true;
+    for at in ["starting", "round"] {
+        end(End::Signal { signal: Signal::INT, group, at, ms: 50, cut: false }, [&a, &b]).unwrap();
+    }
+    many(5, 0, [&a, &b]);
+}
+
+#[test]
+#[ignore = "a hundred ends take minutes"]
+fn a_hundred_ends_leave_nothing() {
+    let [a, b] = claim(["a", "b"]);
+    many(100, 10, [&a, &b]);
+}
+
+#[test]
+fn a_master_that_ends_while_the_cable_is_pulled_is_noticed_after_fifteen_seconds() {
+    let [d, far] = claim(["d", "far"]);
+    let how = End::Signal { signal: Signal::KILL, group: false, at: "round", ms: 100, cut: true };
+    let took = end(how, [&d, &far]).unwrap();
+    println!("gone after {took:.1?}");
+}
