@@ -62,10 +62,12 @@ pub struct Master {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerInfo {
-    /// What messages call it: `local`, `proc:0`.
+    /// What messages call it: `local`, `proc:0`, `ann@big`.
     pub name: String,
-    /// Its process, when it is one of its own and running.
+    /// Its process on this machine, when it is one of its own and running.
     pub pid: Option<u32>,
+    /// Its process on the host it is on, when that is another and it is running.
+    pub remote_pid: Option<u32>,
     /// How many blocks it runs at once.
     pub slots: u32,
 }
@@ -294,8 +296,7 @@ impl Master {
 
     /// Who works for this master now.
     pub fn workers(&self) -> Vec<WorkerInfo> {
-        let named = |(name, pid, slots)| WorkerInfo { name, pid, slots };
-        self.ask(false, |driver| driver.workers().into_iter().map(named).collect())
+        self.ask(false, |driver| driver.workers())
     }
 
     /// The worker's name that an entry of the journal speaks of.

@@ -16,7 +16,7 @@ fn hosts_that_are_added_and_removed_leave_the_bits_alone() {
         let run = scope.spawn(|| compute(&m, &x, 8, 5));
         std::thread::sleep(Duration::from_millis(150));
         m.add_workers("d*2").unwrap();
-        assert!(m.workers().iter().any(|w| w.name == "d" && w.slots == 2 && w.pid.is_some()));
+        assert!(m.workers().iter().any(|w| w.name == "d" && w.slots == 2 && w.remote_pid.is_some()));
         std::thread::sleep(Duration::from_millis(150));
         assert!(m.remove_worker("c"));
         assert!(!m.remove_worker("c"), "it has gone");

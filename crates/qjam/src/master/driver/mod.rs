@@ -17,6 +17,7 @@ mod verdicts;
 
 pub(crate) use news::{News, NewsBox};
 
+use super::WorkerInfo;
 use super::options::{Options, Throttle};
 use super::round::{Running, Wanted};
 use crate::chunk::ChunkId;
@@ -521,19 +522,18 @@ impl Driver {
         }
     }
 
-    /// Name, process and slots of everybody who is up.
-    pub(crate) fn workers(&self) -> Vec<(String, Option<u32>, u32)> {
-        self.seats
-            .iter()
-            .filter(|s| !s.removed)
-            .map(|s| {
-                let pid = match &s.sitting {
-                    Sitting::Proc(executor) => Some(executor.pid()),
-                    _ => s.link.as_ref().and_then(|link| link.pid),
-                };
-                (s.seat.name.clone(), pid, s.seat.slots)
-            })
-            .collect()
+    /// Everybody who has a seat.
+    pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
+        let info = |here: &SeatHere| WorkerInfo {
+            name: here.seat.name.clone(),
+            pid: match &here.sitting {
+                Sitting::Proc(executor) => Some(executor.pid()),
+                _ => None,
+            },
+            remote_pid: here.link.as_ref().and_then(|link| link.pid),
+            slots: here.seat.slots,
+        };
+        self.seats.iter().filter(|here| !here.removed).map(info).collect()
     }
 
     pub(crate) fn journal(&self) -> &Journal {
