@@ -30,4 +30,6 @@ mod cache;
 mod cuts;
 mod ends;
 mod joining;
+mod large;
+mod schedules;
 mod user_code;

@@ -16,7 +16,7 @@ const SAYS: &str = "@ ";
 /// A program of this executable, by name; it gets its argument.
 pub(crate) type Programs = &'static [(&'static str, fn(&str))];
 
-const PROGRAMS: [Programs; 2] = [crate::cache::PROGRAMS, crate::ends::PROGRAMS];
+const PROGRAMS: [Programs; 3] = [crate::cache::PROGRAMS, crate::ends::PROGRAMS, crate::large::PROGRAMS];
 
 /// Where a program begins. Does nothing among the tests.
 #[test]

@@ -1,0 +1,149 @@
+//! Whatever is killed, stopped or cut off while rounds run: the right bits, or one error that tells; and nothing left.
+
+use crate::hosts::{Host, Kind, Process, claim, within};
+use crate::work::{compute, data, expected};
+use qjam::journal::What;
+use qjam::{Error, Master, Rng};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// A schedule that is not over by then hangs. A cable may be pulled for twenty seconds, and hosts return with pauses.
+const LIMIT: Duration = Duration::from_secs(120);
+const ROUNDS: u64 = 10;
+
+/// What is done to a host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Deed {
+    Kill(Kind),
+    /// Stopped for so many milliseconds.
+    Stop(Kind, u64),
+    /// The cable is pulled for so many milliseconds.
+    Cut(u64),
+}
+
+/// One blow: so many milliseconds after the one before it was dealt.
+#[derive(Clone, Copy, Debug)]
+struct Blow {
+    after_ms: u64,
+    host: usize,
+    deed: Deed,
+}
+
+/// At most one cable is pulled, and that for long only if it may take long.
+fn draw(rng: &mut Rng, long: bool) -> Vec<Blow> {
+    let mut cut = false;
+    let blows = 2 + rng.below(4);
+    let blow = |_| {
+        let kind = [Kind::Executor, Kind::Executor, Kind::Supervisor, Kind::Session][rng.below(4) as usize];
+        let deed = match rng.below(10) {
+            0..5 => Deed::Kill(kind),
+            5..8 => Deed::Stop(kind, 1 + rng.below(if long { 6_000 } else { 1_500 })),
+            _ if cut => Deed::Kill(Kind::Executor),
+            _ => {
+                cut = true;
+                Deed::Cut(1_000 + rng.below(if long { 19_000 } else { 1_500 }))
+            }
+        };
+        Blow { after_ms: rng.below(500), host: rng.below(2) as usize, deed }
+    };
+    (0..blows).map(blow).collect()
+}
+
+fn strike(host: &Host, deed: Deed) {
+    match deed {
+        Deed::Kill(kind) => {
+            host.signal(kind, "KILL");
+        }
+        Deed::Stop(kind, ms) => {
+            host.signal(kind, "STOP");
+            std::thread::sleep(Duration::from_millis(ms));
+            host.signal(kind, "CONT");
+        }
+        Deed::Cut(ms) => {
+            host.cut();
+            std::thread::sleep(Duration::from_millis(ms));
+            host.restore();
+        }
+    }
+}
+
+/// One run under attack; says how it ended, in a word.
+fn run(schedule: u64, long: bool, hosts: [&Host; 2]) -> Result<String, String> {
+    let mut rng = Rng::keyed(7, schedule, u32::from(long));
+    let blows = draw(&mut rng, long);
+    let x = data(100 + schedule % 3);
+    let expected = expected(&x, ROUNDS);
+    let workers = match rng.below(3) {
+        0 => format!("{}*2,{}*2", hosts[0].name, hosts[1].name),
+        1 => format!("{}*1,{}*1", hosts[0].name, hosts[1].name),
+        _ => format!("{}*2,{}*1,proc:1", hosts[0].name, hosts[1].name),
+    };
+    let context = |what: String| format!("schedule {schedule} on {workers}: {what}\n  {blows:?}");
+    let m = Master::builder().on_log(|_| {}).deliver_after(Duration::from_millis(50)).connect(&workers);
+    let m = m.map_err(|e| context(e.to_string()))?;
+    let began = Instant::now();
+    let over = AtomicBool::new(false);
+    let (end, took) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for blow in &blows {
+                std::thread::sleep(Duration::from_millis(blow.after_ms));
+                if over.load(Relaxed) {
+                    return;
+                }
+                strike(hosts[blow.host], blow.deed);
+            }
+        });
+        let run = scope.spawn(|| {
+            let outcome = compute(&m, &x, ROUNDS, 10);
+            over.store(true, Relaxed);
+            (outcome, began.elapsed())
+        });
+        if !within(LIMIT, || run.is_finished()) {
+            panic!(
+                "{}",
+                context(format!("it hangs; {:#?}", m.journal().iter().rev().take(20).collect::<Vec<_>>()))
+            );
+        }
+        run.join().unwrap()
+    });
+    let lost = m.journal().iter().filter(|e| matches!(e.what, What::WorkerLost(..))).count();
+    drop(m);
+    let word = match end {
+        Ok(hash) if hash == expected => "right",
+        Ok(_) => return Err(context("wrong bits".into())),
+        Err(Error::Poison { .. }) => "Poison",
+        Err(Error::NoWorkers { .. }) => "NoWorkers",
+        Err(e) => return Err(context(format!("an error that does not tell what happened: {e}"))),
+    };
+    for host in hosts {
+        let gone = within(Duration::from_secs(16), || !host.processes().iter().any(Process::is_ours));
+        if !gone {
+            return Err(context(format!("left on {}: {:?}", host.name, host.processes())));
+        }
+    }
+    println!("schedule {schedule}: {word} after {took:.1?}, {lost} lost; {workers} {blows:?}");
+    Ok(word.into())
+}
+
+fn many(schedules: std::ops::Range<u64>, long: bool, hosts: [&Host; 2]) {
+    let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+    for schedule in schedules {
+        let end = run(schedule, long, hosts).unwrap_or_else(|why| panic!("{why}"));
+        *ends.entry(end).or_default() += 1;
+    }
+    println!("ends: {ends:?}");
+}
+
+#[test]
+fn four_schedules_of_kills_and_cuts_give_the_right_bits() {
+    let [a, b] = claim(["a", "b"]);
+    many(0..4, false, [&a, &b]);
+}
+
+#[test]
+#[ignore = "twenty schedules take minutes"]
+fn twenty_schedules_of_kills_and_cuts_give_the_right_bits() {
+    let [a, b] = claim(["a", "b"]);
+    many(0..20, true, [&a, &b]);
+}
