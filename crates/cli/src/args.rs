@@ -46,7 +46,8 @@ pub(crate) enum Command {
 
 const CHECK_HELP: &str = "\
 Goes the way a run goes: connects by your own ssh, copies this program there unless it is there, starts it, has it \
-start a worker process, and ends it again. The copy and an empty cache stay for the next run; `qjam clean` removes them.
+start a worker process, and ends it again. The copy and an empty cache stay for the next run; `qjam clean` removes them. \
+All hosts are measured at once, so those behind one link share its speed.
 
 The exit code is 0 when all hosts would serve, otherwise 1.
 

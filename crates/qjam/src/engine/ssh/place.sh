@@ -21,7 +21,7 @@ trouble() {
   if [ -O "$d" ] && [ -O "$b" ]; then :; else echo it belongs to somebody else; return; fi;
   chmod 700 "$d" "$b" 2>&1 || return;
   if { echo "exit 0" > "$t"; } 2>&1; then
-    { chmod 700 "$t" && "$t"; } 2>&1 || echo no program may run there: mounted noexec;
+    { chmod 700 "$t" && "$t"; } 2>/dev/null || echo no program may run there: mounted noexec;
   fi;
   rm -f "$t";
 };

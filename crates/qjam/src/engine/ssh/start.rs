@@ -366,7 +366,7 @@ impl Start<'_, '_> {
             ),
             Some(code) => (
                 format!("the worker ended with code {code} before it was ready"),
-                "see what it says; it must be a build of this program".to_owned(),
+                "it must be a build of this program: see what it says, and what QJAM_WORKER names".to_owned(),
             ),
         };
         let again = if copied || self.copy_anyway { Again::No } else { Again::WithCopy };
