@@ -20,6 +20,9 @@ use rustix::fd::AsFd;
 use std::io;
 use std::sync::Arc;
 
+/// Chunks of a data set, by index.
+type Chunks = (Arc<CutData>, Vec<u32>);
+
 impl Driver {
     pub(super) fn take_news(&mut self) {
         for news in self.news.take() {
@@ -189,11 +192,7 @@ impl Driver {
 
     /// The data set of a round and the indices of these chunks in it; `None` when the round closed while the question
     /// travelled: then the worker has been told to drop it.
-    pub(super) fn look_up(
-        &self,
-        round: RoundId,
-        missing: &[ChunkId],
-    ) -> Result<Option<(Arc<CutData>, Vec<u32>)>, String> {
+    pub(super) fn look_up(&self, round: RoundId, missing: &[ChunkId]) -> Result<Option<Chunks>, String> {
         let Some(running) = self.rounds.get(&round) else { return Ok(None) };
         let data = running.data.clone();
         let known = self.known.get(&data.located).ok_or("a data set nobody knows")?;

@@ -99,6 +99,7 @@ pub(crate) struct Spot {
     pub(crate) verified: bool,
 }
 
+#[cfg(test)]
 /// What a cache holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
@@ -251,6 +252,7 @@ impl Cache {
     }
 
     /// What it holds.
+    #[cfg(test)]
     pub(crate) fn usage(&self) -> Usage {
         let listed = self.folder.as_ref().and_then(|folder| folder.list().ok()).unwrap_or_default();
         let in_memory = self.packs.values().filter(|pack| pack.name.is_none());

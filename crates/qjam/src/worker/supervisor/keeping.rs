@@ -105,7 +105,7 @@ impl Supervisor {
                 match kept.executor.inbox.next(ToMaster::from_frame) {
                     Ok(None) => break,
                     Ok(Some(incoming)) => {
-                        if let Err(why) = self.from_executor(incoming.message, &incoming.tail) {
+                        if let Err(why) = self.hear(incoming.message, &incoming.tail) {
                             self.bury(Some(Cause::Protocol(why)));
                         }
                     }
@@ -147,12 +147,7 @@ impl Supervisor {
 
     // ---- to the executor --------------------------------------------------------------------------------------
 
-    pub(super) fn to_executor(
-        &mut self,
-        worker: WorkerId,
-        message: ToWorker,
-        tail: &Bytes,
-    ) -> io::Result<()> {
+    pub(super) fn pass_down(&mut self, worker: WorkerId, message: ToWorker, tail: &Bytes) -> io::Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         if kept.executor.worker != worker {
             return Ok(()); // for one that is no more
@@ -274,7 +269,7 @@ impl Supervisor {
 
     // ---- from the executor ------------------------------------------------------------------------------------
 
-    fn from_executor(&mut self, message: ToMaster, tail: &Bytes) -> Result<(), String> {
+    fn hear(&mut self, message: ToMaster, tail: &Bytes) -> Result<(), String> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         let worker = kept.executor.worker;
         match message {

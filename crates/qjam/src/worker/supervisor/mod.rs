@@ -250,7 +250,7 @@ impl Supervisor {
             while let Some(came) = self.next()? {
                 match came {
                     Came::Segment(bytes) => self.on_segment(bytes)?,
-                    Came::Message(message, tail) => self.on_message(message, tail)?,
+                    Came::Message(message, tail) => self.on_message(*message, tail)?,
                 }
             }
         }
@@ -270,8 +270,8 @@ impl Supervisor {
         self.inbox.next_with(take).map_err(|e| wrong(e.to_string()))
     }
 
-    fn on_message(&mut self, message: Box<ToHost>, tail: Bytes) -> io::Result<()> {
-        match *message {
+    fn on_message(&mut self, message: ToHost, tail: Bytes) -> io::Result<()> {
+        match message {
             ToHost::Welcome {
                 memory_bytes_max,
                 cache_bytes_max,
@@ -289,7 +289,7 @@ impl Supervisor {
             }
             ToHost::Start { worker, slots } => self.start(worker, slots.unwrap_or_else(cores)),
             ToHost::Kill { worker } => self.kill(worker),
-            ToHost::Worker { worker, message } => self.to_executor(worker, message, &tail)?,
+            ToHost::Worker { worker, message } => self.pass_down(worker, message, &tail)?,
             ToHost::OpenParams { round, bytes } => {
                 let placed = self.arenas.reserve(usize::try_from(bytes).map_err(io::Error::other)?)?;
                 self.open(Opened::Params { round, placed, at: 0 })?;
@@ -360,10 +360,8 @@ impl Supervisor {
                 *left == 0
             }
         };
-        if is_over && !self.close_params() {
-            if matches!(self.opened.take(), Some(Opened::Nothing { .. })) {
-                self.beat(u64::MAX);
-            }
+        if is_over && !self.close_params() && matches!(self.opened.take(), Some(Opened::Nothing { .. })) {
+            self.beat(u64::MAX);
         }
         Ok(())
     }
