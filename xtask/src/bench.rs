@@ -4,6 +4,7 @@
 //! does. Ours and theirs alternate, so that a slow minute hits both.
 
 use crate::failure::Failure;
+use crate::hosts;
 use crate::shop::Shop;
 use crate::step::Outcome;
 
@@ -69,6 +70,33 @@ pub fn autoencoder(shop: &Shop) -> Outcome {
         notes.push(compare(&format!("{patches} patches"), 2.0, ours, theirs)?);
     }
     Ok(notes.join("; "))
+}
+
+/// An empty round over eight connections, and the first transfer of data against plain ssh with the same cipher.
+pub fn on_hosts(shop: &Shop) -> Outcome {
+    shop.cargo("build --release -p qjam-cli").run()?;
+    let qjam = shop.release.join("qjam");
+    hosts::with_hosts(shop, |dir, _| {
+        let run = |words: &str| {
+            let run = shop.program(&qjam).args(words.split_whitespace()).env("QJAM_SSH", hosts::ssh(dir));
+            run.tee_and_leave_nothing()
+        };
+        let rounds = "bench rounds --json --workers a*1,b*1,c*1,d*1,a*1,b*1,c*1,d*1";
+        let times = (0..TURNS).map(|_| number(&run(rounds)?, "median_us")).collect::<Result<_, _>>()?;
+        let round_us = median(times);
+        let transfer = "bench transfer --json --mib 512 --workers a*1 --beside a";
+        let ratios = (0..TURNS).map(|_| number(&run(transfer)?, "of_ssh")).collect::<Result<_, _>>()?;
+        let of_ssh = median(ratios);
+        let what =
+            format!("a round over 8 connections {round_us:.0} us; first transfer {of_ssh:.2} x plain ssh");
+        if round_us > 1000.0 {
+            return Err(Failure::TooSlow { what, ratio: 1000.0 / round_us, at_least: 1.0 });
+        }
+        if of_ssh < 0.8 {
+            return Err(Failure::TooSlow { what, ratio: of_ssh, at_least: 0.8 });
+        }
+        Ok(what)
+    })
 }
 
 /// Measures both in turns and asks that ours is `at_least` times as fast.

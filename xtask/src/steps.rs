@@ -2,7 +2,7 @@
 
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Outcome, Step};
-use crate::{bench, demo, dist, fuzz, hygiene, setup, shop::Shop, suite};
+use crate::{bench, demo, dist, fuzz, hosts, hygiene, setup, shop::Shop, suite};
 
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
@@ -28,14 +28,16 @@ pub const CHECKS: &[Step] = &[
     Step::new("simulation", Quick, |s| sweep(s, "0..1000")),
     Step::new("demo", Quick, demo::run),
     Step::new("dist", Quick, dist::check),
-    // Step::new("hosts", Quick, crate::hosts::test),
+    Step::new("hosts", Quick, hosts::test),
     Step::new("long-simulation", Full, |s| sweep(s, "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),
+    Step::new("long-hosts", Full, hosts::long_test),
     Step::new("fuzz", Full, fuzz::run),
     Step::new("bench-rounds", Bench, bench::rounds),
     Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
+    Step::new("bench-hosts", Bench, bench::on_hosts),
 ];
 
 /// The peer's gradient against central differences: it is what the tests compare with, so it is checked first.

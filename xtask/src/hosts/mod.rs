@@ -140,34 +140,51 @@ const FOLDER: &str = "QJAM_TEST_HOSTS";
 
 /// Makes the hosts, runs the tests that need them, and removes them however the tests went. That no process of theirs is
 /// left on a host is part of passing.
-#[expect(dead_code, reason = "the step comes with the first test that needs hosts")]
 pub fn test(shop: &Shop) -> Outcome {
-    let outcome = up(shop).and_then(|_| tests(shop));
+    with_hosts(shop, |dir, uids| tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE]))
+}
+
+/// The same with those that take minutes.
+pub fn long_test(shop: &Shop) -> Outcome {
+    with_hosts(shop, |dir, uids| tests(shop, dir, uids, &[LONG_TESTS]))
+}
+
+/// Makes the hosts, does something with them, and removes them however that went.
+pub fn with_hosts(shop: &Shop, what: impl FnOnce(&Path, &[u32]) -> Outcome) -> Outcome {
+    let outcome = up(shop).and_then(|_| {
+        let (dir, uids): (PathBuf, Vec<u32>) = {
+            // Given up before anything is done with them: tests may want `cargo xtask hosts up` themselves.
+            let ground = Ground::new(shop)?;
+            (ground.dir.clone(), ground.hosts().iter().map(|host| host.uid).collect())
+        };
+        what(&dir, &uids)
+    });
     let removed = down(shop);
     let note = outcome?;
     removed.map(|_| note)
 }
 
+/// What makes qjam use the hosts.
+pub fn ssh(dir: &Path) -> String {
+    format!("ssh -F {}", dir.join("ssh_config").display())
+}
+
 /// Tests that need hosts.
 const OWN_TESTS: &str = "test -p qjam -p qjam-cli --test hosts --no-fail-fast";
+/// Those that take minutes.
+const LONG_TESTS: &str = "test --release -p qjam --test hosts --no-fail-fast -- --ignored --nocapture";
 /// The promises that every engine is held to, as far as they are not about processes of this machine.
 const CONFORMANCE: &str =
     "test -p qjam --test conformance --no-fail-fast -- bits:: faults:: files:: pending:: results::";
 /// The engines they are checked on here.
 const ENGINES: &str = "a*1;b*2,c*2;inner*1,d*1;far*1,proc:1,local:1";
 
-fn tests(shop: &Shop) -> Outcome {
-    let (dir, uids): (PathBuf, Vec<u32>) = {
-        // Given up before the tests begin: they may want `cargo xtask hosts up` themselves.
-        let ground = Ground::new(shop)?;
-        (ground.dir.clone(), ground.hosts().iter().map(|host| host.uid).collect())
-    };
-    let ssh = format!("ssh -F {}", dir.join("ssh_config").display());
+fn tests(shop: &Shop, dir: &Path, uids: &[u32], commands: &[&str]) -> Outcome {
     let mut said = String::new();
-    for words in [OWN_TESTS, CONFORMANCE] {
-        let cargo = shop.cargo(words).env(FOLDER, &dir).env("QJAM_SSH", &ssh);
-        said += &cargo.env("QJAM_TEST_ENGINES", ENGINES).limit_min(30).tee_and_leave_nothing()?;
-        let processes = leftovers::of_users(&uids);
+    for &words in commands {
+        let cargo = shop.cargo(words).env(FOLDER, dir).env("QJAM_SSH", ssh(dir));
+        said += &cargo.env("QJAM_TEST_ENGINES", ENGINES).limit_min(60).tee_and_leave_nothing()?;
+        let processes = leftovers::of_users(uids);
         if !processes.is_empty() {
             return Err(Failure::LeftBehind { command: format!("cargo {words}"), processes });
         }
