@@ -90,11 +90,17 @@ head -c 70000 /dev/urandom
     let checked = ran(&mut command(&["check", "bash", "--json"]));
     checked.must_work();
     assert_eq!(checked.json()["ok"], true);
-    // One that never comes to an end is a reason to fail, in time.
-    drop(_rc);
-    let _rc = bash.file_in_home(".bashrc", "sleep 100\n");
-    ran(&mut rounds("bash*2")).must_fail("bash", "place", &["start-up files"]);
-    drop(_rc);
+}
+
+#[test]
+fn start_up_files_that_never_end_or_end_everything() {
+    let bash = Host::take("bash");
+    // Its shell waits on, whoever has gone.
+    let _quiet = bash.quiet_after();
+    {
+        let _rc = bash.file_in_home(".bashrc", "sleep 100\n");
+        ran(&mut rounds("bash*2")).must_fail("bash", "place", &["start-up files"]);
+    }
     let _rc = bash.file_in_home(".bashrc", "echo bye; exit 3\n");
     ran(&mut rounds("bash*2")).must_fail("bash", "place", &["code 3", "| bye"]);
 }

@@ -92,6 +92,12 @@ impl Host {
         )
     }
 
+    /// Ends what the host's user still runs at the end of the test.
+    pub(crate) fn quiet_after(&self) -> Fault {
+        let kill = "kill -s KILL $(ps -u \"$0\" -o pid=)";
+        self.fault(&["true"], &["sh", "-c", kill, self.value("uid")])
+    }
+
     /// Processes of the host's user.
     pub(crate) fn processes(&self) -> Vec<String> {
         let uid = format!("Uid:\t{}\t", self.value("uid"));
