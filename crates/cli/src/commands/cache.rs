@@ -23,6 +23,7 @@ struct Row {
     chunks: Option<u64>,
     bytes: Option<u64>,
     cap_bytes: Option<u64>,
+    free_bytes: Option<u64>,
     removed_bytes: Option<u64>,
     verified: Option<u64>,
     damaged: Option<u64>,
@@ -79,6 +80,7 @@ impl Row {
             chunks: state.as_ref().map(|s| s.chunks),
             bytes: state.as_ref().map(|s| s.bytes),
             cap_bytes: state.as_ref().map(|s| s.cap_bytes),
+            free_bytes: state.as_ref().map(|s| s.free_bytes),
             removed_bytes: asked(CacheOrder::Clear, state.as_ref().map(|s| s.removed_bytes)),
             verified: asked(CacheOrder::Verify, state.as_ref().map(|s| s.verified)),
             damaged,
@@ -108,12 +110,16 @@ impl Row {
             )),
             _ => {}
         }
-        if let (Some(folder), Some(chunks), Some(bytes), Some(cap_bytes)) =
-            (&self.folder, self.chunks, self.bytes, self.cap_bytes)
+        if let (Some(folder), Some(chunks), Some(bytes), Some(cap_bytes), Some(free_bytes)) =
+            (&self.folder, self.chunks, self.bytes, self.cap_bytes, self.free_bytes)
         {
             output::line(format!("    folder  {folder}"));
             output::line(format!("    holds   {}, {}", output::count(chunks, "chunk"), output::bytes(bytes)));
-            output::line(format!("    cap     {}", output::bytes(cap_bytes)));
+            output::line(format!(
+                "    cap     {}, {} free on that disk",
+                output::bytes(cap_bytes),
+                output::bytes(free_bytes)
+            ));
         }
     }
 }

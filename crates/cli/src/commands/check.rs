@@ -58,6 +58,7 @@ struct Found {
     cache_chunks: u64,
     cache_bytes: u64,
     cache_cap_bytes: u64,
+    disk_free_bytes: u64,
     round_trip_us: f64,
     bytes_per_second: Option<f64>,
 }
@@ -179,6 +180,7 @@ impl From<&Checkup> for Found {
             cache_chunks: checkup.cache.chunks,
             cache_bytes: checkup.cache.bytes,
             cache_cap_bytes: checkup.cache.cap_bytes,
+            disk_free_bytes: checkup.cache.free_bytes,
             round_trip_us: checkup.round_trip.as_nanos() as f64 / 1e3,
             bytes_per_second: checkup.bytes_per_second,
         }
@@ -199,9 +201,10 @@ impl Found {
         row(
             "cache",
             format!(
-                "{} of {}, {}, in {}",
+                "{} of {} ({} free on that disk), {}, in {}",
                 output::bytes(self.cache_bytes),
                 output::bytes(self.cache_cap_bytes),
+                output::bytes(self.disk_free_bytes),
                 output::count(self.cache_chunks, "chunk"),
                 self.cache_folder
             ),

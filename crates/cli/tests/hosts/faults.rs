@@ -129,6 +129,8 @@ fn a_disk_with_room_for_nothing_but_the_worker() {
     let b = Host::take("b");
     let executable = std::fs::metadata(env!("CARGO_BIN_EXE_qjam")).unwrap().len();
     let _covered = b.cover_all(&format!("size={}k", executable / 1024 + 64));
+    let checked = ran(&mut command(&["check", "b"]));
+    assert!(checked.must_work().contains("! only 0 MiB are free"), "{}", checked.out);
     let run = ran(&mut command(&["bench", "transfer", "--mib", "8", "--workers", "b"]));
     run.must_work();
     assert!(run.err.contains("[b] ") && run.err.contains("memory"), "{}", run.err);

@@ -1,6 +1,6 @@
 //! The command on other hosts: what it says when one would not serve, and how hosts are looked after.
 //!
-//! These need the test hosts: `cargo xtask ci` runs them, or by hand
+//! These need the test hosts: `cargo xtask test --only hosts` makes them and runs these; or by hand
 //!
 //! ```text
 //! cargo xtask hosts up

@@ -132,6 +132,8 @@ pub struct CacheFacts {
     pub bytes: u64,
     /// Most bytes on disk.
     pub cap_bytes: u64,
+    /// Bytes that are free on that disk, for this user.
+    pub free_bytes: u64,
     /// Bytes that were removed by this order.
     pub removed_bytes: u64,
     /// Chunks that were compared with their names.

@@ -33,6 +33,8 @@ use visit::Visit;
 
 /// With less than this, a host has hardly any room for data.
 const MEMORY_FREE_MIN: u64 = 256 << 20;
+/// With less than this on its disk, a host does not keep much data between runs.
+const DISK_FREE_MIN: u64 = 1 << 30;
 
 /// What a host is like that would serve.
 #[derive(Clone, Debug)]
@@ -109,6 +111,8 @@ pub struct CacheState {
     pub bytes: u64,
     /// Most bytes on disk.
     pub cap_bytes: u64,
+    /// Bytes that are free on that disk.
+    pub free_bytes: u64,
     /// Bytes that [`CacheOrder::Clear`] removed.
     pub removed_bytes: u64,
     /// Chunks that [`CacheOrder::Verify`] compared with their names.
@@ -229,8 +233,16 @@ pub fn clean(address: &HostAddress) -> Result<Cleaned, StartFailure> {
 /// What a user may want to change about a host that serves.
 fn warnings_about(folder: &str, facts: &host::HostFacts, cache: &CacheState) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some(trouble) = &cache.trouble {
-        warnings.push(format!("the cache: {trouble}"));
+    match &cache.trouble {
+        Some(trouble) => warnings.push(format!("the cache: {trouble}")),
+        None if cache.free_bytes < DISK_FREE_MIN && cache.bytes + cache.free_bytes < cache.cap_bytes => {
+            warnings.push(format!(
+                "only {} MiB are free on the disk of {}: make room, or data beyond that is kept in memory and sent again by the next run",
+                cache.free_bytes >> 20,
+                cache.folder
+            ));
+        }
+        None => {}
     }
     if folder.starts_with("/tmp/") || folder.starts_with("/dev/shm/") || folder.starts_with("/var/tmp/") {
         warnings.push(format!(
@@ -265,11 +277,12 @@ impl From<host::CacheFacts> for CacheState {
             chunks,
             bytes,
             cap_bytes,
+            free_bytes,
             removed_bytes,
             verified,
             damaged,
             trouble,
         } = facts;
-        CacheState { folder, chunks, bytes, cap_bytes, removed_bytes, verified, damaged, trouble }
+        CacheState { folder, chunks, bytes, cap_bytes, free_bytes, removed_bytes, verified, damaged, trouble }
     }
 }

@@ -247,10 +247,17 @@ pub(crate) fn carry_out(dir: &Path, order: CacheOrder) -> CacheFacts {
             facts.chunks = report.chunks;
             facts.bytes = report.bytes;
             facts.cap_bytes = report.cap_bytes;
+            facts.free_bytes = free_bytes(&report.dir);
         }
         Err(e) => facts.trouble = Some(e.to_string()),
     }
     facts
+}
+
+/// What is free on the disk of a folder, or of the first around it that is there.
+fn free_bytes(folder: &Path) -> u64 {
+    let stat = folder.ancestors().find_map(|folder| rustix::fs::statvfs(folder).ok());
+    stat.map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 fn look_up(cache: &mut Cache, id: ChunkId) -> Option<Found> {
