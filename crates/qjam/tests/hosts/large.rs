@@ -4,6 +4,7 @@ use crate::hosts::{Host, claim};
 use crate::program::{Program, Programs, say};
 use qjam::{Ctx, DataSet, Dense, Master, Nothing};
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -124,14 +125,14 @@ impl Sparse {
     fn new(bytes: u64) -> Self {
         let path = std::env::temp_dir().join(format!("qjam-large-{}-{bytes}.raw", std::process::id()));
         let file = std::fs::File::create_new(&path).unwrap();
+        let sparse = Sparse(path);
         file.set_len(bytes).unwrap();
-        use std::os::unix::fs::FileExt;
         // Something in it that tells where it is.
         for at in (0..bytes).step_by(16 << 20) {
-            file.write_all_at(&[1 + (at >> 24) as u8], at).unwrap();
+            file.write_all_at(&[1 | (at >> 24) as u8], at).unwrap();
         }
         file.write_all_at(&[77], bytes - 1).unwrap();
-        Sparse(path)
+        sparse
     }
 }
 
@@ -153,7 +154,7 @@ fn chunk_of(bytes: u64) {
     let (said, most) = watched(&d, "chunk", &format!("d*1 {}", file.0.display()));
     let (took, what) = said.split_once(' ').unwrap();
     println!("a chunk of {} MiB: {took} s; {}", bytes / MIB, shown(&most));
-    let marks: u64 = (0..bytes).step_by(16 << 20).map(|at| u64::from(1 + (at >> 24) as u8)).sum();
+    let marks: u64 = (0..bytes).step_by(16 << 20).map(|at| u64::from(1 | (at >> 24) as u8)).sum();
     let sums = [bytes, marks, 77];
     assert_eq!(what, format!("{sums:?} {sums:?} 1 0"), "its length and sums, twice, and sent once");
     for (name, extra) in &most {

@@ -32,4 +32,5 @@ mod ends;
 mod joining;
 mod large;
 mod schedules;
+mod stops;
 mod user_code;

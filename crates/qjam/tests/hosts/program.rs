@@ -16,7 +16,8 @@ const SAYS: &str = "@ ";
 /// A program of this executable, by name; it gets its argument.
 pub(crate) type Programs = &'static [(&'static str, fn(&str))];
 
-const PROGRAMS: [Programs; 3] = [crate::cache::PROGRAMS, crate::ends::PROGRAMS, crate::large::PROGRAMS];
+const PROGRAMS: [Programs; 4] =
+    [crate::cache::PROGRAMS, crate::ends::PROGRAMS, crate::large::PROGRAMS, crate::stops::PROGRAMS];
 
 /// Where a program begins. Does nothing among the tests.
 #[test]
@@ -46,7 +47,10 @@ impl Program {
             std::thread::current().id(),
             std::time::Instant::now()
         );
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut child = Command::new("env")
+            // Whoever started the tests may have them ignore Ctrl-C.
+            .arg("--default-signal=INT")
+            .arg(std::env::current_exe().unwrap())
             .args(["program::program", "--exact", "--nocapture", "--test-threads=1"])
             .env(NAME, name)
             .env(ARGUMENT, argument)

@@ -26,7 +26,10 @@ fn misdeed(deed: &str, _: &Nothing, ctx: &Ctx) -> u64 {
     }
     match deed {
         "panic" => panic!("cannot bear seventeen"),
-        "exit" => std::process::exit(3),
+        "exit" => {
+            println!("leaving");
+            std::process::exit(3)
+        }
         "abort" => std::process::abort(),
         "segfault" => {
             let me = rustix::process::getpid();
@@ -87,6 +90,7 @@ fn a_block_that_ends_processes_is_told_with_host_and_cause() {
         for (worker, death) in deaths {
             assert!(["c", "d"].contains(&worker.as_str()), "{deed}: {error}");
             assert_eq!(death.cause, cause, "{deed}: {error}");
+            assert!(deed != "exit" || death.last_lines == ["leaving"], "{deed}: {error}");
         }
         is_well(&m, deed);
     }
