@@ -255,6 +255,11 @@ impl Link {
         }
     }
 
+    /// A new executor begins. What came of the one before it and was not asked for must not be taken for its results.
+    pub(crate) fn drop_parts(&mut self) {
+        self.parts.clear();
+    }
+
     /// Keeps the last of what ssh and the host said besides. Says whether that is all.
     pub(crate) fn hear_words(&mut self) -> bool {
         let mut buffer = [0; 8 << 10];

@@ -214,6 +214,7 @@ impl Driver {
                 }
                 if let Some(link) = self.link_of(worker) {
                     link.pid = Some(pid);
+                    link.drop_parts();
                     self.seats[seat.0 as usize].seat.slots = slots;
                     self.seats[seat.0 as usize].failure = None;
                     self.tell(Event::WorkerJoined { worker, slots });
