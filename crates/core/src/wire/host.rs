@@ -214,10 +214,12 @@ pub enum FromHost {
         /// How many bytes.
         bytes: u64,
     },
-    /// A chunk that came has another name than was said.
+    /// A chunk that came cannot be used: it has another name than was said, or there is no room for it.
     Refused {
         /// The name that was said.
         chunk: ChunkId,
+        /// What is the matter with it.
+        why: String,
     },
     /// Something the user should know; the run goes on.
     Trouble(String),

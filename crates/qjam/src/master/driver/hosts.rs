@@ -236,15 +236,14 @@ impl Driver {
                 }
                 self.seats[seat.0 as usize].throttle.dropped += dropped;
             }
-            FromHost::Refused { chunk } => {
+            FromHost::Refused { chunk, why } => {
                 let sets: Vec<(DataSetId, u32)> = self
                     .known
                     .iter()
                     .filter_map(|(id, known)| Some((*id, *known.index.get(&chunk)?)))
                     .collect();
                 for (dataset, index) in sets {
-                    let why = format!("its content is not what it was when the data set was made ({chunk})");
-                    self.fail_over_chunk(dataset, index, why);
+                    self.fail_over_chunk(dataset, index, why.clone());
                 }
             }
             FromHost::Trouble(text) => {

@@ -207,9 +207,9 @@ impl Supervisor {
             match reply {
                 Reply::Here(found) => self.hand_over(found),
                 Reply::Missing(missing) => self.ask_for(missing),
-                Reply::Refused(chunk) => {
+                Reply::Refused(chunk, why) => {
                     self.requested.remove(&chunk);
-                    self.say(&FromHost::Refused { chunk });
+                    self.say(&FromHost::Refused { chunk, why });
                 }
                 Reply::Trouble(text) => self.say(&FromHost::Trouble(text)),
                 Reply::Cached(facts) => self.say(&FromHost::Cached(facts)),

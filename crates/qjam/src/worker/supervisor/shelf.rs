@@ -5,7 +5,7 @@
 //! an answer. How many bytes are on their way to the disk is counted, so that the loop stops reading when it is slow.
 
 use crate::chunk::{ChunkId, Header};
-use crate::store::cache::{self, Arriving, Cache, Spot};
+use crate::store::cache::{self, Arriving, Cache, FinishError, Spot};
 use qjam_core::wire::host::{CacheFacts, CacheOrder};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,8 +47,8 @@ pub(super) struct Found {
 pub(super) enum Reply {
     Here(Vec<Found>),
     Missing(Vec<ChunkId>),
-    /// It has another name than was said.
-    Refused(ChunkId),
+    /// It cannot be used, for this reason.
+    Refused(ChunkId, String),
     Trouble(String),
     Cached(CacheFacts),
 }
@@ -121,8 +121,7 @@ struct Keeper {
 
 impl Keeper {
     fn say(&self, reply: Reply) {
-        let _ = self.replies.send(reply);
-        self.ring();
+        tell(&self.replies, &self.bell, reply);
     }
 
     fn ring(&self) {
@@ -167,16 +166,21 @@ impl Keeper {
     fn find(&mut self, ids: Vec<ChunkId>) {
         let Some(cache) = &mut self.cache else { return self.say(Reply::Missing(ids)) };
         cache.refresh();
+        // Comparing takes a while. What is not here can be on its way meanwhile.
+        let (listed, absent): (Vec<ChunkId>, Vec<ChunkId>) =
+            ids.into_iter().partition(|id| cache.find(id).is_some());
         let mut missing = Vec::new();
         let mut here = Vec::new();
-        for id in ids {
+        if !absent.is_empty() {
+            tell(&self.replies, &self.bell, Reply::Missing(absent));
+        }
+        for id in listed {
             match look_up(cache, id) {
                 Some(found) => here.push(found),
                 None => missing.push(id),
             }
             if here.len() == 64 {
-                let _ = self.replies.send(Reply::Here(std::mem::take(&mut here)));
-                let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+                tell(&self.replies, &self.bell, Reply::Here(std::mem::take(&mut here)));
             }
         }
         if !here.is_empty() {
@@ -197,20 +201,21 @@ impl Keeper {
                     self.finish();
                 }
             }
-            Err(e) => self
-                .say(Reply::Trouble(format!("no room for chunk {id}, neither on disk nor in memory: {e}"))),
+            Err(e) => self.say(Reply::Refused(id, no_room(&e))),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        let (Some((id, arriving, left)), Some(cache)) = (&mut self.arriving, &mut self.cache) else { return };
-        if let Err(e) = cache.write(arriving, bytes) {
-            let trouble = format!("no room for chunk {id}, neither on disk nor in memory: {e}");
-            self.arriving = None;
-            return self.say(Reply::Trouble(trouble));
+        let (Some((id, mut arriving, left)), Some(cache)) = (self.arriving.take(), &mut self.cache) else {
+            return;
+        };
+        if let Err(e) = cache.write(&mut arriving, bytes) {
+            cache.abandon(arriving);
+            return self.say(Reply::Refused(id, no_room(&e)));
         }
-        *left = left.saturating_sub(bytes.len() as u64);
-        if *left == 0 {
+        let left = left.saturating_sub(bytes.len() as u64);
+        self.arriving = Some((id, arriving, left));
+        if left == 0 {
             self.finish();
         }
     }
@@ -219,13 +224,24 @@ impl Keeper {
         let (Some((id, arriving, _)), Some(cache)) = (self.arriving.take(), &mut self.cache) else { return };
         let found = match cache.finish(arriving) {
             Ok(_) => look_up(cache, id),
-            Err(_) => return self.say(Reply::Refused(id)),
+            Err(FinishError::Mismatch { .. }) => None,
+            Err(FinishError::Io { source, .. }) => return self.say(Reply::Refused(id, no_room(&source))),
         };
+        let changed = || format!("its content is not what it was when the data set was made ({id})");
         match found {
             Some(found) => self.say(Reply::Here(vec![found])),
-            None => self.say(Reply::Refused(id)),
+            None => self.say(Reply::Refused(id, changed())),
         }
     }
+}
+
+fn tell(replies: &Sender<Reply>, bell: &OwnedFd, reply: Reply) {
+    let _ = replies.send(reply);
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+}
+
+fn no_room(error: &io::Error) -> String {
+    format!("the host has no room for it, neither on disk nor in memory: {error}")
 }
 
 /// Does what a user wants of the cache, and says what it is like after that.
