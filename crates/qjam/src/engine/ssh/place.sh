@@ -46,6 +46,8 @@ try() {
   have=$(wc -c 2>/dev/null < "$t");
   if [ "$have" -eq "$size" ] 2>/dev/null && chmod 700 "$t" && mv -f "$t" "$w"; then become; fi;
   rm -f "$t";
+# Too little came, and not for want of room: whoever sent it is gone.
+  if [ -z "$why" ] && [ "$have" -lt "$size" ] 2>/dev/null; then exit 1; fi;
   say no "$d:" "${have:-0}" of "$size" bytes could be written: $why;
 };
 
