@@ -71,14 +71,18 @@ impl Host {
         fault
     }
 
-    /// Another file system over each of the places where something of ours could go.
+    /// Another file system over each of the places where something of ours could go. It goes away even while somebody
+    /// who is just ending still has a file of it open.
     pub(crate) fn cover_all(&self, options: &str) -> Vec<Fault> {
         let uid = self.value("uid");
         let options = format!("{options},mode=700,uid={uid},gid={uid}");
         [self.value("home_there"), "/tmp", "/var/tmp", "/dev/shm"]
             .iter()
             .map(|place| {
-                self.fault(&["mount", "-t", "tmpfs", "-o", &options, "cover", place], &["umount", place])
+                self.fault(
+                    &["mount", "-t", "tmpfs", "-o", &options, "cover", place],
+                    &["umount", "-l", place],
+                )
             })
             .collect()
     }
@@ -123,7 +127,10 @@ pub(crate) struct Fault(Vec<String>);
 impl Drop for Fault {
     fn drop(&mut self) {
         // Not an assertion: one in a test that fails already would end the others, too.
-        let _ = Command::new(&self.0[0]).args(&self.0[1..]).output();
+        match Command::new(&self.0[0]).args(&self.0[1..]).output() {
+            Ok(output) if output.status.success() => {}
+            other => eprintln!("not undone: {:?}: {other:?}", self.0),
+        }
     }
 }
 
