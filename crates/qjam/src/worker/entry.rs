@@ -135,8 +135,8 @@ mod tests {
     fn what_is_asked_is_understood_or_refused() {
         let (nonce, hash) = ("0123456789abcdef", "a".repeat(64));
         let asked = |text: &str| understand(OsStr::new(text));
-        let good = Asked { nonce: nonce.into(), hash: hash.clone(), dir: "/home/a b;c/.cache/qjam".into() };
-        assert_eq!(asked(&format!("1;{nonce};{hash};/home/a b;c/.cache/qjam")), Some(good));
+        let good = Asked { nonce: nonce.into(), hash: hash.clone(), dir: "/people/a b;c/.cache/qjam".into() };
+        assert_eq!(asked(&format!("1;{nonce};{hash};/people/a b;c/.cache/qjam")), Some(good));
         for bad in [
             String::new(),
             "1".into(),

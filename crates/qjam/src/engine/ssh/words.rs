@@ -227,7 +227,7 @@ mod tests {
                 "jump host",
             ),
             (
-                "/home/a/.ssh/config: line 3: Bad configuration option: foo\n/home/a/.ssh/config: terminating, 1 bad configuration options",
+                "/people/a/.ssh/config: line 3: Bad configuration option: foo\n/people/a/.ssh/config: terminating, 1 bad configuration options",
                 Step::Connect,
                 "configuration",
             ),
@@ -257,7 +257,7 @@ mod tests {
             said("command-line line 0: Bad configuration option: SessionType"),
             Some("sessiontype".into())
         );
-        assert_eq!(said("/home/a/.ssh/config: line 3: Bad configuration option: foo"), None);
+        assert_eq!(said("/people/a/.ssh/config: line 3: Bad configuration option: foo"), None);
     }
 
     #[test]
