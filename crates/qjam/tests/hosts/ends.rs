@@ -21,7 +21,7 @@ pub(crate) const PROGRAMS: Programs = &[("run", |how| {
     let m = Master::builder().on_log(|_| {}).connect(workers).unwrap();
     say("transfer");
     // New in every run, so that it must be sent.
-    let mut fresh = vec![1_u8; 8 << 20];
+    let mut fresh = vec![1_u8; 16 << 20];
     fresh.iter_mut().step_by(4096).for_each(|byte| *byte = std::process::id() as u8);
     fresh[..4].copy_from_slice(&std::process::id().to_le_bytes());
     m.run(bytes, &(), &DataSet::dense(fresh, 1024).unwrap()).unwrap();
@@ -48,7 +48,11 @@ enum End {
 
 fn draw(rng: &mut Rng, cut: bool) -> End {
     let at = ["starting", "transfer", "round"][rng.below(3) as usize];
-    let ms = rng.below(if at == "round" { 300 } else { 600 });
+    let ms = rng.below(match at {
+        "starting" => 600,
+        "transfer" => 200,
+        _ => 300,
+    });
     let killed = End::Signal { signal: Signal::KILL, group: false, at, ms, cut };
     let interrupted = End::Signal { signal: Signal::INT, group: true, at, ms, cut };
     match rng.below(10) {

@@ -1,30 +1,32 @@
 //! The test hosts: what is known of them, what runs on them, and what can be done to them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Where the hosts are, as `cargo xtask hosts up` left it.
 const FOLDER: &str = "QJAM_TEST_HOSTS";
 
-/// Hosts that tests use. One that is not here is not claimed.
-const NAMES: [&str; 6] = ["a", "b", "c", "d", "far", "slow"];
-
 /// When a program has ended, whoever works for it elsewhere has so long.
 pub(crate) const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+fn folder() -> PathBuf {
+    let folder = std::env::var_os(FOLDER).unwrap_or_else(|| {
+        panic!("{FOLDER} is not set: these tests need hosts; `cargo xtask test` makes them and runs this")
+    });
+    assert!(std::env::var_os("QJAM_SSH").is_some(), "QJAM_SSH is not set: \"ssh -F …/ssh_config\"");
+    folder.into()
+}
 
 /// What `hosts.txt` says.
 fn facts() -> &'static BTreeMap<String, String> {
     static FACTS: OnceLock<BTreeMap<String, String>> = OnceLock::new();
     FACTS.get_or_init(|| {
-        let folder = std::env::var_os(FOLDER).unwrap_or_else(|| {
-            panic!("{FOLDER} is not set: these tests need hosts; `cargo xtask test` makes them and runs this")
-        });
-        assert!(std::env::var_os("QJAM_SSH").is_some(), "QJAM_SSH is not set: \"ssh -F …/ssh_config\"");
-        let path = PathBuf::from(folder).join("hosts.txt");
+        let path = folder().join("hosts.txt");
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let pairs = text.lines().filter_map(|line| line.split_once('='));
         pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -35,18 +37,19 @@ fn facts() -> &'static BTreeMap<String, String> {
 pub(crate) struct Host {
     pub(crate) name: &'static str,
     was_cut: AtomicBool,
-    _claim: MutexGuard<'static, ()>,
+    /// Locked for as long as it is open.
+    _claim: File,
 }
 
-/// Takes hosts for a test: nobody else in this process has them, nothing of an earlier test runs on them, and they can be
-/// reached. Their names are given in the order of the alphabet, so that nobody waits for each other.
-pub(crate) fn claim<const N: usize>(names: [&str; N]) -> [Host; N] {
-    static CLAIMS: [Mutex<()>; NAMES.len()] = [const { Mutex::new(()) }; NAMES.len()];
+/// Takes hosts for a test: nobody else has them, here or in another process of these tests, nothing of an earlier test
+/// runs on them, and they can be reached. Their names are given in the order of the alphabet, so that nobody waits for
+/// each other.
+pub(crate) fn claim<const N: usize>(names: [&'static str; N]) -> [Host; N] {
     assert!(names.is_sorted(), "claims in another order could wait for each other");
     names.map(|name| {
-        let n = NAMES.iter().position(|known| *known == name).expect("a host that tests use");
-        let claim = CLAIMS[n].lock().unwrap_or_else(PoisonError::into_inner);
-        let host = Host { name: NAMES[n], was_cut: AtomicBool::new(false), _claim: claim };
+        let claim = File::create(folder().join(format!("claim-{name}"))).unwrap();
+        claim.lock().unwrap();
+        let host = Host { name, was_cut: AtomicBool::new(false), _claim: claim };
         host.restore();
         assert!(host.is_quiet_within(GONE_WITHIN), "{name} is not free: {:?}", host.processes());
         host

@@ -31,6 +31,7 @@ mod cuts;
 mod ends;
 mod joining;
 mod large;
+mod mixed;
 mod schedules;
 mod stops;
 mod user_code;

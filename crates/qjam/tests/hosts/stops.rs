@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
 /// Somebody on a host stops for good while rounds run.
-fn stopped(name: &str, kind: Kind) {
+fn stopped(name: &'static str, kind: Kind) {
     let [host] = claim([name]);
     let x = data(9);
     let m = Master::builder().on_log(|_| {}).connect(&format!("{name}*1,proc:1")).unwrap();
