@@ -32,8 +32,8 @@ pub(super) struct Kept {
     pub(super) ended: [bool; 2],
     started: Instant,
     throttle: Throttle,
-    /// Chunks it waits for, with the data set they are of.
-    awaited: HashMap<ChunkId, DataSetId>,
+    /// Chunks it waits for, with the round that was first to want them and its data set.
+    awaited: HashMap<ChunkId, (RoundId, DataSetId)>,
     /// Packs it has been introduced to.
     packs: HashSet<u64>,
     /// Rounds it was told to drop, and by when. That is judged here, where no long way home makes it look slow.
@@ -166,11 +166,9 @@ impl Supervisor {
                     task.params = placed.payload(new);
                 }
                 task.released = std::mem::take(&mut kept.executor.released);
-                if self.rounds.back().is_none_or(|(round, _)| *round != task.round) {
-                    self.rounds.push_back((task.round, task.dataset));
-                    if self.rounds.len() > ROUNDS_MAX {
-                        self.rounds.pop_front();
-                    }
+                self.rounds.insert(task.round, task.dataset);
+                if self.rounds.len() > ROUNDS_MAX {
+                    self.rounds.pop_first();
                 }
                 ToWorker::Task(task)
             }
@@ -181,7 +179,8 @@ impl Supervisor {
             }
             ToWorker::Forget { dataset, .. } => {
                 // The master does not send what was asked for any more: who needs it again asks again.
-                self.requested.retain(|id| kept.awaited.get(id) != Some(&dataset));
+                let of_it = |id: &ChunkId| kept.awaited.get(id).is_some_and(|(_, whose)| *whose == dataset);
+                self.requested.retain(|id| !of_it(id));
                 let gone = self.packs.remove(&dataset).unwrap_or_default();
                 let regions: Vec<u64> =
                     gone.into_iter().filter(|pack| !self.packs.values().any(|p| p.contains(pack))).collect();
@@ -226,7 +225,7 @@ impl Supervisor {
         let mut sent = Ok(());
         for Found { id, header, pack, pack_bytes, file, offset } in found {
             self.requested.remove(&id);
-            let Some(dataset) = kept.awaited.remove(&id) else {
+            let Some((_, dataset)) = kept.awaited.remove(&id) else {
                 continue; // for an executor that is no more
             };
             self.packs.entry(dataset).or_default().insert(pack);
@@ -254,9 +253,7 @@ impl Supervisor {
         let worker = kept.executor.worker;
         let mut by_round: BTreeMap<RoundId, Vec<ChunkId>> = BTreeMap::new();
         for id in missing {
-            let Some(dataset) = kept.awaited.get(&id) else { continue };
-            // Any round over the same data set will do: the master looks up there what the chunk is.
-            let Some((round, _)) = self.rounds.iter().rev().find(|(_, d)| d == dataset) else { continue };
+            let Some((round, _)) = kept.awaited.get(&id) else { continue };
             if self.requested.insert(id) {
                 by_round.entry(*round).or_default().push(id);
             }
@@ -290,10 +287,9 @@ impl Supervisor {
                 self.say(&FromHost::Joined { worker, slots, pid });
             }
             ToMaster::State(State::Blocked { round, missing }) => {
-                let known = self.rounds.iter().rev().find(|(r, _)| *r == round);
-                let (_, dataset) =
-                    known.ok_or_else(|| format!("chunks for {round}, which nobody gave it"))?;
-                kept.awaited.extend(missing.iter().map(|id| (*id, *dataset)));
+                let dataset = self.rounds.get(&round);
+                let dataset = *dataset.ok_or_else(|| format!("chunks for {round}, which nobody gave it"))?;
+                kept.awaited.extend(missing.iter().map(|id| (*id, (round, dataset))));
                 self.shelf.order(Order::Find(missing));
             }
             message @ (ToMaster::State(State::Running) | ToMaster::Pong) => {

@@ -29,7 +29,7 @@ use qjam_core::wire::{FromHost, ToHost};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use shelf::{Order, Shelf};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ const READS_MAX: usize = 16;
 /// No more of what user code prints is read while so many messages wait to be sent.
 const MESSAGES_MAX: usize = 1000;
 /// For so many rounds back it is known which data set they are about.
-const ROUNDS_MAX: usize = 256;
+const ROUNDS_MAX: usize = 1 << 16;
 
 /// How executors are to be kept, as the master said.
 struct Settings {
@@ -77,7 +77,7 @@ struct Supervisor {
     arenas: OwnArenas,
     shelf: Shelf,
     /// Which data set a round is about, of the latest; and the packs that a data set has chunks in.
-    rounds: VecDeque<(RoundId, DataSetId)>,
+    rounds: BTreeMap<RoundId, DataSetId>,
     packs: HashMap<DataSetId, HashSet<u64>>,
     /// Chunks that the master has been asked for and that have not come.
     requested: HashSet<ChunkId>,
@@ -107,7 +107,7 @@ pub(crate) fn serve(stdio: Stdio) -> io::Result<()> {
         params: HashMap::new(),
         arenas: OwnArenas::default(),
         shelf: Shelf::start(dir)?,
-        rounds: VecDeque::new(),
+        rounds: BTreeMap::new(),
         packs: HashMap::new(),
         requested: HashSet::new(),
         tickets: HashMap::new(),
