@@ -19,13 +19,13 @@ struct Ran {
 }
 
 /// Rounds on two hosts until some time after the cable of one is back.
-fn run(cut_for: Option<Duration>, after: Duration) -> Ran {
-    let [a, b] = claim(["a", "b"]);
+fn run(hosts: [&'static str; 2], cut_for: Option<Duration>, after: Duration) -> Ran {
+    let [a, b] = claim(hosts);
     // While a host is away the other may be sent its chunks; each has half of them before that.
     a.empty_cache();
     b.empty_cache();
     let x = data(7);
-    let m = Master::connect("a*1,b*1").unwrap();
+    let m = Master::connect(&format!("{}*1,{}*1", a.name, b.name)).unwrap();
     let began = Instant::now();
     let at = Duration::from_millis(700);
     let back = at + cut_for.unwrap_or(Duration::from_secs(16));
@@ -92,7 +92,7 @@ fn lost(ran: &Ran) -> Vec<(f64, bool)> {
 
 #[test]
 fn a_cable_that_is_pulled_for_six_seconds_is_ridden_out() {
-    let ran = run(Some(Duration::from_secs(6)), Duration::from_secs(2));
+    let ran = run(["a", "b"], Some(Duration::from_secs(6)), Duration::from_secs(2));
     println!(
         "{} rounds in {:.1?}; {} chunks sent again; lost {:?}",
         ran.rounds,
@@ -108,7 +108,7 @@ fn a_cable_that_is_pulled_for_six_seconds_is_ridden_out() {
 #[test]
 #[ignore = "it takes a minute"]
 fn a_cable_that_is_pulled_for_twenty_seconds_costs_no_chunk() {
-    let ran = run(Some(Duration::from_secs(20)), Duration::from_secs(12));
+    let ran = run(["a", "b"], Some(Duration::from_secs(20)), Duration::from_secs(12));
     println!(
         "{} rounds in {:.1?}; {} chunks sent again; lost {:?}",
         ran.rounds,
@@ -124,7 +124,7 @@ fn a_cable_that_is_pulled_for_twenty_seconds_costs_no_chunk() {
 
 #[test]
 fn a_cable_that_is_pulled_for_ever_costs_the_host_within_fifteen_seconds() {
-    let ran = run(None, Duration::from_secs(1));
+    let ran = run(["far", "slow"], None, Duration::from_secs(1));
     println!("{} rounds in {:.1?}; lost after {:?}", ran.rounds, ran.took, lost(&ran));
     assert!(ran.is_right);
     let lost = lost(&ran);
