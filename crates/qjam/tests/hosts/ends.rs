@@ -3,7 +3,7 @@
 use crate::hosts::{GONE_WITHIN, Host, Process, claim, within};
 use crate::program::{Program, Programs, say};
 use crate::work::{compute_with, data};
-use qjam::{DataSet, Master, Rng};
+use qjam::{DataSet, Master, Nothing, Rng};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::time::{Duration, Instant};
 
@@ -15,27 +15,43 @@ fn bytes(_: &(), x: &qjam::Dense<u8>) -> u64 {
     x.as_slice().iter().step_by(64).map(|b| u64::from(*b)).sum()
 }
 
-pub(crate) const PROGRAMS: Programs = &[("run", |how| {
-    say("starting");
-    let (workers, how) = how.split_once(' ').unwrap();
-    let m = Master::builder().on_log(|_| {}).connect(workers).unwrap();
-    say("transfer");
-    // New in every run, so that it must be sent.
-    let mut fresh = vec![1_u8; 16 << 20];
-    fresh.iter_mut().step_by(4096).for_each(|byte| *byte = std::process::id() as u8);
-    fresh[..4].copy_from_slice(&std::process::id().to_le_bytes());
-    m.run(bytes, &(), &DataSet::dense(fresh, 1024).unwrap()).unwrap();
-    let rounds = if how == "return" { 3 } else { 1_000 };
-    compute_with(&m, &data(5), rounds, 2, |round| {
-        say("round");
-        match (round, how) {
-            (2, "panic") => panic!("as it was asked to"),
-            (2, "exit") => std::process::exit(7),
-            _ => {}
-        }
-    })
-    .unwrap();
-})];
+/// Starts a program that goes on by itself.
+#[qjam::map]
+#[expect(clippy::zombie_processes, reason = "that it is left to itself is the point")]
+fn leave_a_child(_: &(), _: &Nothing) -> u64 {
+    std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    1
+}
+
+pub(crate) const PROGRAMS: Programs = &[
+    ("children", |workers| {
+        let m = Master::builder().on_log(|_| {}).connect(workers).unwrap();
+        m.run(leave_a_child, &(), &DataSet::nothing(4).unwrap()).unwrap();
+        say("started");
+        std::thread::sleep(Duration::from_secs(60));
+    }),
+    ("run", |how| {
+        say("starting");
+        let (workers, how) = how.split_once(' ').unwrap();
+        let m = Master::builder().on_log(|_| {}).connect(workers).unwrap();
+        say("transfer");
+        // New in every run, so that it must be sent.
+        let mut fresh = vec![1_u8; 16 << 20];
+        fresh.iter_mut().step_by(4096).for_each(|byte| *byte = std::process::id() as u8);
+        fresh[..4].copy_from_slice(&std::process::id().to_le_bytes());
+        m.run(bytes, &(), &DataSet::dense(fresh, 1024).unwrap()).unwrap();
+        let rounds = if how == "return" { 3 } else { 1_000 };
+        compute_with(&m, &data(5), rounds, 2, |round| {
+            say("round");
+            match (round, how) {
+                (2, "panic") => panic!("as it was asked to"),
+                (2, "exit") => std::process::exit(7),
+                _ => {}
+            }
+        })
+        .unwrap();
+    }),
+];
 
 /// How a master is ended.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +145,21 @@ fn however_a_master_ends_its_hosts_are_empty_after_five_seconds() {
         end(End::Signal { signal: Signal::INT, group, at, ms: 50, cut: false }, [&a, &b]).unwrap();
     }
     many(5, 0, [&a, &b]);
+}
+
+#[test]
+fn what_user_code_started_ends_with_the_master() {
+    let [a, b] = claim(["a", "b"]);
+    for n in 0..4 {
+        let mut program = Program::start("children", "a*1,b*1");
+        assert_eq!(program.hear().as_deref(), Some("started"));
+        assert!(a.processes().iter().any(|p| p.command == "sleep 1000"), "{:?}", a.processes());
+        let pid = Pid::from_raw(program.pid() as i32).unwrap();
+        kill_process(pid, if n % 2 == 0 { Signal::KILL } else { Signal::INT }).unwrap();
+        program.finish();
+        a.must_be_quiet();
+        b.must_be_quiet();
+    }
 }
 
 #[test]

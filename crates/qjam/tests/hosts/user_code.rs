@@ -30,6 +30,15 @@ fn misdeed(deed: &str, _: &Nothing, ctx: &Ctx) -> u64 {
             println!("leaving");
             std::process::exit(3)
         }
+        "flood" => {
+            let mut out = std::io::stdout().lock();
+            (0..20_000).for_each(|n| writeln!(out, "line {n}").unwrap());
+            std::process::exit(3)
+        }
+        "everybody" => {
+            let me = std::process::Command::new("/bin/sh").args(["-c", "kill -s KILL -- -1"]).status();
+            println!("{me:?}");
+        }
         "abort" => std::process::abort(),
         "segfault" => {
             let me = rustix::process::getpid();
@@ -100,6 +109,31 @@ fn a_block_that_ends_processes_is_told_with_host_and_cause() {
 }
 
 #[test]
+fn lines_of_executors_that_die_are_shown_or_counted() {
+    let [_c] = claim(["c"]);
+    let (m, kept) = listening("c*1");
+    assert!(matches!(run(&m, "flood"), Err(Error::Poison { .. })));
+    let (shown, dropped) = count(&kept.lock().unwrap());
+    println!("{shown} lines shown, {dropped} counted");
+    assert_eq!(shown + dropped, 60_000, "three died, and every line is shown or counted");
+}
+
+#[test]
+#[ignore = "its hosts are tried again and again for half a minute"]
+fn code_that_kills_everybody_on_its_host_is_one_error() {
+    let [c, d] = claim(["c", "d"]);
+    let m = Master::builder().on_log(|_| {}).connect("c*1,d*1").unwrap();
+    let began = Instant::now();
+    let error = run(&m, "everybody").unwrap_err();
+    println!("{error} ({:.1?})", began.elapsed());
+    assert!(matches!(error, Error::NoWorkers { .. }), "{error}");
+    is_well(&m, "everybody was killed");
+    drop(m);
+    c.must_be_quiet();
+    d.must_be_quiet();
+}
+
+#[test]
 fn more_memory_than_the_limit_is_told_as_that() {
     let [_c] = claim(["c"]);
     let m = Master::builder().memory_limit(256 << 20).on_log(|_| {}).connect("c*1").unwrap();
@@ -123,6 +157,18 @@ fn chatty(lines: &u64, _: &Nothing, ctx: &Ctx) -> u64 {
         writeln!(out, "{n} of {}", ctx.chunk()).unwrap();
     }
     *lines
+}
+
+/// How many lines were shown, and how many were said to be dropped.
+fn count(lines: &[LogLine]) -> (u64, u64) {
+    let (mut shown, mut dropped) = (0, 0);
+    for line in lines {
+        match line.text.strip_suffix(" more lines were dropped)") {
+            Some(count) => dropped += count.trim_start_matches('(').parse::<u64>().unwrap(),
+            None => shown += 1,
+        }
+    }
+    (shown, dropped)
 }
 
 #[test]
@@ -150,14 +196,8 @@ fn a_hundred_thousand_lines_are_bounded_and_counted() {
     let began = Instant::now();
     m.run(chatty, &50_000, &DataSet::nothing(2).unwrap()).unwrap();
     let lines = std::mem::take(&mut *kept.lock().unwrap());
-    let (mut shown, mut dropped) = (0, 0);
-    for line in &lines {
-        assert_eq!(line.worker, "c");
-        match line.text.strip_suffix(" more lines were dropped)") {
-            Some(count) => dropped += count.trim_start_matches('(').parse::<u64>().unwrap(),
-            None => shown += 1,
-        }
-    }
+    assert!(lines.iter().all(|line| line.worker == "c"));
+    let (shown, dropped) = count(&lines);
     println!("{shown} lines shown, {dropped} counted, in {:.0?}", began.elapsed());
     assert_eq!(shown + dropped, 100_000, "every line is shown or counted");
     assert!(shown < 20_000, "{shown} shown");
