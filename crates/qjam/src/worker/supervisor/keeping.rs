@@ -81,11 +81,11 @@ impl Supervisor {
 
     fn bury(&mut self, cause: Option<Cause>) {
         let Some(kept) = self.kept.take() else { return };
-        let worker = kept.executor.worker;
+        let (worker, dropped) = (kept.executor.worker, kept.throttle.dropped);
         let mut lines = Vec::new();
         let death = kept.executor.end(cause, |line| lines.push(line));
         let lines = lines.into_iter().map(|l| Line { text: l.text, is_error: l.is_error }).collect();
-        self.say(&FromHost::Lines { worker, lines, dropped: 0 });
+        self.say(&FromHost::Lines { worker, lines, dropped });
         self.say(&FromHost::Died { worker, death });
     }
 
