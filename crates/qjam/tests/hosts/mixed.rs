@@ -2,6 +2,7 @@
 //! what is told, asked for, kept and forgotten must agree on both sides, whatever the order.
 
 use crate::hosts::{Host, Kind, claim};
+use crate::program::{Program, Programs, say};
 use qjam::journal::What;
 use qjam::{DataSet, Dense, Master, Pending, Rng};
 use std::time::{Duration, Instant};
@@ -158,4 +159,66 @@ fn hundreds_of_rounds_over_as_many_data_sets_can_wait_at_once() {
     assert!(m.journal().iter().all(|e| !matches!(e.what, What::WorkerLost(..))), "{:?}", tail(&m));
     drop(m);
     c.must_be_quiet();
+}
+
+/// Open files and private memory, in KiB, of the master and of the processes of a host.
+fn held(host: &Host) -> Vec<(String, u64, u64)> {
+    let theirs =
+        host.processes().into_iter().filter(|p| p.is_ours()).map(|p| (format!("{:?}", p.kind), p.pid));
+    let mut all: Vec<(String, u64, u64)> = theirs
+        .chain([("Master".to_owned(), std::process::id())])
+        .map(|(name, pid)| {
+            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() as u64;
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+            (name, files, line.split_whitespace().next().unwrap().parse().unwrap())
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+pub(crate) const PROGRAMS: Programs = &[("many rounds", |argument| {
+    let [c] = claim(["c"]);
+    let m = Master::connect("c*2").unwrap();
+    let kind = u64::from(std::process::id()) * 100;
+    let mut rng = Rng::keyed(3, 0, 0);
+    let mut rounds = |times: u64| {
+        for n in 0..times {
+            // Data that comes and goes, short and long parameters, some of it called off.
+            let set = pick(&mut rng, kind);
+            let weights = vec![1.0; if n % 2 == 0 { 6_000 } else { 3 }];
+            let round = m.submit(weigh, &weights[..], &set.data).unwrap();
+            if n % 5 == 0 { round.cancel() } else { drop(round.wait().unwrap()) }
+        }
+        held(&c)
+    };
+    let before = rounds(200);
+    let after = rounds(argument.parse().unwrap());
+    for ((name, files, kib), (_, files_after, kib_after)) in before.into_iter().zip(after) {
+        say(format!("{name} {files} {files_after} {kib} {kib_after}"));
+    }
+})];
+
+#[test]
+fn data_that_comes_and_goes_holds_nobody_up() {
+    hold_no_more_after("100");
+}
+
+#[test]
+#[ignore = "it takes half a minute"]
+fn thousands_of_rounds_hold_no_more_than_hundreds() {
+    hold_no_more_after("3000");
+}
+
+fn hold_no_more_after(rounds: &str) {
+    let mut program = Program::start("many rounds", rounds);
+    let (said, status) = program.finish();
+    println!("{said:#?}");
+    assert!(status.success() && said.len() == 3, "{status}");
+    for line in said {
+        let numbers: Vec<u64> = line.split(' ').skip(1).map(|n| n.parse().unwrap()).collect();
+        assert!(numbers[1] <= numbers[0] + 8, "open files of {line}");
+        assert!(numbers[3] <= numbers[2] + (8 << 10), "memory of {line}");
+    }
 }

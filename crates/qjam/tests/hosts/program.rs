@@ -16,8 +16,13 @@ const SAYS: &str = "@ ";
 /// A program of this executable, by name; it gets its argument.
 pub(crate) type Programs = &'static [(&'static str, fn(&str))];
 
-const PROGRAMS: [Programs; 4] =
-    [crate::cache::PROGRAMS, crate::ends::PROGRAMS, crate::large::PROGRAMS, crate::stops::PROGRAMS];
+const PROGRAMS: [Programs; 5] = [
+    crate::cache::PROGRAMS,
+    crate::ends::PROGRAMS,
+    crate::large::PROGRAMS,
+    crate::mixed::PROGRAMS,
+    crate::stops::PROGRAMS,
+];
 
 /// Where a program begins. Does nothing among the tests.
 #[test]
