@@ -62,7 +62,8 @@ impl DataHere {
                 }
                 let id = *set.names.get(&index).ok_or_else(|| format!("chunk {index} was never named"))?;
                 let waiting = self.awaited.entry(id).or_default();
-                if waiting.is_empty() {
+                // Once for each data set: what was asked for another may not come if that is dropped.
+                if !waiting.iter().any(|(_, set, _)| *set == dataset) {
                     ask.push(id);
                 }
                 waiting.push((round, dataset, index));

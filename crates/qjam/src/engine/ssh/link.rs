@@ -6,6 +6,7 @@
 
 use super::{Connected, Shipped, StartFailure, Step, start};
 use crate::VERSION;
+use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::engine::HostAddress;
 use crate::engine::child::Process;
@@ -79,8 +80,11 @@ pub(crate) struct Link {
     /// A result that comes in segments, and those that have come.
     arriving: Option<(AlignedBuf, usize)>,
     parts: VecDeque<Bytes>,
-    /// Chunks on their way, by ticket.
-    chunks: HashMap<u64, (DataSetId, u32)>,
+    /// Chunks on their way, by ticket, and their names.
+    chunks: HashMap<u64, (DataSetId, u32, ChunkId)>,
+    leaving: HashSet<ChunkId>,
+    /// Data sets that any of its executors has been told of.
+    sets: HashSet<DataSetId>,
     next_ticket: u64,
     words: VecDeque<String>,
     /// What has been given to it to send.
@@ -115,6 +119,8 @@ impl Link {
             arriving: None,
             parts: VecDeque::new(),
             chunks: HashMap::new(),
+            leaving: HashSet::new(),
+            sets: HashSet::new(),
             next_ticket: 0,
             words: VecDeque::new(),
             bytes_out: 0,
@@ -336,8 +342,9 @@ impl Link {
         self.send(&ToHost::Start { worker, slots }, Bytes::new(), None);
     }
 
-    /// Cuts a share of a round into tasks.
-    pub(crate) fn told(&mut self) -> &mut Told {
+    /// What its executor has been told, when a share of a round over this data is about to be cut into tasks.
+    pub(crate) fn told(&mut self, dataset: DataSetId) -> &mut Told {
+        self.sets.insert(dataset);
         &mut self.told
     }
 
@@ -351,18 +358,24 @@ impl Link {
         }
     }
 
-    /// Sends the bytes of chunks.
-    pub(crate) fn send_chunks(&mut self, data: &CutData, indices: &[u32]) {
+    /// Sends the bytes of chunks, except of those that are on their way. Says how many.
+    pub(crate) fn send_chunks(&mut self, data: &CutData, indices: &[u32]) -> u64 {
+        let mut sent = 0;
         for &index in indices {
             let entry = &data.chunks[index as usize];
+            if !self.leaving.insert(entry.id) {
+                continue;
+            }
+            sent += 1;
             self.next_ticket += 1;
-            self.chunks.insert(self.next_ticket, (data.located, index));
+            self.chunks.insert(self.next_ticket, (data.located, index, entry.id));
             let opening = ToHost::OpenChunk { id: entry.id, header: entry.header.clone() };
             let source = Box::new(Pieces::of(Arc::clone(entry)));
             let bulk = Bulk { source, round: None, ticket: self.next_ticket };
             self.said = Instant::now();
             self.bytes_out += self.lanes.stream(&opening, bulk);
         }
+        sent
     }
 
     /// Sends bytes that mean nothing, to see how fast they go. The host beats with the largest number when they are there.
@@ -376,7 +389,9 @@ impl Link {
     pub(crate) fn take_failed(&mut self) -> Vec<(DataSetId, u32, String)> {
         let mut failed = Vec::new();
         for (ticket, outcome) in self.lanes.take_over() {
-            if let (Some((dataset, index)), Err(why)) = (self.chunks.remove(&ticket), outcome) {
+            let Some((dataset, index, id)) = self.chunks.remove(&ticket) else { continue };
+            self.leaving.remove(&id);
+            if let Err(why) = outcome {
                 failed.push((dataset, index, why));
             }
         }
@@ -403,7 +418,8 @@ impl Link {
 
     /// A data set is no more.
     pub(crate) fn forget(&mut self, dataset: DataSetId) {
-        if let (true, Some(worker)) = (self.told.forget(&dataset), self.worker) {
+        self.told.forget(&dataset);
+        if let (true, Some(worker)) = (self.sets.remove(&dataset), self.worker) {
             let message = ToWorker::Forget { dataset, regions: Vec::new() };
             self.send(&ToHost::Worker { worker, message }, Bytes::new(), None);
         }

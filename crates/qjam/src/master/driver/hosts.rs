@@ -310,11 +310,11 @@ impl Driver {
     fn send_chunks(&mut self, worker: WorkerId, round: RoundId, data: &Arc<CutData>, indices: &[u32]) {
         let Some(link) = self.link_of(worker) else { return };
         let before = link.bytes_out;
-        link.send_chunks(data, indices);
+        let sent = link.send_chunks(data, indices);
         let bytes = link.bytes_out - before;
         if let Some(running) = self.rounds.get_mut(&round) {
             running.report.bytes_out += bytes;
-            running.report.chunks_sent += indices.len() as u64;
+            running.report.chunks_sent += sent;
         }
         self.pump(worker.seat);
     }
@@ -356,7 +356,9 @@ impl Driver {
         } else {
             (Payload::Tail { offset: 0, bytes: running.params.len() as u32 }, running.params.clone())
         };
-        for Portion { spans, chunks } in link.told().tasks(&running.data, running.cut, spans) {
+        for Portion { spans, chunks } in
+            link.told(running.data.located).tasks(&running.data, running.cut, spans)
+        {
             let task = Task {
                 round,
                 function: running.function.name().into(),

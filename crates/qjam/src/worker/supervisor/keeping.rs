@@ -32,8 +32,8 @@ pub(super) struct Kept {
     pub(super) ended: [bool; 2],
     started: Instant,
     throttle: Throttle,
-    /// Chunks it waits for, with the round that was first to want them and its data set.
-    awaited: HashMap<ChunkId, (RoundId, DataSetId)>,
+    /// Chunks it waits for: for which data sets, and the round of each that was first to want them.
+    awaited: HashMap<ChunkId, BTreeMap<DataSetId, RoundId>>,
     /// Packs it has been introduced to.
     packs: HashSet<u64>,
     /// Rounds it was told to drop, and by when. That is judged here, where no long way home makes it look slow.
@@ -51,6 +51,8 @@ impl Kept {
 impl Supervisor {
     pub(super) fn start(&mut self, worker: WorkerId, slots: u32) {
         self.kept = None; // whoever is there ends
+        // What the one before has asked for may be of data sets that are gone. What is on its way is not sent twice.
+        self.requested.clear();
         let memory_bytes_max = self.settings.as_ref().and_then(|s| s.memory_bytes_max);
         let started =
             child::spawn(slots).and_then(|spawned| Executor::new(worker, slots, spawned, memory_bytes_max));
@@ -179,8 +181,11 @@ impl Supervisor {
             }
             ToWorker::Forget { dataset, .. } => {
                 // The master does not send what was asked for any more: who needs it again asks again.
-                let of_it = |id: &ChunkId| kept.awaited.get(id).is_some_and(|(_, whose)| *whose == dataset);
-                self.requested.retain(|id| !of_it(id));
+                kept.awaited.retain(|_, sets| {
+                    sets.remove(&dataset);
+                    !sets.is_empty()
+                });
+                self.requested.retain(|id| kept.awaited.contains_key(id));
                 let gone = self.packs.remove(&dataset).unwrap_or_default();
                 let regions: Vec<u64> =
                     gone.into_iter().filter(|pack| !self.packs.values().any(|p| p.contains(pack))).collect();
@@ -225,10 +230,12 @@ impl Supervisor {
         let mut sent = Ok(());
         for Found { id, header, pack, pack_bytes, file, offset } in found {
             self.requested.remove(&id);
-            let Some((_, dataset)) = kept.awaited.remove(&id) else {
-                continue; // for an executor that is no more
+            let Some(sets) = kept.awaited.remove(&id) else {
+                continue; // for an executor, or a data set, that is no more
             };
-            self.packs.entry(dataset).or_default().insert(pack);
+            for dataset in sets.into_keys() {
+                self.packs.entry(dataset).or_default().insert(pack);
+            }
             let with_fd = kept.packs.insert(pack);
             if with_fd {
                 attached.push(Attachment::File(file));
@@ -253,7 +260,9 @@ impl Supervisor {
         let worker = kept.executor.worker;
         let mut by_round: BTreeMap<RoundId, Vec<ChunkId>> = BTreeMap::new();
         for id in missing {
-            let Some((round, _)) = kept.awaited.get(&id) else { continue };
+            let Some(round) = kept.awaited.get(&id).and_then(|sets| sets.values().next_back()) else {
+                continue;
+            };
             if self.requested.insert(id) {
                 by_round.entry(*round).or_default().push(id);
             }
@@ -289,7 +298,9 @@ impl Supervisor {
             ToMaster::State(State::Blocked { round, missing }) => {
                 let dataset = self.rounds.get(&round);
                 let dataset = *dataset.ok_or_else(|| format!("chunks for {round}, which nobody gave it"))?;
-                kept.awaited.extend(missing.iter().map(|id| (*id, (round, dataset))));
+                for id in &missing {
+                    kept.awaited.entry(*id).or_default().entry(dataset).or_insert(round);
+                }
                 self.shelf.order(Order::Find(missing));
             }
             message @ (ToMaster::State(State::Running) | ToMaster::Pong) => {
