@@ -113,6 +113,27 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// The part of the payload that begins at `from` and is as long as `out`.
+    pub(crate) fn copy_range(&self, from: usize, out: &mut [u8]) {
+        out.fill(0); // what lies between buffers
+        let to = from + out.len();
+        let mut put = |start: usize, bytes: &[u8]| {
+            let (first, last) = (start.max(from), (start + bytes.len()).min(to));
+            if first < last {
+                out[first - from..last - from].copy_from_slice(&bytes[first - start..last - start]);
+            }
+        };
+        put(0, &(self.body.len() as u64).to_le_bytes());
+        put(8, &(self.buffers.len() as u64).to_le_bytes());
+        for (n, buffer) in self.buffers.iter().enumerate() {
+            put(16 + 8 * n, &(buffer.len() as u64).to_le_bytes());
+        }
+        put(16 + 8 * self.buffers.len(), &self.body);
+        for (offset, buffer) in self.offsets() {
+            put(offset, buffer);
+        }
+    }
+
     /// The payload in memory of its own, which starts at an address that 64 divides.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = AlignedBuf::zeroed(self.payload_bytes());

@@ -5,6 +5,7 @@
 //! between rounds, and for rounds that were submitted and not waited for.
 
 mod driver;
+mod lent;
 mod options;
 mod round;
 mod tender;
@@ -20,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::function::Job;
 use crate::{registry, worker};
 use driver::{Driver, News, NewsBox};
+use lent::{Lent, Loan};
 use options::Options;
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::journal::{Entry, RoundReport};
@@ -217,7 +219,13 @@ impl Master {
     where
         F: Job<M>,
     {
-        self.begin(f, params, data, false)?.wait()
+        let submitted = Instant::now();
+        let mut encoder = Encoder::new();
+        params.encode_params(&mut encoder);
+        #[expect(unsafe_code, reason = "the caller's memory is lent out while this function waits")]
+        // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
+        let loan = unsafe { Loan::new(&encoder) };
+        self.begin(f, &encoder, Some(loan.lent()), data, submitted)?.wait()
     }
 
     /// Runs a function without data once per worker slot and combines the results. How many there are depends on the
@@ -252,30 +260,32 @@ impl Master {
     where
         F: Job<M>,
     {
-        self.begin(f, params, data, true)
+        let submitted = Instant::now();
+        let mut encoder = Encoder::new();
+        params.encode_params(&mut encoder);
+        self.begin(f, &encoder, None, data, submitted)
     }
 
-    /// With `urgent` the tender takes the round on; without, the caller waits for it at once.
+    /// A caller that lends the parameters waits at once; otherwise the tender takes the round on.
     fn begin<F, M>(
         &self,
         f: F,
-        params: &F::Params,
+        params: &Encoder<'_>,
+        lent: Option<Lent>,
         data: &DataSet<F::Chunk>,
-        urgent: bool,
+        submitted: Instant,
     ) -> Result<Pending<F::Output>>
     where
         F: Job<M>,
     {
-        let submitted = Instant::now();
         let function = f.erase();
         // Asked on every engine, so that what runs on threads runs anywhere.
         registry::contains(function.name())?;
         data.must_be_unchanged()?;
         let answer: Arc<Answer> = Arc::default();
         let wanted = Wanted { function, data: data.erased().clone(), answer: answer.clone(), submitted };
-        let mut encoder = Encoder::new();
-        params.encode_params(&mut encoder);
-        let round = self.ask(urgent, |driver| driver.submit(wanted, &encoder));
+        let urgent = lent.is_none();
+        let round = self.ask(urgent, |driver| driver.submit(wanted, params, lent));
         let tended = self.tended.clone();
         Ok(Pending { tended, round, answer, is_over: false, report: None, output: PhantomData })
     }

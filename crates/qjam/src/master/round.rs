@@ -3,7 +3,8 @@
 use crate::dataset::CutData;
 use crate::error::Error;
 use crate::function::{AnyBox, AnyShared, Function};
-use crate::worker::arenas::Placed;
+use super::lent::Lent;
+use crate::worker::arenas::{OwnArenas, Placed};
 use bytes::Bytes;
 use qjam_core::ids::SeatId;
 use qjam_core::journal::RoundReport;
@@ -48,6 +49,10 @@ pub(crate) struct Running {
     pub(crate) cut: Cut,
     /// The parameters, encoded, where they are short or threads of this process need them.
     pub(crate) params: Bytes,
+    /// Length of the parameters.
+    pub(crate) params_bytes: usize,
+    /// The parameters where the caller has them, when they are long and only other hosts need them.
+    pub(crate) lent: Option<Lent>,
     /// The parameters in shared memory, when they are long and a process needs them.
     pub(crate) placed: Option<Placed>,
     /// The parameters as threads of this process see them.
@@ -64,6 +69,27 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// The parameters in one piece, wherever they are. Workers may come that nobody thought of when it began.
+    pub(crate) fn whole_params(&mut self, arenas: &mut OwnArenas) -> Bytes {
+        if self.params.is_empty() {
+            let lent = self.lent.as_ref().and_then(Lent::to_bytes);
+            let placed = self.placed.as_ref().map(|p| arenas.memory(p.arena)[..p.bytes as usize].to_vec());
+            self.params = lent.or(placed.map(Bytes::from)).unwrap_or_default();
+        }
+        self.params.clone()
+    }
+
+    /// The parameters in shared memory.
+    pub(crate) fn place_params(&mut self, arenas: &mut OwnArenas) -> std::io::Result<()> {
+        if self.placed.is_none() {
+            let params = self.whole_params(arenas);
+            let placed = arenas.reserve(params.len())?;
+            arenas.memory(placed.arena)[..params.len()].copy_from_slice(&params);
+            self.placed = Some(placed);
+        }
+        Ok(())
+    }
+
     /// The report as it stands at the end.
     pub(crate) fn closed_report(&self) -> RoundReport {
         let total_us = self.submitted.elapsed().as_micros() as u64;

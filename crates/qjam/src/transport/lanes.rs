@@ -216,8 +216,14 @@ impl Lanes {
                     match bulk.source.take(left.min(SEGMENT_BYTES as u64) as usize) {
                         Ok(piece) => return Some(Out::segment(piece)),
                         Err(why) => {
+                            let round = bulk.round;
                             self.over.push((bulk.ticket, Err(why)));
                             self.orderly.pop_front();
+                            // What speaks of it must not come without it.
+                            self.orderly.retain(|item| match item {
+                                Item::Message { round: whose, .. } => whose.is_none() || *whose != round,
+                                Item::Payload(_) => true,
+                            });
                             if let Some(abandon) = M::abandon() {
                                 return Some(Out::new(&abandon, Bytes::new()));
                             }

@@ -348,14 +348,18 @@ impl Link {
         &mut self.told
     }
 
-    /// Sends the parameters of a round unless it has them.
-    pub(crate) fn send_params(&mut self, round: RoundId, params: &Bytes) {
-        if self.params.insert(round) {
-            let bulk = Bulk { source: Box::new(params.clone()), round: Some(round), ticket: 0 };
-            let opening = ToHost::OpenParams { round, bytes: params.len() as u64 };
-            self.said = Instant::now();
-            self.bytes_out += self.lanes.stream(&opening, bulk);
-        }
+    /// Sends the parameters of a round.
+    pub(crate) fn send_params(&mut self, round: RoundId, source: Box<dyn Source>) {
+        self.params.insert(round);
+        let opening = ToHost::OpenParams { round, bytes: source.left() };
+        let bulk = Bulk { source, round: Some(round), ticket: 0 };
+        self.said = Instant::now();
+        self.bytes_out += self.lanes.stream(&opening, bulk);
+    }
+
+    /// Whether it has, or is being sent, the parameters of a round.
+    pub(crate) fn has_params(&self, round: RoundId) -> bool {
+        self.params.contains(&round)
     }
 
     /// Sends the bytes of chunks, except of those that are on their way. Says how many.

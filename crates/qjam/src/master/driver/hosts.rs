@@ -12,7 +12,7 @@ use crate::engine::ssh::StartFailure;
 use crate::engine::ssh::link::{self, Came, Link};
 use crate::engine::told::Portion;
 use crate::master::options::LogLine;
-use crate::transport::Read;
+use crate::transport::{Read, Source};
 use crate::worker::round::Effort;
 use bytes::Bytes;
 use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
@@ -350,11 +350,18 @@ impl Driver {
         let here = &mut self.seats[worker.seat.0 as usize];
         let Some(link) = here.link.as_mut().filter(|link| link.worker == Some(worker)) else { return };
         let before = link.bytes_out;
-        let (params, tail) = if running.params.len() > INLINE_BYTES_MAX {
-            link.send_params(round, &running.params);
-            (Payload::Streamed { bytes: running.params.len() as u64 }, Bytes::new())
+        let bytes = running.params_bytes as u64;
+        let (params, tail) = if running.params_bytes > INLINE_BYTES_MAX {
+            if !link.has_params(round) {
+                let source: Box<dyn Source> = match &running.lent {
+                    Some(lent) => Box::new(lent.pieces(bytes)),
+                    None => Box::new(running.whole_params(&mut self.arenas)),
+                };
+                link.send_params(round, source);
+            }
+            (Payload::Streamed { bytes }, Bytes::new())
         } else {
-            (Payload::Tail { offset: 0, bytes: running.params.len() as u32 }, running.params.clone())
+            (Payload::Tail { offset: 0, bytes: bytes as u32 }, running.params.clone())
         };
         for Portion { spans, chunks } in
             link.told(running.data.located).tasks(&running.data, running.cut, spans)

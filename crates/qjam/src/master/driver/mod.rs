@@ -18,6 +18,7 @@ mod verdicts;
 pub(crate) use news::{News, NewsBox};
 
 use super::WorkerInfo;
+use super::lent::Lent;
 use super::options::{Options, Throttle};
 use super::round::{Running, Wanted};
 use crate::chunk::ChunkId;
@@ -263,22 +264,26 @@ impl Driver {
 
     // ---- rounds -----------------------------------------------------------------------------------------------
 
-    /// Begins a round. Long parameters are written straight into shared memory if a process needs them.
-    pub(crate) fn submit(&mut self, wanted: Wanted, params: &Encoder<'_>) -> RoundId {
+    /// Begins a round. Long parameters are written straight into shared memory if a process needs them. If only other
+    /// hosts do, and the caller lends them, they stay where they are.
+    pub(crate) fn submit(&mut self, wanted: Wanted, params: &Encoder<'_>, lent: Option<Lent>) -> RoundId {
         let id = RoundId(self.next_round);
         self.next_round += 1;
         let Wanted { function, data, answer, submitted } = wanted;
         let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64);
         let long = params.payload_bytes() > INLINE_BYTES_MAX;
-        let (mut proc, mut others) = (false, false);
+        let (mut proc, mut local, mut host) = (false, false, false);
         for here in self.seats.iter().filter(|here| !here.removed) {
             match here.seat.kind {
                 SeatKind::Proc => proc = true,
-                SeatKind::Local | SeatKind::Host(_) => others = true,
+                SeatKind::Local => local = true,
+                SeatKind::Host(_) => host = true,
             }
         }
         let placed = (long && proc).then(|| self.arenas.place(params)).transpose();
-        let inline = if !long || others { params.to_bytes() } else { Bytes::new() };
+        let lent = lent.filter(|_| long && host && !local && !proc);
+        let inline = !long || local || (host && lent.is_none());
+        let inline = if inline { params.to_bytes() } else { Bytes::new() };
         self.remember(&data);
         let spec = RoundSpec { dataset: data.located, cut };
         let report = RoundReport {
@@ -295,6 +300,8 @@ impl Driver {
             data,
             cut,
             params: inline,
+            params_bytes: params.payload_bytes(),
+            lent,
             placed,
             opened: None,
             tree: Tree::new(cut),

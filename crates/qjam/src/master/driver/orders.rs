@@ -1,6 +1,6 @@
 //! Outwards: starting and ending workers, giving them blocks, calling them off.
 
-use super::{Driver, News, SeatHere, Sitting, fault, token};
+use super::{Driver, INLINE_BYTES_MAX, News, SeatHere, Sitting, fault, token};
 use crate::engine::SeatKind;
 use crate::engine::local::{LocalSeat, LocalTask};
 use crate::engine::told::Portion;
@@ -102,7 +102,8 @@ impl Driver {
         let params = match &running.opened {
             Some(params) => params.clone(),
             None => {
-                let opened = caught(|| running.function.open_params(running.params.clone()))
+                let whole = running.whole_params(&mut self.arenas);
+                let opened = caught(|| running.function.open_params(whole))
                     .and_then(|read| read.map_err(|e| fault(FaultKind::Params, e.to_string())));
                 match opened {
                     Ok(params) => running.opened.insert(params).clone(),
@@ -142,6 +143,9 @@ impl Driver {
         else {
             return Ok(());
         };
+        if running.params_bytes > INLINE_BYTES_MAX {
+            running.place_params(&mut self.arenas)?;
+        }
         let before = executor.bytes_out;
         executor.begin(round);
         for Portion { spans, chunks } in executor.told.tasks(&running.data, running.cut, spans) {

@@ -72,7 +72,7 @@ impl Stage {
         let wanted = Wanted { function: numbers.erase(), data, answer, submitted: Instant::now() };
         let mut params = Encoder::new();
         ().encode_params(&mut params);
-        assert_eq!(stage.driver.submit(wanted, &params), ROUND);
+        assert_eq!(stage.driver.submit(wanted, &params, None), ROUND);
         stage
     }
 
