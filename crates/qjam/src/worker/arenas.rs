@@ -9,11 +9,14 @@ use crate::codec::Encoder;
 use crate::store::{Arena, ArenaView};
 use qjam_core::wire::message::Payload;
 use rustix::fd::OwnedFd;
+use rustix::fs::FallocateFlags;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 const ARENA_BYTES_MIN: usize = 1 << 20;
+/// Pages of arenas up to this length are kept for the next round.
+const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// Arenas that this process writes.
 #[derive(Debug, Default)]
@@ -79,10 +82,14 @@ impl OwnArenas {
         self.arenas[arena as usize].arena.as_mut_slice()
     }
 
-    /// Its readers are done.
+    /// Its readers are done. The pages of a large one go back to the system: it may have been for one round only.
     pub(crate) fn release(&mut self, arena: u64) {
-        if let Some(own) = self.arenas.get_mut(arena as usize) {
-            own.busy = false;
+        let Some(own) = self.arenas.get_mut(arena as usize) else { return };
+        own.busy = false;
+        if own.arena.len() > KEPT_BYTES_MAX {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            // Where it cannot be done the memory stays, as it does for small ones.
+            let _ = rustix::fs::fallocate(&*own.fd, flags, 0, own.arena.len() as u64);
         }
     }
 }
@@ -124,5 +131,28 @@ impl PeerArenas {
                 view.get(from..to).ok_or_else(|| format!("{payload:?} is outside its arena"))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+
+    fn pages(arenas: &OwnArenas, n: usize) -> i64 {
+        rustix::fs::fstat(arenas.arenas[n].fd.as_fd()).unwrap().st_blocks
+    }
+
+    #[test]
+    fn only_large_arenas_give_their_memory_back() {
+        let mut arenas = OwnArenas::default();
+        for (n, bytes) in [(0, 1 << 20), (1, KEPT_BYTES_MAX + 1)] {
+            let placed = arenas.reserve(bytes).unwrap();
+            arenas.memory(placed.arena)[..1 << 16].fill(7);
+            assert!(pages(&arenas, n) >= 128);
+            arenas.release(placed.arena);
+        }
+        assert!(pages(&arenas, 0) >= 128 && pages(&arenas, 1) == 0);
+        assert_eq!(arenas.reserve(KEPT_BYTES_MAX + 1).unwrap().arena, 1, "the large one serves again");
     }
 }
