@@ -91,14 +91,16 @@ impl Program {
         pids.filter(|pid| *pid != self.pid()).filter(is_marked).collect()
     }
 
-    /// Those of them that are through their `exec`. A process that is stopped before that stays so, whatever becomes of
-    /// its parent: nothing of ours has run in it.
+    /// Those of them that are through their `exec` and have asked to die with their parent: they have put their socket
+    /// away by then. A process that is stopped before that stays so, whatever becomes of its parent: nothing of ours has
+    /// run in it.
     pub(crate) fn executors(&self) -> Vec<u32> {
         let words = |pid: &u32| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).count()
         };
-        self.others().into_iter().filter(|pid| words(pid) == 1).collect()
+        let has_put_away = |pid: &u32| std::path::Path::new(&format!("/proc/{pid}/fd/10")).exists();
+        self.others().into_iter().filter(|pid| words(pid) == 1 && has_put_away(pid)).collect()
     }
 
     /// Whether nobody of it is left within this time.
