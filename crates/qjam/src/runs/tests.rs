@@ -1,0 +1,1 @@
+//! Files that were cut, damaged or written by others.
