@@ -58,11 +58,7 @@ pub(crate) fn replay(args: &Again) -> anyhow::Result<ExitCode> {
     match verdict {
         Verdict::Equal { compared, rounds } => {
             let rest = rounds - compared;
-            let more = if rest == 0 {
-                String::new()
-            } else {
-                format!("; of {rest} no hash was recorded")
-            };
+            let more = if rest == 0 { String::new() } else { format!("; of {rest} no hash was recorded") };
             output::line(format!("{} equal: {compared} of {rounds} rounds compared{more}", output::good()));
             ensure!(compared > 0, "no round of run {} could be compared", run.id);
             Ok(ExitCode::SUCCESS)

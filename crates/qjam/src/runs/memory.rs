@@ -2,7 +2,8 @@
 //!
 //! A program that is run again from its beginning asks for the same rounds in the same order. A round with the same
 //! number, function, data, parameters and seed has the same value, so it is given the one in the file. A round that
-//! was not finished, or whose value was not kept, is computed. At the first round that is another one than the file
+//! was not finished, or whose value was not kept, is computed. If the earlier run was itself one that went on, and was
+//! stopped before it had caught up, the one before it is asked, too. At the first round that is another one than the file
 //! says, memory ends: from there on the program goes its own way.
 
 use super::RunError;
@@ -33,7 +34,12 @@ pub(crate) struct Memory {
     rounds: HashMap<u64, Remembered>,
     /// Rounds that were begun in all.
     end: u64,
+    /// The run that this one went on from.
+    before: Option<Box<Memory>>,
 }
+
+/// So many runs are asked, the later first.
+const RUNS_MAX: u32 = 16;
 
 /// What memory has to say to a round.
 pub(crate) enum Recall {
@@ -50,6 +56,10 @@ pub(crate) enum Recall {
 impl Memory {
     /// Reads a file; also gives who wrote it, and the hash of the executable if that is known.
     pub(super) fn read(path: &Path) -> Result<(Memory, Began, Option<Hash>), RunError> {
+        Memory::read_chain(path, RUNS_MAX)
+    }
+
+    fn read_chain(path: &Path, runs_max: u32) -> Result<(Memory, Began, Option<Hash>), RunError> {
         let file = folder::open(path)?;
         let mut reader = Reader::new(file.try_clone()?, true)?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -60,6 +70,7 @@ impl Memory {
             data: HashMap::new(),
             rounds: HashMap::new(),
             end: 0,
+            before: None,
         };
         let (mut began, mut executable) = (None, None);
         while let Some(item) = reader.next() {
@@ -69,7 +80,13 @@ impl Memory {
                 _ => memory.take_in(item),
             }
         }
-        Ok((memory, began.ok_or(RunError::NotARun)?, executable))
+        let began = began.ok_or(RunError::NotARun)?;
+        if let (Some(id), Some(folder), 2..) = (&began.resumed, path.parent(), runs_max) {
+            // It may be gone; what it knew and this one did not is then computed.
+            let before = Memory::read_chain(&folder::path_of(folder, id), runs_max - 1);
+            memory.before = before.ok().map(|(memory, ..)| Box::new(memory));
+        }
+        Ok((memory, began, executable))
     }
 
     fn take_in(&mut self, item: Item) {
@@ -96,6 +113,17 @@ impl Memory {
 
     /// What is known of this round.
     pub(crate) fn recall(&self, round: u64, function: &str, data: &DataSetId, params: &Hash) -> Recall {
+        let own = self.recall_own(round, function, data, params);
+        let (Recall::Compute | Recall::End, Some(before)) = (&own, &self.before) else { return own };
+        match (own, before.recall(round, function, data, params)) {
+            (_, Recall::Value(value)) => Recall::Value(value),
+            // Where the two went different ways the later one knows better.
+            (own, Recall::Differs(_) | Recall::End) => own,
+            (_, Recall::Compute) => Recall::Compute,
+        }
+    }
+
+    fn recall_own(&self, round: u64, function: &str, data: &DataSetId, params: &Hash) -> Recall {
         let Some(remembered) = self.rounds.get(&round) else {
             return if round < self.end { Recall::Compute } else { Recall::End };
         };
