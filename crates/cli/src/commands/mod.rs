@@ -9,6 +9,7 @@ mod check;
 mod clean;
 mod demo;
 mod hosts;
+mod progress;
 mod runs;
 mod show;
 mod training;
