@@ -149,7 +149,7 @@ fn spent(run: &Run) {
     let rows = std::iter::once(("all", computed, total)).chain(rows);
     let cells = rows.map(|(name, rounds, r)| {
         let share = |us: u64| {
-            let percent = if r.total_us == 0 { 0 } else { us.saturating_mul(100) / r.total_us };
+            let percent = us.saturating_mul(100).checked_div(r.total_us).unwrap_or(0);
             format!("{} {percent:>3} %", output::time(us))
         };
         [
