@@ -1,11 +1,12 @@
 //! Writing a run file, by whoever turns the master's loop.
 //!
-//! Records gather in memory and are written at the end of a round, but not more than once in a millisecond, and
-//! otherwise when they have waited for a moment. What has been written stays when the process is killed. So a killed
-//! run has lost at most the round it was in, or a millisecond's worth of shorter ones.
+//! Records gather in memory and are written at the end of a round, as long as that takes no more than a small share of
+//! the time ([`WRITE_COST`]), and in any case when they have waited for a moment. What has been written stays when the
+//! process is killed. So a killed run has lost at most the round it was in, or, when rounds take a millisecond and
+//! less, a hundredth of a second.
 //!
-//! What costs little is always recorded. Hashing long parameters, and encoding and keeping long results, may take a
-//! set share of the run's time ([`COST`]), and is left out for a while when it has taken more.
+//! What costs little is always recorded. Hashing long parameters, and encoding, keeping and writing long results, may
+//! take a set share of the run's time ([`COST`]), and is left out for a while when it has taken more.
 
 use super::folder;
 use super::process;
@@ -30,9 +31,12 @@ pub(super) const COST: f64 = 0.02;
 /// What it may take besides: a short run is recorded whole.
 const CREDIT: Duration = Duration::from_millis(100);
 /// Values up to this length cost too little to be counted.
-const LIGHT_BYTES: usize = 4 << 10;
-/// Between two writes at the ends of rounds lies at least this.
-const WRITE_EVERY: Duration = Duration::from_millis(1);
+const LIGHT_BYTES: usize = 1 << 10;
+/// A write of more than this is one of long values.
+const LIGHT_WRITE_BYTES: usize = 16 << 10;
+/// The share of the time that short writes may take. Beyond it there is one in every so often.
+const WRITE_COST: f64 = 0.005;
+const WRITE_EVERY: Duration = Duration::from_millis(10);
 /// Nothing waits longer than this to be written.
 const WRITE_WITHIN: Duration = Duration::from_millis(50);
 /// A buffer that had to hold a long result is not kept.
@@ -45,9 +49,9 @@ const ENTRIES_MAX: u64 = 100_000;
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// What is known of a function.
+/// What is known of a function. Programs have few, so they are found by looking at each.
 struct Known {
-    number: u32,
+    name: &'static str,
     /// Length of its last result.
     result_bytes: usize,
 }
@@ -63,8 +67,12 @@ pub(crate) struct Recorder {
     /// Since when something waits to be written.
     waiting_since: Option<Instant>,
     last_write: Instant,
-    functions: HashMap<&'static str, Known>,
+    /// What short writes have taken.
+    writing: Duration,
+    functions: Vec<Known>,
     data: HashMap<DataSetId, u32>,
+    /// The one that was used last: mostly it is used again.
+    last_data: Option<(DataSetId, u32)>,
     results_bytes: u64,
     entries: u64,
     rounds: u64,
@@ -95,8 +103,10 @@ impl Recorder {
             written: 0,
             waiting_since: Some(now),
             last_write: now,
-            functions: HashMap::new(),
+            writing: Duration::ZERO,
+            functions: Vec::new(),
             data: HashMap::new(),
+            last_data: None,
             results_bytes: 0,
             entries: 0,
             rounds: 0,
@@ -208,26 +218,36 @@ impl Recorder {
             return;
         }
         let function = self.number_of(function.name());
-        let data = match self.data.get(&data.id) {
-            Some(number) => *number,
-            None => {
-                let number = self.data.len() as u32;
-                self.data.insert(data.id, number);
-                let bytes = data.chunks.iter().map(|c| c.header.bytes).sum();
-                self.put(&Record::Data { number, id: data.id.0, chunks: data.chunks.len() as u32, bytes });
-                number
-            }
+        let data = match self.last_data {
+            Some((id, number)) if id == data.id => number,
+            _ => self.number_of_data(data),
         };
         let at_us = self.at_us();
         self.put(&Record::RoundBegan { round, at_us, function, data });
     }
 
+    fn number_of_data(&mut self, data: &CutData) -> u32 {
+        let next = self.data.len() as u32;
+        let number = *self.data.entry(data.id).or_insert(next);
+        if number == next {
+            let bytes = data.chunks.iter().map(|c| c.header.bytes).sum();
+            self.put(&Record::Data { number, id: data.id.0, chunks: data.chunks.len() as u32, bytes });
+        }
+        self.last_data = Some((data.id, number));
+        number
+    }
+
+    fn place_of(&self, name: &'static str) -> Option<usize> {
+        let is_same = |known: &Known| std::ptr::eq(known.name, name) || known.name == name;
+        self.functions.iter().position(is_same)
+    }
+
     fn number_of(&mut self, name: &'static str) -> u32 {
-        if let Some(known) = self.functions.get(name) {
-            return known.number;
+        if let Some(number) = self.place_of(name) {
+            return number as u32;
         }
         let number = self.functions.len() as u32;
-        self.functions.insert(name, Known { number, result_bytes: 0 });
+        self.functions.push(Known { name, result_bytes: 0 });
         self.put(&Record::Function { number, name: shortened(name, TEXT_BYTES_MAX) });
         number
     }
@@ -255,14 +275,15 @@ impl Recorder {
             recalled,
         };
         let at_us = self.at_us();
-        let last_bytes = self.functions.get(function.name()).map_or(0, |known| known.result_bytes);
+        let place = self.place_of(function.name());
+        let last_bytes = place.map_or(0, |n| self.functions[n].result_bytes);
         let before = self.buffer.len();
         let kept = self.spend(last_bytes <= LIGHT_BYTES, |this| {
             caught(|| {
                 function.encode(value, &mut |encoded| {
                     let bytes = encoded.payload_bytes();
-                    if let Some(known) = this.functions.get_mut(function.name()) {
-                        known.result_bytes = bytes;
+                    if let Some(n) = place {
+                        this.functions[n].result_bytes = bytes;
                     }
                     let total = this.results_bytes + bytes as u64;
                     if bytes > RESULT_BYTES_MAX || total > RESULTS_BYTES_MAX {
@@ -282,7 +303,7 @@ impl Recorder {
             self.buffer.truncate(before);
             self.put(&done(at_us, Kept::Nothing));
         }
-        self.write_if_due(WRITE_EVERY);
+        self.write_at_end();
     }
 
     /// A round has failed.
@@ -297,7 +318,7 @@ impl Recorder {
         if !is_wanted {
             self.error = Some(error);
         }
-        self.write_if_due(WRITE_EVERY);
+        self.write_at_end();
     }
 
     /// The run fails for another reason than a round.
@@ -330,8 +351,11 @@ impl Recorder {
         }
     }
 
-    fn write_if_due(&mut self, every: Duration) {
-        if self.last_write.elapsed() >= every || self.buffer.len() > BUFFER_BYTES {
+    /// Writes at the end of a round, unless that has taken too much.
+    fn write_at_end(&mut self) {
+        let may_take = self.started.elapsed().mul_f64(WRITE_COST);
+        let is_due = self.writing <= may_take || self.last_write.elapsed() >= WRITE_EVERY;
+        if is_due || self.buffer.len() > LIGHT_WRITE_BYTES {
             self.write();
         }
     }
@@ -348,7 +372,12 @@ impl Recorder {
         if self.is_over || self.buffer.is_empty() {
             return;
         }
-        match self.file.write_all(&self.buffer) {
+        let start = Instant::now();
+        let written = self.file.write_all(&self.buffer);
+        self.last_write = Instant::now();
+        let took = if self.buffer.len() > LIGHT_WRITE_BYTES { &mut self.spent } else { &mut self.writing };
+        *took += self.last_write - start;
+        match written {
             Ok(()) => self.written += self.buffer.len() as u64,
             Err(e) => {
                 // What was written of it is no whole record; what was there before stays good.
@@ -362,7 +391,6 @@ impl Recorder {
             self.buffer = Vec::new();
         }
         self.buffer.clear();
-        self.last_write = Instant::now();
     }
 
     /// Why nothing is recorded any more; told once.

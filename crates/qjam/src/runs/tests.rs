@@ -96,3 +96,42 @@ fn a_hash_of_pieces_is_the_hash_of_the_whole() {
     crate::Wire::encode(&value, &mut out);
     assert_eq!(super::hash(&out), *blake3::hash(&out.to_bytes()).as_bytes());
 }
+
+fn doubled(v: &[f64], _: &crate::Nothing) -> Vec<f64> {
+    v.iter().map(|x| x * 2.0).collect()
+}
+
+#[test]
+#[ignore = "measures time"]
+fn recording_a_round_takes_microseconds() {
+    let folder = std::env::temp_dir().join(format!("qjam-runs-cost-{}", std::process::id()));
+    let function = crate::Job::erase(doubled as fn(&[f64], &crate::Nothing) -> Vec<f64>);
+    let data = crate::DataSet::nothing(4).unwrap();
+    for (doubles, us_max) in
+        [(8, 25.0), (400, f64::INFINITY), (4_000, f64::INFINITY), (40_000, f64::INFINITY)]
+    {
+        let began = process::began(0, "proc:2", 7, None);
+        let mut recorder = super::Recorder::create(&folder, began, f64::INFINITY).unwrap();
+        let params = vec![1.0; doubles];
+        let value: crate::function::AnyBox = Box::new(vec![2.0; doubles]);
+        let mut took_us = Vec::new();
+        for round in 0..1000 {
+            // As it is in a run: everything else happens in between.
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            let start = std::time::Instant::now();
+            recorder.round_began(round, &function, data.erased());
+            let mut encoder = crate::Encoder::new();
+            crate::Params::encode_params(&params, &mut encoder);
+            let hash = recorder.hash_params(&encoder);
+            let report = RoundReport { round, total_us: 1000, ..Default::default() };
+            recorder.round_done(&report, hash, &function, &value, false);
+            recorder.tend();
+            took_us.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        took_us.sort_by(f64::total_cmp);
+        let (median, mean) = (took_us[500], took_us.iter().sum::<f64>() / 1000.0);
+        println!("{doubles} doubles each way: {median:.1} µs a round, {mean:.1} on average");
+        assert!(median < us_max, "{doubles} doubles: {median} µs");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_secs(2);
 const NEXT: Duration = Duration::from_secs(10);
 /// A worker that computes says so every second. One that has said nothing for longer may be in trouble.
-const QUIET: Span = Span::from_ms(2_500);
+const QUIET: Span = Span::from_ms(1_800);
 
 /// Somebody waits for seats to be filled.
 pub(super) struct Starting {
