@@ -5,7 +5,8 @@ use crate::args::Again;
 use crate::output;
 use anyhow::{Context, bail, ensure};
 use qjam::runs::{self, Round, Run, State};
-use std::fs::File;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -156,7 +157,8 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn make() -> anyhow::Result<Scratch> {
         let path = std::env::temp_dir().join(format!("qjam-replay-{}", std::process::id()));
-        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Scratch(path))
     }
 }

@@ -278,7 +278,8 @@ impl Recorder {
         let place = self.place_of(function.name());
         let last_bytes = place.map_or(0, |n| self.functions[n].result_bytes);
         let before = self.buffer.len();
-        let kept = self.spend(last_bytes <= LIGHT_BYTES, |this| {
+        // What is carried over from an earlier run has been paid for there.
+        let kept = self.spend(recalled || last_bytes <= LIGHT_BYTES, |this| {
             caught(|| {
                 function.encode(value, &mut |encoded| {
                     let bytes = encoded.payload_bytes();
