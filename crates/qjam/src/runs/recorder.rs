@@ -29,13 +29,13 @@ use std::time::{Duration, Instant};
 /// The share of the time that hashing and keeping long values may take.
 pub(super) const COST: f64 = 0.02;
 /// What it may take besides: a short run is recorded whole.
-const CREDIT: Duration = Duration::from_millis(100);
+const CREDIT: Duration = Duration::from_millis(50);
 /// Values up to this length cost too little to be counted.
 const LIGHT_BYTES: usize = 1 << 10;
 /// A write of more than this is one of long values.
 const LIGHT_WRITE_BYTES: usize = 16 << 10;
 /// The share of the time that short writes may take. Beyond it there is one in every so often.
-const WRITE_COST: f64 = 0.005;
+const WRITE_COST: f64 = 0.0025;
 const WRITE_EVERY: Duration = Duration::from_millis(10);
 /// Nothing waits longer than this to be written.
 const WRITE_WITHIN: Duration = Duration::from_millis(50);

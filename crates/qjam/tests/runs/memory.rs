@@ -126,7 +126,7 @@ fn long_values_beyond_their_share_of_the_time_are_computed_again() {
         let values: Vec<Vec<f64>> = (0..4).map(|_| go(&m)).collect();
         drop(m);
         let run = folder.runs().pop().unwrap();
-        // Besides the share there is a credit of a tenth of a second, which a slow machine may use up or not.
+        // Besides the share there is a credit of a twentieth of a second, which a slow machine may use up or not.
         assert!(run.kept >= kept, "{run:?}");
         let m = builder.clone().resume(&run.id).connect("local:1").unwrap();
         assert_eq!((0..4).map(|_| go(&m)).collect::<Vec<_>>(), values);
