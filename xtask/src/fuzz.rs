@@ -9,10 +9,10 @@ use crate::step::Outcome;
 
 /// The targets, each with the length up to which inputs are tried.
 const TARGETS: &[(&str, u32)] =
-    &[("frames", 4096), ("messages", 4096), ("npy", 1024), ("worker_string", 256)];
+    &[("frames", 4096), ("messages", 4096), ("npy", 1024), ("run_file", 4096), ("worker_string", 256)];
 
 /// Inputs for each target: ten million in all.
-const RUNS: u32 = 2_500_000;
+const RUNS: u32 = 2_000_000;
 
 /// Type-checks, lints and formats the targets.
 pub fn check(shop: &Shop) -> Outcome {

@@ -51,14 +51,18 @@ impl Shop {
         self.target.join("tools")
     }
 
-    /// A program, run in the repository, with our own tools before the system's.
+    /// A program, run in the repository, with our own tools before the system's. Its runs are recorded under the target
+    /// folder, and not among those of whoever tests.
     pub fn program(&self, program: impl AsRef<Path>) -> Run {
         let mut path = OsString::from(self.tools().join("bin"));
         if let Some(inherited) = std::env::var_os("PATH") {
             path.push(":");
             path.push(inherited);
         }
-        Run::new(program.as_ref()).dir(&self.root).env("PATH", path)
+        Run::new(program.as_ref())
+            .dir(&self.root)
+            .env("PATH", path)
+            .env("QJAM_RUNS", self.target.join("runs"))
     }
 
     /// Cargo with these words, which are separated by spaces.

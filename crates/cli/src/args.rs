@@ -39,9 +39,86 @@ pub(crate) enum Command {
     /// Remove all that is ours on hosts: the worker, its cache, their folders
     #[command(after_help = CLEAN_HELP)]
     Clean(Clean),
+    /// List the runs of this user, also those that failed or were killed
+    #[command(after_help = RUNS_HELP)]
+    Runs(Runs),
+    /// Show a run: where its time went, what happened to its workers, what it ran on what
+    #[command(after_help = RUN_HELP)]
+    Show(Show),
+    /// Run the program of a killed or failed run again, and take from its file what it had found out
+    #[command(after_help = RESUME_HELP)]
+    Resume(Again),
+    /// Run the program of a run again, and see whether every round has the same bits
+    #[command(after_help = REPLAY_HELP)]
+    Replay(Again),
     /// Measure
     #[command(subcommand)]
     Bench(Bench),
+}
+
+const RUNS_HELP: &str = "\
+Every run leaves one file in $XDG_DATA_HOME/qjam/runs or ~/.local/share/qjam/runs, at most 200 and 1 GiB: the oldest go. \
+QJAM_RUNS names another folder; QJAM_RUNS=off leaves none.
+
+Examples:
+  qjam runs
+  qjam runs --json | jq '.runs[] | select(.state == \"killed\") | .id'";
+
+const RUN_HELP: &str = "\
+A run is named by what `qjam runs` calls it, by the end of that, by `last`, or by the path of its file.
+
+Examples:
+  qjam show last
+  qjam show a1b2c3 --rounds
+  qjam show ./20261115T063324Z-a1b2c3.run --json";
+
+const RESUME_HELP: &str = "\
+The program runs from its beginning, with the same arguments in the same folder. A round with the same number, function, \
+data, parameters and seed as in the file gets its value from there at once; the first that is another one, and all after \
+it, are computed. So it comes to the same result as if nobody had killed it. It is refused when the executable has been \
+changed since.
+
+The exit code is that of the program.
+
+Examples:
+  qjam resume last
+  qjam resume a1b2c3 --anyway";
+
+const REPLAY_HELP: &str = "\
+The program runs from its beginning, with the same arguments in the same folder, and computes everything. Then the hashes \
+of all rounds' values are compared.
+
+The exit code is 0 when all are equal, and 1 when one differs or none could be compared.
+
+Examples:
+  qjam replay last";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Runs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Show {
+    /// Which run
+    pub(crate) run: String,
+    /// List the rounds, too
+    #[arg(long)]
+    pub(crate) rounds: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Again {
+    /// Which run
+    pub(crate) run: String,
+    /// Also when the executable is not the one that made it
+    #[arg(long)]
+    pub(crate) anyway: bool,
 }
 
 const CHECK_HELP: &str = "\

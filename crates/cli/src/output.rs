@@ -74,6 +74,23 @@ pub(crate) fn error(e: &anyhow::Error) {
     }
 }
 
+/// A remark beside the results, on standard error.
+pub(crate) fn note(text: &str) {
+    eprintln!("[qjam] {text}");
+}
+
+/// Columns under their headings, as wide as they need be.
+pub(crate) fn table<const N: usize>(heads: [&str; N], rows: impl Iterator<Item = [String; N]>) {
+    let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned)).chain(rows).collect();
+    let width = |n: usize| rows.iter().map(|row| row[n].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    for row in &rows {
+        let cells: Vec<String> =
+            row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        line(format!("  {}", cells.join("  ").trim_end()));
+    }
+}
+
 /// Microseconds for people.
 pub(crate) fn time(us: u64) -> String {
     match us {

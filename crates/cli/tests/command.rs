@@ -25,7 +25,10 @@ fn help_names_the_commands_and_the_worker_strings() {
     let output = qjam(&["--help"]);
     let (out, _) = text(&output);
     assert!(output.status.success());
-    for word in ["demo", "bench", "check", "cache", "clean", "local:4", "proc:2*4", "NO_COLOR"] {
+    for word in [
+        "demo", "bench", "check", "cache", "clean", "runs", "show", "resume", "replay", "local:4",
+        "proc:2*4", "NO_COLOR",
+    ] {
         assert!(out.contains(word), "{word} is missing from:\n{out}");
     }
     let (out, _) = text(&qjam(&["bench", "rounds", "--help"]));

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// One thing that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// A worker was started.
     WorkerStarted(WorkerId),
@@ -63,6 +63,11 @@ pub enum What {
     },
     /// What a finished round cost.
     Report(RoundReport),
+    /// A round was not computed: its value was known from an earlier run.
+    RoundRecalled {
+        /// Which.
+        round: RoundId,
+    },
 }
 
 /// Where the time and the bytes of a round went.

@@ -91,6 +91,15 @@ pub enum Error {
         waiting_for: String,
     },
 
+    /// The run to go on from cannot be used.
+    #[error("cannot go on from run {run}: {source}")]
+    Resume {
+        /// Which.
+        run: String,
+        /// Why.
+        source: Box<crate::runs::RunError>,
+    },
+
     /// Input or output of your own, so that `?` works on it in a `main` that returns [`Result`].
     #[error(transparent)]
     Io(#[from] io::Error),

@@ -38,6 +38,7 @@
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`] |
 //! | look after hosts | [`hosts`] |
+//! | what every run leaves, and going on from it | [`runs`] |
 //! | what went wrong | [`Error`]; what happened: [`Master::journal`], [`journal`] |
 
 // The macros write `::qjam::…`; inside this crate, its tests and its examples that must mean this crate.
@@ -70,6 +71,8 @@ pub mod hosts;
 
 mod master;
 
+pub mod runs;
+
 pub mod reduce;
 
 mod error;
@@ -80,7 +83,7 @@ pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
 pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
-pub use master::{Builder, LogLine, Master, Pending, WorkerInfo};
+pub use master::{Awaited, Builder, LogLine, Master, Pending, Waiting, WorkerInfo};
 pub use qjam_core::{ids, job, journal};
 pub use reduce::{MergeError, Reduce};
 pub use registry::UnknownFunction;
@@ -174,6 +177,8 @@ mod book {
     struct HowARoundWorks;
     #[doc = include_str!("../../../docs/book/running-on-your-hosts.md")]
     struct RunningOnYourHosts;
+    #[doc = include_str!("../../../docs/book/runs.md")]
+    struct Runs;
     #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]
     struct WhenSomethingGoesWrong;
 }

@@ -4,6 +4,7 @@
 //! same number of workers that compute their shares over and over without exchanging anything. The last is the
 //! machine's own ceiling: cores that share caches, memory and clock are slower together than alone.
 
+use super::progress::Progress;
 use super::training;
 use crate::args::Autoencoder;
 use crate::output;
@@ -51,7 +52,8 @@ fn evaluate_again(p: &Again, x: &Dense<f64>) -> u64 {
 pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
     let params = Params::new(Shape::new(SIDE * SIDE, HIDDEN)?);
     // Made first: a wrong worker string is told before patches are drawn.
-    let m = Master::connect(&args.workers)?;
+    let progress = Progress::default();
+    let m = progress.builder().connect(&args.workers)?;
     let data = DataSet::dense(images::patches(args.patches as usize, SIDE, 1), SIDE * SIDE)?;
     let slots: u32 = m.workers().iter().map(|w| w.slots).sum();
 
@@ -61,9 +63,9 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
         training::train(&one, &params, &data, args.evaluations.min(ALONE_EVALUATIONS), |_, _| {})?.median_us()
     };
     let ceiling_us = share_us(&m, &params, &data, slots, alone_us)?;
-    let trained = training::train(&m, &params, &data, args.evaluations, |n, cost| {
-        output::moving(&format!("evaluation {n}, cost {cost:.6}"));
-    })?;
+    progress.begin(args.evaluations);
+    let trained =
+        training::train(&m, &params, &data, args.evaluations, |n, cost| progress.step(&m, n, cost))?;
     output::moved();
     let row = Row {
         patches: args.patches,

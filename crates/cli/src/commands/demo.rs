@@ -1,5 +1,6 @@
 //! The main job in half a minute: train on worker processes, kill one, and get the same bits.
 
+use super::progress::Progress;
 use super::training::{self, Trained};
 use crate::args::Demo;
 use crate::output;
@@ -20,7 +21,8 @@ const ENOUGH: u32 = 100;
 
 pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     // What can be wrong with the call is told before the work is done.
-    let m = Master::connect(&args.workers)?;
+    let progress = Progress::default();
+    let m = progress.builder().connect(&args.workers)?;
     let picture = Picture::reserve(&args.out)?;
     output::heading("A sparse autoencoder learns what images are made of.");
     let start = Instant::now();
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
         .map(|w| w.pid.map_or(w.name.clone(), |pid| format!("{} (process {pid})", w.name)))
         .collect();
     output::line(format!("  workers: {}", names.join(", ")));
-    let trained = train_and_kill(&m, &params, &data, args.evaluations)?;
+    let trained = train_and_kill(&m, &params, &data, args.evaluations, &progress)?;
     report(&trained);
     for (name, death) in deaths(&m) {
         output::line(format!("  lost on the way: {name}, {}", death.cause));
@@ -47,8 +49,11 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     drop(m);
 
     output::heading("The same on one thread of this process:");
-    let serial = Master::connect("local:1")?;
-    let again = training::train(&serial, &params, &data, args.evaluations, progress)?;
+    let serial = progress.builder().connect("local:1")?;
+    progress.begin(args.evaluations);
+    let again = training::train(&serial, &params, &data, args.evaluations, |n, cost| {
+        progress.step(&serial, n, cost);
+    })?;
     output::moved();
     report(&again);
     if trained.hash() != again.hash() {
@@ -111,6 +116,7 @@ fn train_and_kill(
     params: &Params,
     data: &DataSet<Dense<f64>>,
     evaluations: u32,
+    progress: &Progress,
 ) -> anyhow::Result<Trained> {
     let victim = m.workers().into_iter().rev().find_map(|w| Some((w.name, w.pid?)));
     if victim.is_none() {
@@ -118,8 +124,9 @@ fn train_and_kill(
     }
     let at = evaluations / 3;
     let mut last = Instant::now();
+    progress.begin(evaluations);
     let trained = training::train(m, params, data, evaluations, |n, cost| {
-        progress(n, cost);
+        progress.step(m, n, cost);
         let took = last.elapsed();
         last = Instant::now();
         if n == at
@@ -144,10 +151,6 @@ fn kill_after(pause: Duration, pid: u32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     });
-}
-
-fn progress(n: u32, cost: f64) {
-    output::moving(&format!("  evaluation {n}, cost {cost:.6}"));
 }
 
 fn report(trained: &Trained) {

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod again;
 mod bench_autoencoder;
 mod bench_rounds;
 mod bench_transfer;
@@ -8,6 +9,9 @@ mod check;
 mod clean;
 mod demo;
 mod hosts;
+mod progress;
+mod runs;
+mod show;
 mod training;
 
 use crate::args::{Bench, Command};
@@ -20,6 +24,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(args) => return check::run(&args),
         Command::Cache(args) => return cache::run(&args),
         Command::Clean(args) => return clean::run(&args),
+        Command::Runs(args) => runs::run(&args)?,
+        Command::Show(args) => show::run(&args)?,
+        Command::Resume(args) => return again::resume(&args),
+        Command::Replay(args) => return again::replay(&args),
         Command::Bench(Bench::Rounds(args)) => bench_rounds::run(&args)?,
         Command::Bench(Bench::Transfer(args)) => bench_transfer::run(&args)?,
         Command::Bench(Bench::Autoencoder(args)) => bench_autoencoder::run(&args)?,

@@ -36,10 +36,12 @@ mod placement;
 mod retry;
 mod roster;
 mod round;
+mod standing;
 
 pub use action::Action;
 pub use config::Config;
 pub use event::Event;
+pub use standing::Standing;
 
 use crate::ids::{RoundId, SeatId, WorkerId};
 use crate::job::{Cause, Death, RoundFailure, RoundSpec};

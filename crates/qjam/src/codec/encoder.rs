@@ -96,19 +96,24 @@ impl<'a> Encoder<'a> {
         let bytes = self.payload_bytes();
         assert!(out.len() >= bytes, "a payload of {bytes} bytes does not fit into {}", out.len());
         let mut at = 0;
-        let mut put = |piece: &[u8]| {
+        self.each_piece(|piece| {
             out[at..at + piece.len()].copy_from_slice(piece);
             at += piece.len();
-        };
+        });
+    }
+
+    /// Hands out the payload piece by piece, in order.
+    pub(crate) fn each_piece(&self, mut put: impl FnMut(&[u8])) {
         put(&(self.body.len() as u64).to_le_bytes());
         put(&(self.buffers.len() as u64).to_le_bytes());
         for buffer in &self.buffers {
             put(&(buffer.len() as u64).to_le_bytes());
         }
         put(&self.body);
+        let mut at = self.head_bytes();
         for (offset, buffer) in self.offsets() {
-            out[at..offset].fill(0);
-            out[offset..offset + buffer.len()].copy_from_slice(buffer);
+            put(&[0; ALIGN][..offset - at]);
+            put(buffer);
             at = offset + buffer.len();
         }
     }

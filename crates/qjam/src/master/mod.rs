@@ -10,8 +10,8 @@ mod options;
 mod round;
 mod tender;
 
-pub use options::LogLine;
 pub(crate) use options::Throttle;
+pub use options::{Awaited, LogLine, Waiting};
 
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
@@ -19,7 +19,7 @@ use crate::dataset::DataSet;
 use crate::engine::{SeatKind, WorkerString, child};
 use crate::error::{Error, Result};
 use crate::function::Job;
-use crate::{registry, worker};
+use crate::{registry, runs, worker};
 use driver::{Driver, News, NewsBox};
 use lent::{Lent, Loan};
 use options::Options;
@@ -147,6 +147,49 @@ impl Builder {
         self
     }
 
+    /// What to do when a wait, for a round or for workers to come up, has taken two seconds, and then every ten, instead
+    /// of writing to standard error whom it is for. Like [`on_log`](Builder::on_log) it must be short.
+    pub fn on_wait(mut self, f: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
+        self.options.on_wait = Arc::new(f);
+        self
+    }
+
+    /// The folder that this master's [run file](crate::runs) goes into, instead of the user's own or what `QJAM_RUNS`
+    /// names.
+    pub fn run_folder(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        self.options.runs.place = Some(runs::At::Folder(folder.into()));
+        self
+    }
+
+    /// Leaves no run file, whatever `QJAM_RUNS` says.
+    pub fn no_run_file(mut self) -> Self {
+        self.options.runs.place = Some(runs::At::Nowhere);
+        self
+    }
+
+    /// The share of the time that it may take to hash long parameters and to keep long results, 0.02 if nobody says. For
+    /// what would take more, the run file says only that it happened, and a run that goes on from it computes it again.
+    /// `f64::INFINITY` keeps all that fits. `QJAM_RECORD_COST` says the same.
+    pub fn record_cost(mut self, share: f64) -> Self {
+        self.options.runs.cost = Some(share);
+        self
+    }
+
+    /// Goes on from an earlier run, given by its name, the end of its name, or the path of its file. The program runs from
+    /// its beginning; rounds that are the same as the earlier run's get their values from its file at once. At the
+    /// first that is another one all is computed. `last` is the last run of the same program with the same arguments, if it did not
+    /// come to its end; without one the run begins like any other. `QJAM_RESUME` says the same for all masters of a program.
+    pub fn resume(mut self, run: impl Into<String>) -> Self {
+        self.options.runs.resume = Some(run.into());
+        self
+    }
+
+    /// Goes on from an earlier run although another build of the program made it.
+    pub fn resume_anyway(mut self) -> Self {
+        self.options.runs.anyway = true;
+        self
+    }
+
     /// Starts the workers and waits until all are ready.
     pub fn connect(self, workers: &str) -> Result<Master> {
         Master::start(workers, self.options)
@@ -181,11 +224,17 @@ impl Master {
                 drop(until_over);
             })
             .map_err(system("starting a thread"))?;
-        let driver = Driver::new(seats, options.clone(), news.clone(), to_keeper)?;
+        let begun = runs::begin(&options.runs, workers, options.seed)?;
+        let driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun)?;
         let tended = Tended::start(driver, news).map_err(system("starting a thread"))?;
         let master = Master { tended, keeper: Mutex::new(keeper), options };
-        master.await_seats(0..usize::MAX)?;
-        Ok(master)
+        match master.await_seats(0..usize::MAX) {
+            Ok(()) => Ok(master),
+            Err(e) => {
+                master.tended.with(false, |driver| driver.record_failure(&e));
+                Err(e)
+            }
+        }
     }
 
     /// Takes on more workers while it runs, given as another worker string, and waits until they are ready. Rounds that
@@ -204,8 +253,11 @@ impl Master {
     }
 
     fn await_seats(&self, seats: std::ops::Range<usize>) -> Result<()> {
+        self.ask(false, |driver| driver.await_seats(Some(seats.clone())));
         let is_ready = |driver: Option<&Driver>| driver.and_then(|d| d.readiness(seats.clone()));
-        self.tended.drive(None, is_ready)?.unwrap_or(Ok(()))
+        let ready = self.tended.drive(None, is_ready);
+        self.tended.with(false, |driver| driver.await_seats(None));
+        ready?.unwrap_or(Ok(()))
     }
 
     /// Sends a worker away, by its name. What it has not delivered goes to the others. Says whether there was one.
@@ -367,6 +419,7 @@ impl<T: 'static> Pending<T> {
     fn answer_within(&mut self, limit: Option<Duration>) -> Result<Option<T>> {
         assert!(!self.is_over, "this round has given its value already");
         let answer = &self.answer;
+        answer.awaited.get_or_init(Instant::now);
         if self.tended.drive(limit, |_| answer.is_given().then_some(()))?.is_none() {
             return Ok(None);
         }

@@ -1,5 +1,6 @@
 //! What a master can be told besides its workers.
 
+use crate::runs;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +17,72 @@ pub struct LogLine {
     /// Whether to standard error.
     pub is_error: bool,
 }
+
+/// A wait that takes long, and for whom.
+///
+/// Its text is what is printed: `waiting for big (12 blocks) since 2 s: it has said nothing for 4 s`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// The round; `None` while workers are being started.
+    pub round: Option<u64>,
+    /// For whom.
+    pub workers: Vec<Awaited>,
+    /// For how long so far.
+    pub since: Duration,
+}
+
+/// Somebody who is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Awaited {
+    /// Its name: `proc:3`.
+    pub worker: String,
+    /// How many blocks it has not delivered.
+    pub blocks: u32,
+    /// What is known of it.
+    pub why: String,
+}
+
+/// So many are named.
+const NAMED_MAX: usize = 8;
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("waiting for ")?;
+        for (n, awaited) in self.workers.iter().take(NAMED_MAX).enumerate() {
+            f.write_str(if n == 0 { "" } else { ", " })?;
+            match awaited.blocks {
+                0 => f.write_str(&awaited.worker)?,
+                1 => write!(f, "{} (1 block)", awaited.worker)?,
+                blocks => write!(f, "{} ({blocks} blocks)", awaited.worker)?,
+            }
+        }
+        match self.workers.len() {
+            0 => f.write_str("results on their way")?,
+            n if n > NAMED_MAX => write!(f, " and {} more", n - NAMED_MAX)?,
+            _ => {}
+        }
+        write!(f, " since {} s", self.since.as_secs())?;
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for awaited in self.workers.iter().take(NAMED_MAX) {
+            match reasons.iter_mut().find(|(why, _)| *why == awaited.why) {
+                Some((_, whose)) => whose.push(&awaited.worker),
+                None => reasons.push((&awaited.why, vec![&awaited.worker])),
+            }
+        }
+        match &reasons[..] {
+            [] => Ok(()),
+            [(why, _)] => write!(f, ": {why}"),
+            several => several.iter().enumerate().try_for_each(|(n, (why, whose))| {
+                write!(f, "{} {}: {why}", if n == 0 { ":" } else { ";" }, whose.join(", "))
+            }),
+        }
+    }
+}
+
+/// Is told of waits.
+pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 
 /// Receives lines that user code printed.
 pub(crate) type OnLog = Arc<dyn Fn(&LogLine) + Send + Sync>;
@@ -35,6 +102,8 @@ pub(crate) struct Options {
     pub(crate) deliver_after: Duration,
     pub(crate) round_timeout: Option<Duration>,
     pub(crate) on_log: OnLog,
+    pub(crate) on_wait: OnWait,
+    pub(crate) runs: runs::Wanted,
     pub(crate) lines_per_second_max: u32,
     pub(crate) journal_entries_max: usize,
 }
@@ -52,6 +121,8 @@ impl Default for Options {
             deliver_after: Duration::from_secs(2),
             round_timeout: None,
             on_log: Arc::new(print_line),
+            on_wait: Arc::new(print_wait),
+            runs: runs::Wanted::default(),
             lines_per_second_max: 1000,
             journal_entries_max: 100_000,
         }
@@ -61,6 +132,11 @@ impl Default for Options {
 #[expect(clippy::print_stderr, reason = "what user code prints belongs on the user's screen")]
 fn print_line(line: &LogLine) {
     eprintln!("[{}] {}", line.worker, line.text);
+}
+
+#[expect(clippy::print_stderr, reason = "nobody should have to guess why nothing happens")]
+fn print_wait(waiting: &Waiting) {
+    eprintln!("[qjam] {waiting}");
 }
 
 impl fmt::Debug for Options {
@@ -101,6 +177,28 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_names_everybody_and_groups_reasons() {
+        let one =
+            |worker: &str, blocks, why: &str| Awaited { worker: worker.into(), blocks, why: why.into() };
+        let text = |round, workers: Vec<Awaited>| {
+            Waiting { round, workers, since: Duration::from_millis(2100) }.to_string()
+        };
+        let big = || one("big", 12, "it is at work");
+        assert_eq!(text(Some(3), vec![big()]), "waiting for big (12 blocks) since 2 s: it is at work");
+        assert_eq!(
+            text(Some(3), vec![big(), one("small", 1, "it is at work"), one("far", 2, "it sleeps")]),
+            "waiting for big (12 blocks), small (1 block), far (2 blocks) since 2 s: big, small: it is at work; far: it sleeps"
+        );
+        assert_eq!(
+            text(None, vec![one("big", 0, "it is being connected to")]),
+            "waiting for big since 2 s: it is being connected to"
+        );
+        assert_eq!(text(Some(0), vec![]), "waiting for results on their way since 2 s");
+        let many = (0..20).map(|n| one(&format!("proc:{n}"), 1, "it is at work")).collect();
+        assert!(text(Some(0), many).contains("proc:7 (1 block) and 12 more since 2 s: it is at work"));
+    }
 
     #[test]
     fn a_flood_is_cut_and_counted() {

@@ -4,13 +4,14 @@ use super::lent::Lent;
 use crate::dataset::CutData;
 use crate::error::Error;
 use crate::function::{AnyBox, AnyShared, Function};
+use crate::runs::Hash;
 use crate::worker::arenas::{OwnArenas, Placed};
 use bytes::Bytes;
 use qjam_core::ids::SeatId;
 use qjam_core::journal::RoundReport;
 use qjam_core::reduce::{Cut, Tree};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// What a user wants run, with its types taken off.
@@ -26,6 +27,8 @@ pub(crate) struct Wanted {
 pub(crate) struct Answer {
     value: Mutex<Option<Result<AnyBox, Error>>>,
     pub(crate) report: Mutex<Option<RoundReport>>,
+    /// Since when somebody waits for it.
+    pub(crate) awaited: OnceLock<Instant>,
 }
 
 impl Answer {
@@ -66,6 +69,10 @@ pub(crate) struct Running {
     pub(crate) is_answered: bool,
     /// When it has taken too long.
     pub(crate) ends_by: Option<Instant>,
+    /// The hash of the parameters, if it was taken.
+    pub(crate) params_hash: Option<Hash>,
+    /// When it was last told whom it waits for.
+    pub(crate) told: Option<Instant>,
 }
 
 impl Running {

@@ -3,8 +3,8 @@
 //! One *run* is a program of its own (this executable, started again): a master with a few executors that goes through
 //! rounds with every phase long enough to be hit ([`victim`]). From outside, an [`attack`] kills or stops random sets
 //! of its processes, or the master itself. Whatever happens, the run must end within [`run::LIMIT`] with the right bits
-//! or one typed error, and nothing may be left of it: no process, no file, and never a listening socket. Where each
-//! kill fell is counted in a [`table`].
+//! or one typed error, and nothing may be left of it: no process, no file but that of the run, which says what it
+//! should, and never a listening socket. Where each kill fell is counted in a [`table`].
 //!
 //! Twenty runs are part of the usual tests. `QJAM_CHAOS_RUNS` asks for another number, and the ignored test does two
 //! hundred and goes on until every state has been hit at least ten times. `QJAM_CHAOS_SEED` draws other attacks.

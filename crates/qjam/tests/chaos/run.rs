@@ -83,6 +83,7 @@ pub(crate) fn run(seed: u64, run: u64, aim: Aim) -> Outcome {
     let mark = format!("{}-{seed}-{run}", std::process::id());
     let home = std::env::temp_dir().join(format!("qjam-chaos-{mark}"));
     std::fs::create_dir(&home).unwrap();
+    let runs = std::env::temp_dir().join(format!("qjam-chaos-{mark}-runs"));
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["run", "--exact", "--nocapture", "--test-threads=1"])
         .env(victim::WANTED, format!("{seed} {run}"))
@@ -91,6 +92,8 @@ pub(crate) fn run(seed: u64, run: u64, aim: Aim) -> Outcome {
         .env("TMPDIR", &home)
         .env("HOME", &home)
         .env("XDG_CACHE_HOME", &home)
+        // But for what every run leaves.
+        .env("QJAM_RUNS", &runs)
         .current_dir(&home)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -119,11 +122,17 @@ pub(crate) fn run(seed: u64, run: u64, aim: Aim) -> Outcome {
     let status = child.wait().unwrap();
     let mut outcome = Outcome { took: began.elapsed(), master_killed_at, ..Outcome::default() };
     let said = heard.all();
-    let wrong =
-        judge(&said, &mut outcome).or(listened).or_else(|| left_behind(&mark)).or_else(|| litter(&home));
+    let master_was_stopped =
+        attacks.iter().any(|a| matches!((a.whom, a.deed), (Whom::Master, Deed::Stop { .. })));
+    let wrong = judge(&said, &mut outcome)
+        .or(listened)
+        .or_else(|| left_behind(&mark))
+        .or_else(|| litter(&home))
+        .or_else(|| unrecorded(&runs, &said, master_was_stopped));
     outcome.wrong = wrong
         .map(|what| format!("{what}\n  attacks {attacks:?}\n  it said {said:?}\n  and ended with {status}"));
     let _ = std::fs::remove_dir_all(&home);
+    let _ = std::fs::remove_dir_all(&runs);
     outcome
 }
 
@@ -285,6 +294,31 @@ fn left_behind(mark: &str) -> Option<String> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// What the run file should say and does not: rounds that the program had the values of, and for whom it waited when
+/// that took over two seconds. Who is stopped cannot say anything.
+fn unrecorded(folder: &std::path::Path, said: &[String], was_stopped: bool) -> Option<String> {
+    let right = said.iter().filter(|line| *line == "right").count() as u64;
+    let file = qjam::runs::list(folder).ok()?.pop();
+    let read = file.as_deref().map(|file| (qjam::runs::Run::read(file), qjam::runs::Run::rounds(file)));
+    let (run, rounds) = match read {
+        Some((Ok(run), Ok(rounds))) => (run, rounds),
+        _ if right == 0 => return None, // killed at its very beginning
+        other => return Some(format!("no run file to read: {other:?}")),
+    };
+    if run.rounds + 1 < right {
+        return Some(format!("{right} rounds were right, and {} are recorded", run.rounds));
+    }
+    let is_told = |round: &qjam::runs::Round, total_us: u64| {
+        let during = round.began_us + 1_900_000..=round.began_us + total_us;
+        run.waits.iter().any(|wait| during.contains(&wait.at_us) && wait.text.contains("proc:"))
+    };
+    let long = rounds.iter().filter_map(|r| Some((r, r.report?.total_us))).filter(|(_, us)| *us > 2_300_000);
+    let untold =
+        long.filter(|(round, us)| !was_stopped && !is_told(round, *us)).map(|(round, _)| round.round);
+    let untold: Vec<u64> = untold.collect();
+    (!untold.is_empty()).then(|| format!("for whom rounds {untold:?} waited was not told: {:?}", run.waits))
 }
 
 /// Files that outlived the run.

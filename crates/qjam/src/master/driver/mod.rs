@@ -11,9 +11,11 @@ mod intake;
 mod lines;
 mod news;
 mod orders;
+mod recording;
 #[cfg(test)]
 mod tests;
 mod verdicts;
+mod waits;
 
 pub(crate) use news::{News, NewsBox};
 
@@ -31,6 +33,7 @@ use crate::engine::ssh::link::Link;
 use crate::engine::{Seat, SeatKind};
 use crate::error::Error;
 use crate::function::{AnyBox, Mode};
+use crate::runs::{Begun, Memory, Recorder};
 use crate::worker::arenas::OwnArenas;
 use crate::worker::chunks::OpenChunks;
 use bytes::Bytes;
@@ -136,6 +139,12 @@ pub(crate) struct Driver {
     /// Has attempts to reach hosts end early: nobody waits for them any more.
     stop: Arc<AtomicBool>,
     pub(crate) answered: u64,
+    /// Writes the run file, if there is one.
+    recorder: Option<Box<Recorder>>,
+    /// The run that this one goes on from, as long as it does the same.
+    memory: Option<Box<Memory>>,
+    /// Whose coming somebody waits for.
+    starting: Option<waits::Starting>,
 }
 
 fn system(step: &'static str) -> impl Fn(io::Error) -> Error {
@@ -148,6 +157,7 @@ impl Driver {
         options: Options,
         news: Arc<NewsBox>,
         keeper: Sender<(WorkerId, Seat)>,
+        begun: Begun,
     ) -> Result<Self, Error> {
         let epoll_error = |e: rustix::io::Errno| system("epoll")(e.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(epoll_error)?;
@@ -175,8 +185,14 @@ impl Driver {
             links_due: None,
             stop: Arc::default(),
             answered: 0,
+            recorder: begun.recorder,
+            memory: begun.memory,
+            starting: None,
             options,
         };
+        for text in begun.words {
+            driver.say(text);
+        }
         driver.add(seats);
         Ok(driver)
     }
@@ -187,6 +203,9 @@ impl Driver {
         for mut seat in seats {
             seat.name = self.free_name(&seat);
             let (slots, remote) = (seat.slots, matches!(seat.kind, SeatKind::Host(_)));
+            if let Some(recorder) = &mut self.recorder {
+                recorder.seat(self.seats.len() as u32, &seat.name);
+            }
             self.seats.push(SeatHere::new(seat));
             let seat = SeatId(self.seats.len() as u32 - 1);
             self.tell(Event::SeatAdded { seat, slots, remote });
@@ -269,6 +288,11 @@ impl Driver {
     pub(crate) fn submit(&mut self, wanted: Wanted, params: &Encoder<'_>, lent: Option<Lent>) -> RoundId {
         let id = RoundId(self.next_round);
         self.next_round += 1;
+        self.record_begin(id, &wanted);
+        let params_hash = match self.recall(id, &wanted, params) {
+            Ok(()) => return id,
+            Err(hash) => hash,
+        };
         let Wanted { function, data, answer, submitted } = wanted;
         let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64);
         let long = params.payload_bytes() > INLINE_BYTES_MAX;
@@ -312,6 +336,8 @@ impl Driver {
             is_answered: false,
             // A limit beyond the end of time is none.
             ends_by: self.options.round_timeout.and_then(|limit| submitted.checked_add(limit)),
+            params_hash,
+            told: None,
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -320,6 +346,7 @@ impl Driver {
             return id;
         }
         self.tell(Event::RoundSubmitted { round: id, spec });
+        self.record_params(id, params);
         id
     }
 
@@ -431,6 +458,9 @@ impl Driver {
             }
             _ => {}
         }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.happened(&what);
+        }
         self.journal.note(self.now(), what);
     }
 
@@ -440,7 +470,9 @@ impl Driver {
     pub(crate) fn turn(&mut self, at_most: Option<Duration>) -> Result<(), Error> {
         let due = self.scheduler.next_deadline().map(|at| Duration::from_micros(at.since(self.now()).0));
         let ends = self.next_end().map(|at| at.saturating_duration_since(Instant::now()));
-        let due = due.into_iter().chain(ends).chain(self.look_in()).min();
+        let word = self.next_word().map(|at| at.saturating_duration_since(Instant::now()));
+        let record = self.recorder.as_ref().and_then(|recorder| recorder.due_in());
+        let due = due.into_iter().chain(ends).chain(self.look_in()).chain(word).chain(record).min();
         let wait = match (due, at_most) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -473,6 +505,10 @@ impl Driver {
         if self.next_end().is_some_and(|at| at <= Instant::now()) {
             self.end_late_rounds();
         }
+        if self.next_word().is_some_and(|at| at <= Instant::now()) {
+            self.tell_waits();
+        }
+        self.tend_recorder();
         Ok(())
     }
 

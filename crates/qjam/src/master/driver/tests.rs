@@ -9,6 +9,7 @@ use crate::engine::child::Spawned;
 use crate::engine::{Seat, WorkerString};
 use crate::error::Error;
 use crate::function::Job;
+use crate::runs::Begun;
 use crate::store::Arena;
 use crate::transport::{Attachment, send_all};
 use crate::{Ctx, DataSet, Nothing, Rng, VERSION};
@@ -46,7 +47,7 @@ impl Stage {
         let news = Arc::new(NewsBox::new().unwrap());
         let (keeper, orders) = mpsc::channel();
         let seats = WorkerString::parse("proc:1").unwrap().seats;
-        let driver = Driver::new(seats, Options::default(), news, keeper).unwrap();
+        let driver = Driver::new(seats, Options::default(), news, keeper, Begun::default()).unwrap();
         let (worker, _) = orders.recv().unwrap();
         let (socket, _) = UnixStream::pair().unwrap();
         let mut stage = Stage { driver, orders, worker, socket, answer: Arc::default() };

@@ -91,6 +91,14 @@ impl Driver {
         let running = self.rounds.get_mut(&round).expect("the caller looked");
         running.is_answered = true;
         let report = running.closed_report();
+        if let Some(recorder) = &mut self.recorder {
+            match &value {
+                Ok(value) => {
+                    recorder.round_done(&report, running.params_hash, &running.function, value, false);
+                }
+                Err(error) => recorder.round_failed(round.0, error),
+            }
+        }
         *running.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
         running.answer.give(value);
         self.answered += 1;

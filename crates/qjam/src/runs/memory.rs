@@ -1,0 +1,160 @@
+//! What an earlier run found out: its rounds, and the values of those that it kept.
+//!
+//! A program that is run again from its beginning asks for the same rounds in the same order. A round with the same
+//! number, function, data, parameters and seed has the same value, so it is given the one in the file. A round that
+//! was not finished, or whose value was not kept, is computed. If the earlier run was itself one that went on, and was
+//! stopped before it had caught up, the one before it is asked, too. At the first round that is another one than the file
+//! says, memory ends: from there on the program goes its own way.
+
+use super::RunError;
+use super::folder;
+use super::reader::{Item, Reader, Spot};
+use super::record::{Began, Hash, Kept, Record};
+use crate::store::AlignedBuf;
+use bytes::Bytes;
+use qjam_core::ids::DataSetId;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+struct Remembered {
+    function: u32,
+    data: u32,
+    params: Option<Hash>,
+    value: Option<(Spot, usize)>,
+}
+
+/// An earlier run.
+pub(crate) struct Memory {
+    pub(crate) id: String,
+    file: File,
+    functions: HashMap<u32, String>,
+    data: HashMap<u32, Hash>,
+    rounds: HashMap<u64, Remembered>,
+    /// Rounds that were begun in all.
+    end: u64,
+    /// The run that this one went on from.
+    before: Option<Box<Memory>>,
+}
+
+/// So many runs are asked, the later first.
+const RUNS_MAX: u32 = 16;
+
+/// What memory has to say to a round.
+pub(crate) enum Recall {
+    /// The value, encoded.
+    Value(Bytes),
+    /// It is the same round, but its value is not known.
+    Compute,
+    /// It is not the same round, for this reason.
+    Differs(String),
+    /// The earlier run did not get as far.
+    End,
+}
+
+impl Memory {
+    /// Reads a file; also gives who wrote it, and the hash of the executable if that is known.
+    pub(super) fn read(path: &Path) -> Result<(Memory, Began, Option<Hash>), RunError> {
+        Memory::read_chain(path, RUNS_MAX)
+    }
+
+    fn read_chain(path: &Path, runs_max: u32) -> Result<(Memory, Began, Option<Hash>), RunError> {
+        let file = folder::open(path)?;
+        let mut reader = Reader::new(file.try_clone()?, true)?;
+        let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut memory = Memory {
+            id,
+            file,
+            functions: HashMap::new(),
+            data: HashMap::new(),
+            rounds: HashMap::new(),
+            end: 0,
+            before: None,
+        };
+        let (mut began, mut executable) = (None, None);
+        while let Some(item) = reader.next() {
+            match &item.record {
+                Record::Began(who) => began = Some(who.as_ref().clone()),
+                Record::Executable(hash) => executable = Some(*hash),
+                _ => memory.take_in(item),
+            }
+        }
+        let began = began.ok_or(RunError::NotARun)?;
+        if let (Some(id), Some(folder), 2..) = (&began.resumed, path.parent(), runs_max) {
+            // It may be gone; what it knew and this one did not is then computed.
+            let before = Memory::read_chain(&folder::path_of(folder, id), runs_max - 1);
+            memory.before = before.ok().map(|(memory, ..)| Box::new(memory));
+        }
+        Ok((memory, began, executable))
+    }
+
+    fn take_in(&mut self, item: Item) {
+        match item.record {
+            Record::Function { number, name } => {
+                self.functions.insert(number, name);
+            }
+            Record::Data { number, id, .. } => {
+                self.data.insert(number, id);
+            }
+            Record::RoundBegan { round, function, data, .. } => {
+                self.end = self.end.max(round.saturating_add(1));
+                self.rounds.insert(round, Remembered { function, data, params: None, value: None });
+            }
+            Record::RoundDone { round, params, kept, .. } => {
+                if let Some(remembered) = self.rounds.get_mut(&round) {
+                    remembered.params = params;
+                    remembered.value = (kept == Kept::Bytes).then_some((item.body, item.tail_bytes));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is known of this round.
+    pub(crate) fn recall(&self, round: u64, function: &str, data: &DataSetId, params: &Hash) -> Recall {
+        let own = self.recall_own(round, function, data, params);
+        let (Recall::Compute | Recall::End, Some(before)) = (&own, &self.before) else { return own };
+        match (own, before.recall(round, function, data, params)) {
+            (_, Recall::Value(value)) => Recall::Value(value),
+            // Where the two went different ways the later one knows better.
+            (own, Recall::Differs(_) | Recall::End) => own,
+            (_, Recall::Compute) => Recall::Compute,
+        }
+    }
+
+    fn recall_own(&self, round: u64, function: &str, data: &DataSetId, params: &Hash) -> Recall {
+        let Some(remembered) = self.rounds.get(&round) else {
+            return if round < self.end { Recall::Compute } else { Recall::End };
+        };
+        match self.functions.get(&remembered.function) {
+            Some(name) if name == function => {}
+            Some(name) => return Recall::Differs(format!("it ran {name}, and now it is {function}")),
+            None => return Recall::Compute,
+        }
+        if self.data.get(&remembered.data) != Some(&data.0) {
+            return Recall::Differs("it ran over other data".into());
+        }
+        let Some(recorded) = remembered.params else { return Recall::Compute };
+        if recorded != *params {
+            return Recall::Differs("its parameters were others".into());
+        }
+        match remembered.value.and_then(|(spot, tail_bytes)| self.load(spot, tail_bytes)) {
+            Some(value) => Recall::Value(value),
+            None => Recall::Compute,
+        }
+    }
+
+    /// Reads a value again, if it is what was written.
+    fn load(&self, spot: Spot, tail_bytes: usize) -> Option<Bytes> {
+        let message = spot.bytes as usize - tail_bytes;
+        let mut head = vec![0; message];
+        self.file.read_exact_at(&mut head, spot.at).ok()?;
+        let mut value = AlignedBuf::try_zeroed(tail_bytes as u64)?;
+        self.file.read_exact_at(value.as_mut_slice(), spot.at + message as u64).ok()?;
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&head);
+        crc.update(value.as_mut_slice());
+        (crc.finalize() == spot.crc).then(|| value.into_bytes())
+    }
+}

@@ -1,0 +1,413 @@
+//! Writing a run file, by whoever turns the master's loop.
+//!
+//! Records gather in memory and are written at the end of a round, as long as that takes no more than a small share of
+//! the time ([`WRITE_COST`]), and in any case when they have waited for a moment. What has been written stays when the
+//! process is killed. So a killed run has lost at most the round it was in, or, when rounds take a millisecond and
+//! less, a hundredth of a second.
+//!
+//! What costs little is always recorded. Hashing long parameters, and encoding, keeping and writing long results, may
+//! take a set share of the run's time ([`COST`]), and is left out for a while when it has taken more.
+
+use super::folder;
+use super::process;
+use super::record::{
+    self, Began, Hash, Kept, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, shortened,
+};
+use crate::codec::Encoder;
+use crate::dataset::CutData;
+use crate::function::{AnyBox, Function};
+use crate::worker::caught;
+use qjam_core::ids::DataSetId;
+use qjam_core::journal::{RoundReport, What};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The share of the time that hashing and keeping long values may take.
+pub(super) const COST: f64 = 0.02;
+/// What it may take besides: a short run is recorded whole.
+const CREDIT: Duration = Duration::from_millis(50);
+/// Values up to this length cost too little to be counted.
+const LIGHT_BYTES: usize = 1 << 10;
+/// A write of more than this is one of long values.
+const LIGHT_WRITE_BYTES: usize = 16 << 10;
+/// The share of the time that short writes may take. Beyond it there is one in every so often.
+const WRITE_COST: f64 = 0.0025;
+const WRITE_EVERY: Duration = Duration::from_millis(10);
+/// Nothing waits longer than this to be written.
+const WRITE_WITHIN: Duration = Duration::from_millis(50);
+/// A buffer that had to hold a long result is not kept.
+const BUFFER_BYTES: usize = 1 << 20;
+/// So much of all results is kept, so many rounds are recorded, and so many entries of the journal.
+const RESULTS_BYTES_MAX: u64 = 256 << 20;
+const ROUNDS_MAX: u64 = 1_000_000;
+const ENTRIES_MAX: u64 = 100_000;
+/// In a full file the count of rounds is written so often.
+const COUNT_EVERY: Duration = Duration::from_secs(10);
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// What is known of a function. Programs have few, so they are found by looking at each.
+struct Known {
+    name: &'static str,
+    /// Length of its last result.
+    result_bytes: usize,
+}
+
+/// Writes a run file.
+pub(crate) struct Recorder {
+    file: File,
+    pub(crate) id: String,
+    started: Instant,
+    buffer: Vec<u8>,
+    /// Good length of the file.
+    written: u64,
+    /// Since when something waits to be written.
+    waiting_since: Option<Instant>,
+    last_write: Instant,
+    /// What short writes have taken.
+    writing: Duration,
+    functions: Vec<Known>,
+    data: HashMap<DataSetId, u32>,
+    /// The one that was used last: mostly it is used again.
+    last_data: Option<(DataSetId, u32)>,
+    results_bytes: u64,
+    entries: u64,
+    rounds: u64,
+    finished: u64,
+    failed: u64,
+    counted_at: Instant,
+    /// The share of the time that long values may cost, and what they have.
+    cost: f64,
+    spent: Duration,
+    has_executable: bool,
+    /// How the last round ended, if badly.
+    error: Option<String>,
+    /// Why writing failed; told once.
+    trouble: Option<io::Error>,
+    is_over: bool,
+}
+
+impl Recorder {
+    /// Makes the file and writes who runs.
+    pub(super) fn create(folder: &Path, began: Began, cost: f64) -> io::Result<Recorder> {
+        let (file, id) = folder::create(folder)?;
+        let now = Instant::now();
+        let mut recorder = Recorder {
+            file,
+            id,
+            started: now,
+            buffer: record::head().to_vec(),
+            written: 0,
+            waiting_since: Some(now),
+            last_write: now,
+            writing: Duration::ZERO,
+            functions: Vec::new(),
+            data: HashMap::new(),
+            last_data: None,
+            results_bytes: 0,
+            entries: 0,
+            rounds: 0,
+            finished: 0,
+            failed: 0,
+            counted_at: now,
+            cost,
+            spent: Duration::ZERO,
+            has_executable: false,
+            error: None,
+            trouble: None,
+            is_over: false,
+        };
+        recorder.put(&Record::Began(Box::new(began)));
+        recorder.write();
+        match recorder.trouble.take() {
+            None => Ok(recorder),
+            Some(e) => {
+                // An empty file tells nobody anything.
+                let _ = std::fs::remove_file(folder::path_of(folder, &recorder.id));
+                Err(e)
+            }
+        }
+    }
+
+    fn at_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    fn put(&mut self, record: &Record) {
+        self.put_with(record, |_| {});
+    }
+
+    fn put_with(&mut self, record: &Record, tail: impl FnOnce(&mut Vec<u8>)) {
+        if !self.is_over {
+            self.waiting_since.get_or_insert_with(Instant::now);
+            record.append(&mut self.buffer, tail);
+        }
+    }
+
+    /// Names a worker's place.
+    pub(crate) fn seat(&mut self, seat: u32, name: &str) {
+        self.put(&Record::Seat { seat, name: name.into() });
+    }
+
+    /// An entry of the journal. Rounds have records of their own.
+    pub(crate) fn happened(&mut self, what: &What) {
+        let is_of_round = matches!(
+            what,
+            What::RoundStarted { .. } | What::RoundOver { .. } | What::Report(_) | What::RoundRecalled { .. }
+        );
+        if is_of_round || self.entries >= ENTRIES_MAX {
+            return;
+        }
+        self.entries += 1;
+        let record = Record::Happened { at_us: self.at_us(), what: what.clone() };
+        let before = self.buffer.len();
+        self.put(&record);
+        if self.buffer.len() - before > MESSAGE_BYTES_MAX {
+            self.buffer.truncate(before); // last words without end
+        }
+    }
+
+    /// Somebody was waited for.
+    pub(crate) fn waited(&mut self, text: &str) {
+        if self.entries < ENTRIES_MAX {
+            self.entries += 1;
+            let (at_us, text) = (self.at_us(), shortened(text, TEXT_BYTES_MAX));
+            self.put(&Record::Waited { at_us, text });
+        }
+    }
+
+    /// Whether a long value may be looked at now.
+    fn can_afford(&self) -> bool {
+        self.spent.as_secs_f64() <= CREDIT.as_secs_f64() + self.started.elapsed().as_secs_f64() * self.cost
+    }
+
+    /// Runs what may cost much if it may; counts what it did.
+    fn spend<R>(&mut self, light: bool, work: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        if light {
+            return Some(work(self));
+        }
+        if !self.can_afford() {
+            return None;
+        }
+        let start = Instant::now();
+        let result = work(self);
+        self.spent += start.elapsed();
+        Some(result)
+    }
+
+    /// The hash of parameters, if it can be afforded.
+    pub(crate) fn hash_params(&mut self, params: &Encoder<'_>) -> Option<Hash> {
+        if self.rounds > ROUNDS_MAX || self.is_over {
+            return None;
+        }
+        let light = params.payload_bytes() <= LIGHT_BYTES;
+        self.spend(light, |_| super::hash(params))
+    }
+
+    /// A round was submitted.
+    pub(crate) fn round_began(&mut self, round: u64, function: &Function, data: &CutData) {
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            if self.rounds == ROUNDS_MAX + 1 {
+                let at_us = self.at_us();
+                self.put(&Record::Full { at_us });
+            }
+            return;
+        }
+        let function = self.number_of(function.name());
+        let data = match self.last_data {
+            Some((id, number)) if id == data.id => number,
+            _ => self.number_of_data(data),
+        };
+        let at_us = self.at_us();
+        self.put(&Record::RoundBegan { round, at_us, function, data });
+    }
+
+    fn number_of_data(&mut self, data: &CutData) -> u32 {
+        let next = self.data.len() as u32;
+        let number = *self.data.entry(data.id).or_insert(next);
+        if number == next {
+            let bytes = data.chunks.iter().map(|c| c.header.bytes).sum();
+            self.put(&Record::Data { number, id: data.id.0, chunks: data.chunks.len() as u32, bytes });
+        }
+        self.last_data = Some((data.id, number));
+        number
+    }
+
+    fn place_of(&self, name: &'static str) -> Option<usize> {
+        let is_same = |known: &Known| std::ptr::eq(known.name, name) || known.name == name;
+        self.functions.iter().position(is_same)
+    }
+
+    fn number_of(&mut self, name: &'static str) -> u32 {
+        if let Some(number) = self.place_of(name) {
+            return number as u32;
+        }
+        let number = self.functions.len() as u32;
+        self.functions.push(Known { name, result_bytes: 0 });
+        self.put(&Record::Function { number, name: shortened(name, TEXT_BYTES_MAX) });
+        number
+    }
+
+    /// A round has its value.
+    pub(crate) fn round_done(
+        &mut self,
+        report: &RoundReport,
+        params: Option<Hash>,
+        function: &Function,
+        value: &AnyBox,
+        recalled: bool,
+    ) {
+        self.finished += 1;
+        self.error = None;
+        if self.is_over || self.rounds > ROUNDS_MAX {
+            return self.count();
+        }
+        let done = |at_us, kept| Record::RoundDone {
+            round: report.round,
+            at_us,
+            params,
+            report: *report,
+            kept,
+            recalled,
+        };
+        let at_us = self.at_us();
+        let place = self.place_of(function.name());
+        let last_bytes = place.map_or(0, |n| self.functions[n].result_bytes);
+        let before = self.buffer.len();
+        // What is carried over from an earlier run has been paid for there.
+        let kept = self.spend(recalled || last_bytes <= LIGHT_BYTES, |this| {
+            caught(|| {
+                function.encode(value, &mut |encoded| {
+                    let bytes = encoded.payload_bytes();
+                    if let Some(n) = place {
+                        this.functions[n].result_bytes = bytes;
+                    }
+                    let total = this.results_bytes + bytes as u64;
+                    if bytes > RESULT_BYTES_MAX || total > RESULTS_BYTES_MAX {
+                        this.put(&done(at_us, Kept::Hash(super::hash(encoded))));
+                        return;
+                    }
+                    this.results_bytes = total;
+                    this.put_with(&done(at_us, Kept::Bytes), |out| {
+                        let at = out.len();
+                        out.resize(at + bytes, 0);
+                        encoded.write_to(&mut out[at..]);
+                    });
+                });
+            })
+        });
+        if !matches!(kept, Some(Ok(()))) {
+            self.buffer.truncate(before);
+            self.put(&done(at_us, Kept::Nothing));
+        }
+        self.write_at_end();
+    }
+
+    /// A round has failed.
+    pub(crate) fn round_failed(&mut self, round: u64, error: &crate::Error) {
+        self.failed += 1;
+        let is_wanted = matches!(error, crate::Error::Cancelled);
+        let error = shortened(&error.to_string(), TEXT_BYTES_MAX);
+        if self.rounds <= ROUNDS_MAX || self.failed < 1000 {
+            let at_us = self.at_us();
+            self.put(&Record::RoundFailed { round, at_us, error: error.clone() });
+        }
+        if !is_wanted {
+            self.error = Some(error);
+        }
+        self.write_at_end();
+    }
+
+    /// The run fails for another reason than a round.
+    pub(crate) fn fail(&mut self, error: &crate::Error) {
+        self.error = Some(shortened(&error.to_string(), TEXT_BYTES_MAX));
+    }
+
+    /// In a full file only the count goes on.
+    fn count(&mut self) {
+        if self.counted_at.elapsed() >= COUNT_EVERY {
+            self.counted_at = Instant::now();
+            self.put_count();
+        }
+    }
+
+    fn put_count(&mut self) {
+        let record = Record::Counted { at_us: self.at_us(), finished: self.finished, failed: self.failed };
+        self.put(&record);
+    }
+
+    /// How long what waits may go on waiting.
+    pub(crate) fn due_in(&self) -> Option<Duration> {
+        self.waiting_since.map(|since| WRITE_WITHIN.saturating_sub(since.elapsed()))
+    }
+
+    /// Writes what has waited long enough.
+    pub(crate) fn tend(&mut self) {
+        if self.waiting_since.is_some_and(|since| since.elapsed() >= WRITE_WITHIN) {
+            self.write();
+        }
+    }
+
+    /// Writes at the end of a round, unless that has taken too much.
+    fn write_at_end(&mut self) {
+        let may_take = self.started.elapsed().mul_f64(WRITE_COST);
+        let is_due = self.writing <= may_take || self.last_write.elapsed() >= WRITE_EVERY;
+        if is_due || self.buffer.len() > LIGHT_WRITE_BYTES {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        if !self.has_executable
+            && !self.is_over
+            && let Some(hash) = process::executable()
+        {
+            self.has_executable = true;
+            self.put(&Record::Executable(hash));
+        }
+        self.waiting_since = None;
+        if self.is_over || self.buffer.is_empty() {
+            return;
+        }
+        let start = Instant::now();
+        let written = self.file.write_all(&self.buffer);
+        self.last_write = Instant::now();
+        let took = if self.buffer.len() > LIGHT_WRITE_BYTES { &mut self.spent } else { &mut self.writing };
+        *took += self.last_write - start;
+        match written {
+            Ok(()) => self.written += self.buffer.len() as u64,
+            Err(e) => {
+                // What was written of it is no whole record; what was there before stays good.
+                let _ = self.file.set_len(self.written);
+                let _ = self.file.write_all_at(&[1], STATE_AT);
+                self.trouble = Some(e);
+                self.is_over = true;
+            }
+        }
+        if self.buffer.capacity() > BUFFER_BYTES {
+            self.buffer = Vec::new();
+        }
+        self.buffer.clear();
+    }
+
+    /// Why nothing is recorded any more; told once.
+    pub(crate) fn take_trouble(&mut self) -> Option<io::Error> {
+        self.trouble.take()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let panicked = std::thread::panicking().then(|| "the program panicked".to_owned());
+        if self.rounds > ROUNDS_MAX {
+            self.put_count();
+        }
+        let record = Record::Ended { at_us: self.at_us(), error: panicked.or(self.error.take()) };
+        self.put(&record);
+        self.write();
+    }
+}
