@@ -22,7 +22,13 @@ impl Scheduler {
             return;
         }
         let (key, speeds) = (record.key(), &self.speeds);
-        let weigh = |id: WorkerId, slots: u32| f64::from(slots) * speeds.applied(&key, id.seat);
+        let slots: u32 =
+            roster.up().filter(|(_, _, w)| w.is_dependable()).map(|(_, seat, _)| seat.slots).sum();
+        // One block for each slot, or less: then everybody gets theirs, however slow.
+        let is_one_each = record.blocks.len() as u32 <= slots;
+        let weigh = |id: WorkerId, slots: u32| {
+            f64::from(slots) * if is_one_each { 1.0 } else { speeds.applied(&key, id.seat) }
+        };
         let able: Vec<(WorkerId, f64)> = roster
             .up()
             .filter(|(_, _, w)| w.is_dependable())

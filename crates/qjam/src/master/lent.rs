@@ -25,7 +25,10 @@ impl<'a> Loan<'a> {
     ///
     /// # Safety
     /// The loan must be dropped, not forgotten.
-    #[expect(unsafe_code, reason = "lending memory to whoever turns the loop, for as long as this value lives")]
+    #[expect(
+        unsafe_code,
+        reason = "lending memory to whoever turns the loop, for as long as this value lives"
+    )]
     pub(crate) unsafe fn new(encoder: &'a Encoder<'a>) -> Loan<'a> {
         // SAFETY: the reference is only ever used with the lock held, and `drop`, which the caller promises to let
         // happen while `'a` lasts, takes it away under the same lock. Nothing is handed out but copies.

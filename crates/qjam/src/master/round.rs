@@ -1,9 +1,9 @@
 //! A round as the master's loop keeps it: what to send, what came back, what it cost.
 
+use super::lent::Lent;
 use crate::dataset::CutData;
 use crate::error::Error;
 use crate::function::{AnyBox, AnyShared, Function};
-use super::lent::Lent;
 use crate::worker::arenas::{OwnArenas, Placed};
 use bytes::Bytes;
 use qjam_core::ids::SeatId;

@@ -74,6 +74,22 @@ fn who_is_known_to_be_slow_is_asked_at_once_and_gets_less_next_time() {
 }
 
 #[test]
+fn where_there_is_one_block_for_each_slot_everybody_gets_one() {
+    let mut story = Story::with_workers(3);
+    for round in 1..4 {
+        let (round, spec) = (RoundId(round), RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(3, 0) });
+        let said = story.tell(Event::RoundSubmitted { round, spec }).to_vec();
+        assert_eq!(said.iter().filter(|a| matches!(a, Action::Assign { .. })).count(), 3, "{said:?}");
+        for seat in 0..3 {
+            let (worker, span) = (worker(seat, 0), time::Span::from_ms(if seat == 0 { 900 } else { 10 }));
+            story.tell(Event::Computed { worker, round, blocks: 1, span });
+            let spans = vec![message::Span { first: seat, len: 1, attempt: 1, alone: false, apart: false }];
+            story.tell(Event::PartDelivered { worker, round, node: node(0, seat), spans });
+        }
+    }
+}
+
+#[test]
 fn nobody_is_asked_for_what_is_done_in_two_milliseconds() {
     let mut story = Story::with_workers(2);
     story.submit(2_000);
