@@ -25,6 +25,12 @@ use crate::journal::What;
 use crate::time::{Span, Time};
 use crate::wire::message::Returned;
 
+/// What took less than this says nothing about anybody's speed, and is nothing to take from anybody.
+const COMPUTED_MIN: Span = Span(200);
+
+/// When slow workers are looked for at the latest, in units of what must be left.
+const FIRST_LOOK: u64 = 25;
+
 /// What may be gained from a worker.
 enum Guess {
     /// So many blocks are not started and would take so long; it does so many in a microsecond.
@@ -45,6 +51,9 @@ struct Idle {
 impl Scheduler {
     /// A worker says what its blocks took.
     pub(super) fn on_computed(&mut self, worker: WorkerId, round: RoundId, blocks: u32, span: Span) {
+        if span < COMPUTED_MIN {
+            return;
+        }
         let Some(slots) = self.roster.get(worker).map(|_| self.roster.seats[&worker.seat].slots) else {
             return;
         };
@@ -135,7 +144,9 @@ impl Scheduler {
         if !self.config.balances {
             return;
         }
-        let is_due = |r: &RoundRecord| !r.over && r.look_at.is_none_or(|at| at <= now);
+        let from = self.config.steal_min;
+        let is_due =
+            |r: &RoundRecord| !r.over && r.begun + from <= now && r.look_at.is_none_or(|at| at <= now);
         let due: Vec<RoundId> = self.rounds.iter().filter(|(_, r)| is_due(r)).map(|(id, _)| *id).collect();
         for round in due {
             let mut idle: Vec<Idle> = self
@@ -146,8 +157,17 @@ impl Scheduler {
                 .collect();
             let look_at = if idle.is_empty() { None } else { self.help(now, round, &mut idle, out) };
             let record = self.rounds.get_mut(&round).expect("a key of the map");
+            record.is_looked_at = true;
             record.look_at = look_at.map(|at| at.max(now + Span(self.config.steal_min.0 / 2 + 1)));
         }
+    }
+
+    /// When slow workers must be looked for, if nobody delivers before. A round that is over soon has no use for a timer
+    /// that would be set and stopped for each of its messages, so the first one comes late.
+    pub(super) fn next_look(&self, record: &RoundRecord) -> Option<Time> {
+        let first = record.begun + Span(FIRST_LOOK * self.config.steal_min.0);
+        let first = (self.config.balances && !record.is_looked_at).then_some(first);
+        record.look_at.or(first)
     }
 
     /// Says when to look again, if nothing happens until then.
@@ -239,7 +259,7 @@ impl Scheduler {
         let pace = &record.paces[&worker];
         let slots = f64::from(self.roster.seats[&worker.seat].slots);
         // Since when it is at how many blocks, how many of them it has not begun, and how many a microsecond it does.
-        let (since, blocks, idle_ones, rate) = match &pace.seen {
+        let (since, blocks, idle_ones, rate) = match pace.seen.as_deref() {
             Some(Seen { unstarted: 0, .. }) => return Guess::Started,
             Some(seen) => {
                 let running = seen.running.len() as f64 / 2.0;

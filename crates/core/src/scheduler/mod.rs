@@ -126,7 +126,7 @@ impl Scheduler {
 
     /// When the next [`Event::Ticked`] is due if nothing else happens.
     pub fn next_deadline(&self) -> Option<Time> {
-        let looks = self.rounds.values().filter(|r| !r.over).filter_map(|r| r.look_at);
+        let looks = self.rounds.values().filter(|r| !r.over).filter_map(|r| self.next_look(r));
         looks.chain(self.next_judgement()).min()
     }
 
@@ -232,10 +232,7 @@ impl Scheduler {
     fn on_round_submitted(&mut self, now: Time, round: RoundId, spec: RoundSpec, out: &mut Vec<Action>) {
         assert!(spec.cut.chunks > 0, "{round} has no chunks");
         let (chunks, blocks) = (spec.cut.chunks, spec.cut.blocks());
-        let old = self.rounds.insert(
-            round,
-            RoundRecord::new(spec, self.config.balances.then_some(now + self.config.steal_min)),
-        );
+        let old = self.rounds.insert(round, RoundRecord::new(spec, now));
         assert!(old.is_none(), "{round} was submitted twice");
         out.push(Action::Note(What::RoundStarted { round, chunks, blocks }));
         if self.roster.is_deserted() {

@@ -88,7 +88,7 @@ pub(crate) struct Pace {
     /// Since when it is at the blocks it has: it got the first of them then, or delivered others.
     pub(crate) since: Time,
     /// What it last said of them. Nothing after it got more.
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<Box<Seen>>,
 }
 
 /// How a worker stood with a round, by its own word.
@@ -129,12 +129,16 @@ pub(crate) struct RoundRecord {
     pub(crate) work: BTreeMap<SeatId, Work>,
     /// What a block took in a slot, by delivery.
     pub(crate) block_times: Vec<u64>,
-    /// Before then there is no use in looking for slow workers. `None`: look when somebody is idle.
+    /// When it was submitted.
+    pub(crate) begun: Time,
+    /// Whether slow workers were looked for.
+    pub(crate) is_looked_at: bool,
+    /// Before then there is no use in looking for them again. `None`: look when somebody is idle.
     pub(crate) look_at: Option<Time>,
 }
 
 impl RoundRecord {
-    pub(crate) fn new(spec: RoundSpec, look_at: Option<Time>) -> Self {
+    pub(crate) fn new(spec: RoundSpec, begun: Time) -> Self {
         let blocks = vec![BlockRecord::default(); spec.cut.blocks() as usize];
         RoundRecord {
             spec,
@@ -149,7 +153,9 @@ impl RoundRecord {
             backups: 0,
             work: BTreeMap::new(),
             block_times: Vec::new(),
-            look_at,
+            begun,
+            is_looked_at: false,
+            look_at: None,
         }
     }
 
@@ -197,7 +203,7 @@ impl RoundRecord {
         let finished = held.saturating_sub(returned.unstarted as usize + running.len());
         // One that has not finished anything yet is taken to be half through with something.
         let rate = (finished as f64).max(0.5) / now.since(pace.since).0.max(1) as f64;
-        pace.seen = Some(Seen { at: now, unstarted: returned.unstarted, running, rate });
+        pace.seen = Some(Box::new(Seen { at: now, unstarted: returned.unstarted, running, rate }));
     }
 
     /// Blocks that nobody dependable is at work on.

@@ -84,6 +84,9 @@ impl Speeds {
         work: &BTreeMap<SeatId, Work>,
         slots: impl Fn(SeatId) -> Option<u32>,
     ) {
+        if work.is_empty() {
+            return;
+        }
         // Blocks per microsecond, for each slot.
         let rates: BTreeMap<SeatId, (f64, u32)> = work
             .iter()
