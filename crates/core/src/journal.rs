@@ -4,7 +4,7 @@
 //! oldest entries when it is full. Numbers that only the driver knows (bytes, time split) are in the [`RoundReport`]
 //! that ends a round.
 
-use crate::ids::{RoundId, SeatId, WorkerId};
+use crate::ids::{Block, RoundId, SeatId, WorkerId};
 use crate::job::Death;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,26 @@ pub enum What {
         worker: WorkerId,
         /// How many.
         blocks: u32,
+    },
+    /// Blocks that were not started were taken back, for somebody who is idle.
+    Stolen {
+        /// Of which round.
+        round: RoundId,
+        /// From whom.
+        worker: WorkerId,
+        /// How many.
+        blocks: u32,
+    },
+    /// A late block was given to somebody else, too.
+    BackedUp {
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        block: Block,
+        /// Who is late with it.
+        late: WorkerId,
+        /// Who has it now, too.
+        worker: WorkerId,
     },
     /// A result came that no longer counted.
     Discarded {
@@ -96,10 +116,14 @@ pub struct RoundReport {
     pub cache_hits: u64,
     /// Chunks that had to be sent or opened.
     pub cache_misses: u64,
-    /// Blocks given out more than once.
+    /// Blocks given out again after a loss.
     pub retries: u64,
     /// Blocks whose results came but no longer counted.
     pub discarded: u64,
+    /// Blocks that were taken back before they were started, for workers who were idle.
+    pub stolen: u64,
+    /// Late blocks that were given to somebody else, too.
+    pub backups: u64,
     /// Workers lost while it ran.
     pub lost: u64,
 }

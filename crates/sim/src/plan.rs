@@ -51,6 +51,10 @@ pub struct SeatPlan {
     pub promised: Option<u32>,
     /// Whether a one-slot worker runs blocks on the thread that reads messages.
     pub inline: bool,
+    /// Whether such a worker hears messages all the same, on another thread.
+    pub listens: bool,
+    /// How many times as long as others it takes for a block.
+    pub slowness: u64,
     /// Whether the body tells its machine the time every second.
     pub ticks: bool,
     /// From Start to the first word.
@@ -128,6 +132,8 @@ impl Default for SeatPlan {
             slots: 1,
             promised: None,
             inline: true,
+            listens: true,
+            slowness: 1,
             ticks: false,
             start: Span::from_ms(5),
             latency: Span(30),
@@ -235,6 +241,7 @@ impl Plan {
         if removals.percent(15) {
             draw_removals(&mut removals, &mut plan);
         }
+        draw_paces(&mut rng.fork(7), &mut plan);
         plan
     }
 
@@ -288,6 +295,8 @@ fn draw_seat(rng: &mut Rng) -> SeatPlan {
         slots: 1,
         promised: None,
         inline: rng.percent(80),
+        listens: true,
+        slowness: 1,
         ticks: rng.percent(50),
         start: Span(rng.magnitude(500, 2_000_000)),
         latency: Span(rng.magnitude(15, 30_000)),
@@ -318,6 +327,24 @@ fn draw_removals(rng: &mut Rng, plan: &mut Plan) {
         if rng.percent(percent) {
             seat.removed = Some(seat.added + Span(1 + rng.below(within_us)));
         }
+    }
+}
+
+/// In two runs of five some are slower than others; messages and help take effect sooner or later.
+fn draw_paces(rng: &mut Rng, plan: &mut Plan) {
+    let slow_percent = if rng.percent(40) { rng.between(5, 50) } else { 0 };
+    let deaf_percent = *rng.pick(&[0, 0, 0, 30, 100]);
+    for seat in &mut plan.seats {
+        seat.slowness = if rng.percent(slow_percent) { rng.between(2, 20) } else { 1 };
+        seat.listens = !rng.percent(deaf_percent);
+    }
+    if rng.percent(50) {
+        plan.config.steal_min = Span(rng.magnitude(50, 50_000));
+        plan.config.remote_steal_min = Span(rng.magnitude(50, 500_000));
+    }
+    plan.config.balances = !rng.percent(4);
+    if rng.percent(30) {
+        plan.config.spare_within = Span(rng.magnitude(100_000, 60_000_000));
     }
 }
 

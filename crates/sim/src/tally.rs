@@ -23,6 +23,12 @@ pub struct Tally {
     pub blocks_run: u64,
     /// Blocks given out again.
     pub blocks_retried: u64,
+    /// Times that somebody was asked to give blocks back.
+    pub recalls: u64,
+    /// Blocks given back unstarted.
+    pub blocks_stolen: u64,
+    /// Late blocks given to somebody else, too.
+    pub backups: u64,
     /// Blocks whose results came too late to count.
     pub blocks_discarded: u64,
     /// Blocks given to a worker again before it had noticed the end of its first run of them.
@@ -62,6 +68,8 @@ impl Tally {
             What::SeatGivenUp(_) => self.given_up += 1,
             What::SeatRemoved(_) => self.removed += 1,
             What::Retried { blocks, .. } => self.blocks_retried += u64::from(*blocks),
+            What::Stolen { blocks, .. } => self.blocks_stolen += u64::from(*blocks),
+            What::BackedUp { .. } => self.backups += 1,
             What::Discarded { blocks, .. } => self.blocks_discarded += u64::from(*blocks),
             _ => {}
         }
@@ -77,6 +85,9 @@ impl Tally {
             (&mut self.poisonings, t.poisonings),
             (&mut self.blocks_run, t.blocks_run),
             (&mut self.blocks_retried, t.blocks_retried),
+            (&mut self.recalls, t.recalls),
+            (&mut self.blocks_stolen, t.blocks_stolen),
+            (&mut self.backups, t.backups),
             (&mut self.blocks_discarded, t.blocks_discarded),
             (&mut self.blocks_back_early, t.blocks_back_early),
             (&mut self.parts_overlapping, t.parts_overlapping),
@@ -137,9 +148,13 @@ impl fmt::Display for Tally {
         )?;
         writeln!(
             f,
-            "blocks: {} run, {} given out again, {} discarded ({} results overlapped); {} chunks fetched",
+            "blocks: {} run, {} given out again, {} stolen in {} recalls, {} backed up, {} discarded ({} results \
+             overlapped); {} chunks fetched",
             self.blocks_run,
             self.blocks_retried,
+            self.blocks_stolen,
+            self.recalls,
+            self.backups,
             self.blocks_discarded,
             self.parts_overlapping,
             self.chunks_fetched

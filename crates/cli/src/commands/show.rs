@@ -175,6 +175,11 @@ fn spent(run: &Run) {
         output::count(total.retries, "block"),
         total.discarded
     ));
+    output::line(format!(
+        "  {} taken from slow workers before they were begun, {} given to a second worker",
+        output::count(total.stolen, "block"),
+        output::count(total.backups, "late block"),
+    ));
 }
 
 fn notes(heading: &str, notes: &[Note]) {

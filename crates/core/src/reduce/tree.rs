@@ -15,7 +15,7 @@
 //! A [`Tree`] takes finished nodes in any order and merges siblings as soon as both are there.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// An aligned subtree: all chunks whose index, shifted right by `level`, is `index`.
@@ -138,12 +138,19 @@ pub enum Offer<P> {
 pub struct Tree<P> {
     cut: Cut,
     held: BTreeMap<Node, P>,
+    /// Nodes that are not merged with their neighbours.
+    apart: BTreeSet<Node>,
 }
 
 impl<P> Tree<P> {
     /// An empty tree.
     pub fn new(cut: Cut) -> Self {
-        Tree { cut, held: BTreeMap::new() }
+        Tree { cut, held: BTreeMap::new(), apart: BTreeSet::new() }
+    }
+
+    /// Keeps a node by itself from now on: it is not merged with its neighbour, as far as that has not happened.
+    pub fn set_apart(&mut self, node: Node) {
+        self.apart.insert(self.cut.lift(node));
     }
 
     /// Puts a finished node in, or hands it back with its sibling to be merged. The merge is left to the caller so
@@ -152,7 +159,8 @@ impl<P> Tree<P> {
         let node = self.cut.lift(node);
         if node != self.cut.root() {
             let sibling = Node { level: node.level, index: node.index ^ 1 };
-            if let Some(other) = self.held.remove(&sibling) {
+            let merges = !self.apart.contains(&node) && !self.apart.contains(&sibling);
+            if let Some(other) = merges.then(|| self.held.remove(&sibling)).flatten() {
                 let (left, right) = if node.is_left() { (value, other) } else { (other, value) };
                 return Offer::Merge { node: node.parent(), left, right };
             }
@@ -263,6 +271,25 @@ mod tests {
         assert_eq!(cut.lift(Node { level: 0, index: 4 }), Node { level: 2, index: 1 });
         assert_eq!(cut.lift(Node { level: 0, index: 0 }), Node { level: 0, index: 0 });
         assert_eq!(cut.lift(Node { level: 3, index: 0 }), Node { level: 3, index: 0 });
+    }
+
+    #[test]
+    fn a_node_that_is_set_apart_is_never_merged() {
+        for chunks in 1..20 {
+            let cut = Cut::new(chunks, 0);
+            for apart in 0..chunks {
+                let mut tree = Tree::new(cut);
+                tree.set_apart(cut.node(apart));
+                for block in (0..chunks).rev() {
+                    tree.insert(cut.node(block), block.to_string(), join).unwrap();
+                }
+                let parts = tree.take();
+                let own = parts.iter().find(|(node, _)| cut.chunks_of(*node).contains(&apart)).unwrap();
+                assert_eq!(own.1, apart.to_string());
+                let covered: usize = parts.iter().map(|(node, _)| cut.chunks_of(*node).len()).sum();
+                assert_eq!(covered, chunks as usize, "the others are all there");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the scheduler wants done. Actions are imperatives, carried out in order by whoever drives it.
 
-use crate::ids::{RoundId, WorkerId};
+use crate::ids::{Block, RoundId, WorkerId};
 use crate::job::{Cause, RoundFailure};
 use crate::journal::What;
 use crate::reduce::Node;
@@ -41,6 +41,26 @@ pub enum Action {
         worker: WorkerId,
         /// Which round.
         round: RoundId,
+        /// Whether it may take its time: the round has its value, and the worker was merely late.
+        is_patient: bool,
+    },
+    /// Ask a worker to give back blocks it has not started, and to say how it stands; answer with `Returned`.
+    Recall {
+        /// Whom.
+        worker: WorkerId,
+        /// Of which round.
+        round: RoundId,
+        /// How many at most.
+        blocks: u32,
+    },
+    /// Tell a worker that somebody else has one of its blocks, too: it is to deliver that by itself.
+    Apart {
+        /// Whom.
+        worker: WorkerId,
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        block: Block,
     },
     /// The part just delivered counts: merge it.
     Accept {

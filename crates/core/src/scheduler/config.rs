@@ -16,6 +16,15 @@ pub struct Config {
     /// The same on another host, from the first word of it after it was told: before that it may be out of reach. Long,
     /// because its supervisor judges this, too, by the shorter time, and its answer may wait behind a large result.
     pub remote_let_go_within: Span,
+    /// The same for a worker that was merely late: the round has its value from somebody else. Its block may go on for as
+    /// long as it likes, but not for ever.
+    pub spare_within: Span,
+    /// Whether slow workers are helped, and get less the next time.
+    pub balances: bool,
+    /// Blocks are taken from a worker for the idle only if it has at least so much time left with what it has.
+    pub steal_min: Span,
+    /// The same if either is on another host, where chunks may have to be sent first.
+    pub remote_steal_min: Span,
     /// A worker started here must be through its handshake within this time.
     pub start_within: Span,
     /// Pause before the second start in a row that came to nothing; doubled each time.
@@ -42,6 +51,10 @@ impl Default for Config {
             lost_after: Span::from_ms(15_000),
             let_go_within: Span::from_ms(500),
             remote_let_go_within: Span::from_ms(10_000),
+            spare_within: Span::from_ms(60_000),
+            balances: true,
+            steal_min: Span::from_ms(2),
+            remote_steal_min: Span::from_ms(50),
             start_within: Span::from_ms(15_000),
             restart_after: Span::from_ms(50),
             remote_restart_after: Span::from_ms(500),

@@ -3,7 +3,8 @@
 use crate::ids::{RoundId, SeatId, WorkerId};
 use crate::job::{Death, Fault, RoundSpec};
 use crate::reduce::Node;
-use crate::wire::message::Span;
+use crate::time;
+use crate::wire::message::{Returned, Span};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,26 @@ pub enum Event {
         node: Node,
         /// The blocks under it, as they were given out.
         spans: Vec<Span>,
+    },
+    /// What a worker is about to hand over took it so long.
+    Computed {
+        /// Who.
+        worker: WorkerId,
+        /// Of which round.
+        round: RoundId,
+        /// How many blocks.
+        blocks: u32,
+        /// Time of its busiest slot.
+        span: time::Span,
+    },
+    /// A worker gave back blocks that it had not started, and said how it stands with the rest.
+    Returned {
+        /// Who.
+        worker: WorkerId,
+        /// Of which round.
+        round: RoundId,
+        /// What.
+        returned: Returned,
     },
     /// User code or user data failed, on a worker or (`None`) while the master combined results.
     Faulted {

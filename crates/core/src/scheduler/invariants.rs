@@ -20,6 +20,10 @@ pub fn check(s: &Scheduler) {
     open_rounds_have_somebody_to_wait_for(s);
     hosts_are_given_up_only_when_nobody_is_up(s);
     seats_agree_with_their_state(s);
+    paces_are_of_holders(s);
+    recalls_are_answered_by_the_living(s);
+    few_blocks_are_backed_up(s);
+    speeds_are_bounded(s);
 }
 
 /// The number of blocks a worker is recorded to have equals the number of blocks recorded to be with it.
@@ -118,6 +122,38 @@ fn attempts_are_distinct(s: &Scheduler) {
             assert!(attempts.len() < 2 || attempts[0] != attempts[1], "{round}: block {n}, {attempts:?}");
         }
     }
+}
+
+/// It is known of everybody who has blocks, and of nobody else, since when.
+fn paces_are_of_holders(s: &Scheduler) {
+    for (round, record) in s.rounds.iter() {
+        let holders = s.roster.up().filter(|(_, _, w)| w.leases.contains_key(round)).map(|(id, _, _)| id);
+        assert!(record.paces.keys().copied().eq(holders), "{round}: paces of {:?}", record.paces.keys());
+    }
+}
+
+/// Whoever was asked for blocks can answer, and the answer still matters.
+fn recalls_are_answered_by_the_living(s: &Scheduler) {
+    for (round, record) in &s.rounds {
+        assert!(!record.over || record.recalls.is_empty(), "{round} is over, and blocks are asked for");
+        for worker in record.recalls.keys() {
+            assert!(s.roster.get(*worker).is_some(), "{round}: {worker} was asked for blocks, and is gone");
+        }
+    }
+}
+
+/// Of a round at most a tenth is given out to help somebody who is late, and nothing that killed.
+fn few_blocks_are_backed_up(s: &Scheduler) {
+    for (round, record) in &s.rounds {
+        let backed_up = record.blocks.iter().filter(|b| b.is_backed_up).count() as u32;
+        assert_eq!(backed_up, record.backups, "{round}: backups");
+        assert!(backed_up <= (record.blocks.len() as u32 / 10).max(1), "{round}: {backed_up} backups");
+    }
+}
+
+/// Speeds are remembered for a few data sets, and within bounds.
+fn speeds_are_bounded(s: &Scheduler) {
+    assert!(s.speeds.is_bounded(), "{:?}", s.speeds);
 }
 
 /// When nobody is here and nobody will come, every round is over.

@@ -9,7 +9,8 @@
 //!   SeatAdded, SeatRemoved, WorkerJoined,  ┌───────────┐  Start, Kill, Ping
 //!   WorkerSpoke, WorkerLost ──────────────▶│           │──▶ Assign, Cancel
 //!   RoundSubmitted, RoundCancelled ───────▶│ Scheduler │
-//!   PartDelivered, Faulted, RoundLetGo ───▶│           │──▶ Accept, Discard
+//!   Computed, PartDelivered, Faulted, ────▶│           │──▶ Accept, Discard
+//!   RoundLetGo, Returned ─────────────────▶│           │──▶ Recall, Apart
 //!   Ticked ───────────────────────────────▶└───────────┘──▶ Finish, Fail, Close, Note
 //! ```
 //!
@@ -26,9 +27,12 @@
 //! held by its sender under the attempt it names, and none of them is done; otherwise all of it is dropped, since a
 //! combined result cannot be taken apart. Late, repeated and overtaken results are all the same case.
 //!
+//! **Who is slow** loses what it has not started to the idle, and is helped with what it is late with: [`balance`].
+//!
 //! **What must hold** between events is in [`invariants`], one named check for each.
 
 mod action;
+mod balance;
 mod config;
 mod event;
 pub mod invariants;
@@ -36,6 +40,7 @@ mod placement;
 mod retry;
 mod roster;
 mod round;
+mod speeds;
 mod standing;
 
 pub use action::Action;
@@ -49,8 +54,9 @@ use crate::journal::What;
 use crate::reduce::Node;
 use crate::time::Time;
 use crate::wire::message;
-use roster::{Roster, SeatRecord, SeatState, WorkerRecord};
+use roster::{Goodbye, Roster, SeatRecord, SeatState, WorkerRecord};
 use round::RoundRecord;
+use speeds::Speeds;
 use std::collections::BTreeMap;
 
 /// The master's machine.
@@ -61,12 +67,14 @@ pub struct Scheduler {
     roster: Roster,
     /// Rounds that are open, and those over of which somebody still has a piece.
     rounds: BTreeMap<RoundId, RoundRecord>,
+    /// How fast seats were.
+    speeds: Speeds,
 }
 
 impl Scheduler {
     /// A machine without seats and rounds.
     pub fn new(config: Config) -> Self {
-        Scheduler { config, roster: Roster::default(), rounds: BTreeMap::new() }
+        Scheduler { config, roster: Roster::default(), rounds: BTreeMap::new(), speeds: Speeds::default() }
     }
 
     /// Takes in what happened and says what to do about it.
@@ -74,7 +82,10 @@ impl Scheduler {
         match event {
             Event::SeatAdded { seat, slots, remote } => self.on_seat_added(now, seat, slots, remote, out),
             Event::SeatRemoved { seat } => self.on_seat_removed(now, seat, out),
-            Event::WorkerJoined { worker, slots } => self.on_worker_joined(now, worker, slots, out),
+            Event::WorkerJoined { worker, slots } => {
+                self.on_worker_joined(now, worker, slots, out);
+                self.rebalance(now, out);
+            }
             Event::WorkerSpoke { worker } => self.hear(now, worker, out),
             Event::WorkerLost { worker, death } => self.on_worker_lost(now, worker, death, out),
             Event::RoundSubmitted { round, spec } => self.on_round_submitted(now, round, spec, out),
@@ -82,6 +93,13 @@ impl Scheduler {
             Event::PartDelivered { worker, round, node, spans } => {
                 self.hear(now, worker, out);
                 self.on_part_delivered(now, worker, round, node, &spans, out);
+                self.rebalance(now, out);
+            }
+            Event::Computed { worker, round, blocks, span } => self.on_computed(worker, round, blocks, span),
+            Event::Returned { worker, round, returned } => {
+                self.hear(now, worker, out);
+                self.on_returned(now, worker, round, &returned, out);
+                self.rebalance(now, out);
             }
             Event::Faulted { worker, round, fault } => {
                 if let Some(worker) = worker {
@@ -96,8 +114,12 @@ impl Scheduler {
             Event::RoundLetGo { worker, round } => {
                 self.hear(now, worker, out);
                 self.on_round_let_go(worker, round, out);
+                self.rebalance(now, out);
             }
-            Event::Ticked => self.on_ticked(now, out),
+            Event::Ticked => {
+                self.on_ticked(now, out);
+                self.rebalance(now, out);
+            }
         }
         if cfg!(debug_assertions) {
             invariants::check(self);
@@ -106,6 +128,12 @@ impl Scheduler {
 
     /// When the next [`Event::Ticked`] is due if nothing else happens.
     pub fn next_deadline(&self) -> Option<Time> {
+        let looks = self.rounds.values().filter(|r| !r.over).filter_map(|r| self.next_look(r));
+        looks.chain(self.next_judgement()).min()
+    }
+
+    /// When somebody is next asked, doubted, killed, started or given up.
+    fn next_judgement(&self) -> Option<Time> {
         let c = &self.config;
         let is_empty = self.roster.is_empty();
         let seats = self.roster.seats.values().filter_map(|seat| match &seat.state {
@@ -117,7 +145,7 @@ impl Scheduler {
             SeatState::Up(w) if !w.dying && !w.leases.is_empty() => {
                 let ping = w.heard.max(w.pinged) + c.ping_after;
                 let verdict = w.heard + if w.suspect { c.lost_after } else { c.suspect_after };
-                Some(ping.min(verdict).min(seat.let_go_by(c).unwrap_or(ping)))
+                Some(ping.min(verdict).min(seat.let_go_by().unwrap_or(ping)))
             }
             _ => None,
         });
@@ -206,7 +234,7 @@ impl Scheduler {
     fn on_round_submitted(&mut self, now: Time, round: RoundId, spec: RoundSpec, out: &mut Vec<Action>) {
         assert!(spec.cut.chunks > 0, "{round} has no chunks");
         let (chunks, blocks) = (spec.cut.chunks, spec.cut.blocks());
-        let old = self.rounds.insert(round, RoundRecord::new(spec));
+        let old = self.rounds.insert(round, RoundRecord::new(spec, now));
         assert!(old.is_none(), "{round} was submitted twice");
         out.push(Action::Note(What::RoundStarted { round, chunks, blocks }));
         if self.roster.is_deserted() {
@@ -253,7 +281,7 @@ impl Scheduler {
             block.done |= counts;
         }
         record.leased -= returned;
-        self.return_count(worker, round, returned);
+        self.return_count(now, worker, round, returned);
         let record = self.rounds.get_mut(&round).expect("it was there");
         if counts {
             record.done += blocks.len() as u32;
@@ -290,7 +318,7 @@ impl Scheduler {
         for seat_id in seats {
             let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
             let id = WorkerId { seat: seat_id, incarnation: seat.incarnation };
-            let let_go_by = seat.let_go_by(&config);
+            let let_go_by = seat.let_go_by();
             match &mut seat.state {
                 SeatState::Starting { since, dying: false }
                     if !seat.remote && now.since(*since) >= config.start_within =>
@@ -340,7 +368,7 @@ impl Scheduler {
     /// Time in which nobody looked does not count against anybody: a master that was stopped for a while finds its
     /// workers as it left them, and asks before it judges.
     fn excuse(&mut self, now: Time) {
-        let late = self.next_deadline().map(|due| now.since(due)).unwrap_or_default();
+        let late = self.next_judgement().map(|due| now.since(due)).unwrap_or_default();
         if late < self.config.ping_after {
             return;
         }
@@ -352,7 +380,7 @@ impl Scheduler {
                 SeatState::Starting { since, .. } => *since = shifted(*since),
                 SeatState::Up(w) => {
                     (w.heard, w.pinged) = (shifted(w.heard), shifted(w.pinged));
-                    w.letting_go.values_mut().flatten().for_each(|since| *since = shifted(*since));
+                    w.letting_go.values_mut().for_each(|bye| bye.since = bye.since.map(shifted));
                 }
                 SeatState::Resting { .. } | SeatState::GivenUp => {}
             }
@@ -363,8 +391,8 @@ impl Scheduler {
     fn hear(&mut self, now: Time, worker: WorkerId, out: &mut Vec<Action>) {
         let Some(record) = self.roster.get_mut(worker) else { return };
         record.heard = now;
-        for since in record.letting_go.values_mut() {
-            since.get_or_insert(now);
+        for bye in record.letting_go.values_mut() {
+            bye.since.get_or_insert(now);
         }
         if std::mem::take(&mut record.suspect) {
             out.push(Action::Note(What::WorkerReturned(worker)));
@@ -402,26 +430,45 @@ impl Scheduler {
 
     /// The user has been answered. Whoever still has a piece of the round is told.
     fn end(&mut self, now: Time, round: RoundId, finished: bool, out: &mut Vec<Action>) {
-        self.rounds.get_mut(&round).expect("an open round").over = true;
+        let record = self.rounds.get_mut(&round).expect("an open round");
+        record.over = true;
+        record.recalls.clear();
+        if finished && self.config.balances {
+            record.count_the_late(now);
+            let seats = &self.roster.seats;
+            self.speeds.learn(record.key(), &record.work, |seat| seats.get(&seat).map(|s| s.slots));
+        }
         out.push(Action::Note(What::RoundOver { round, finished }));
         let holders: Vec<WorkerId> = self.holders(round).map(|(id, _)| id).collect();
         for worker in holders {
             let seat = self.roster.seats.get_mut(&worker.seat).expect("holders have seats");
-            let since = (!seat.remote).then_some(now);
-            seat.worker_mut().expect("holders are up").letting_go.insert(round, since);
-            out.push(Action::Cancel { worker, round });
+            // Who is only late may finish; who is silent is in nobody's good books.
+            let is_patient = finished && seat.worker().is_some_and(WorkerRecord::is_dependable);
+            let within = seat.lets_go_within(&self.config, is_patient);
+            let bye = Goodbye { since: (!seat.remote).then_some(now), within };
+            seat.worker_mut().expect("holders are up").letting_go.insert(round, bye);
+            out.push(Action::Cancel { worker, round, is_patient });
         }
         self.close_if_idle(round, out);
     }
 
-    fn return_count(&mut self, worker: WorkerId, round: RoundId, blocks: u32) {
-        let Some(record) = self.roster.get_mut(worker) else { return };
-        if let Some(left) = record.leases.get_mut(&round) {
-            *left -= blocks;
-            if *left == 0 {
-                record.leases.remove(&round);
-                record.letting_go.remove(&round);
+    fn return_count(&mut self, now: Time, worker: WorkerId, round: RoundId, blocks: u32) {
+        let Some(holder) = self.roster.get_mut(worker) else { return };
+        let Some(left) = holder.leases.get_mut(&round) else { return };
+        *left -= blocks;
+        let has_none = *left == 0;
+        if has_none {
+            holder.leases.remove(&round);
+            holder.letting_go.remove(&round);
+        }
+        let Some(record) = self.rounds.get_mut(&round) else { return };
+        match record.paces.get_mut(&worker) {
+            Some(_) if has_none => {
+                record.paces.remove(&worker);
             }
+            // What it delivered it has done by now; what it gave back says nothing of the rest.
+            Some(pace) if pace.seen.as_ref().is_none_or(|seen| seen.at != now) => pace.since = now,
+            _ => {}
         }
     }
 

@@ -3,9 +3,9 @@
 //! Every worker gets one run of neighbouring blocks, as long as its number of slots warrants. Neighbours matter twice:
 //! a worker that holds whole subtrees sends few roots, and the same worker gets the same blocks next round, when its
 //! chunks are still at hand. Therefore a run also ends at a multiple of a power of two where that costs little
-//! evenness (at most a sixteenth of a share).
+//! evenness (at most a sixteenth of a share). Seats that were slow with the same data before get a smaller run.
 
-use super::round::RoundRecord;
+use super::round::{Pace, RoundRecord};
 use super::{Action, Roster, Scheduler};
 use crate::ids::{Block, RoundId, WorkerId};
 use crate::journal::What;
@@ -21,8 +21,19 @@ impl Scheduler {
         if needy.is_empty() {
             return;
         }
-        let able: Vec<(WorkerId, u32)> =
-            roster.up().filter(|(_, _, w)| w.is_dependable()).map(|(id, seat, _)| (id, seat.slots)).collect();
+        let (key, speeds) = (record.key(), &self.speeds);
+        let slots: u32 =
+            roster.up().filter(|(_, _, w)| w.is_dependable()).map(|(_, seat, _)| seat.slots).sum();
+        // One block for each slot, or less: then everybody gets theirs, however slow.
+        let is_one_each = record.blocks.len() as u32 <= slots;
+        let weigh = |id: WorkerId, slots: u32| {
+            f64::from(slots) * if is_one_each { 1.0 } else { speeds.applied(&key, id.seat) }
+        };
+        let able: Vec<(WorkerId, f64)> = roster
+            .up()
+            .filter(|(_, _, w)| w.is_dependable())
+            .map(|(id, seat, _)| (id, weigh(id, seat.slots)))
+            .collect();
         if able.is_empty() {
             return;
         }
@@ -39,21 +50,35 @@ impl Scheduler {
         }
         for ((worker, _), blocks) in able.into_iter().zip(shares) {
             if !blocks.is_empty() {
-                grant(roster, record, now, round, worker, &blocks, out);
+                grant(roster, record, now, round, worker, &blocks, Why::Needed, out);
             }
         }
     }
 }
 
-fn grant(
+/// Why a block is given out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Nobody dependable has it.
+    Needed,
+    /// Its holder gave it back unstarted.
+    Stolen,
+    /// Its holder is late with it.
+    Backup,
+}
+
+#[expect(clippy::too_many_arguments, reason = "pieces of the scheduler, beside each other")]
+pub(super) fn grant(
     roster: &mut Roster,
     record: &mut RoundRecord,
     now: Time,
     round: RoundId,
     worker: WorkerId,
     blocks: &[Block],
+    why: Why,
     out: &mut Vec<Action>,
 ) {
+    let apart = why == Why::Backup;
     let mut spans: Vec<Span> = Vec::new();
     let mut again = 0;
     for &block in blocks {
@@ -65,7 +90,7 @@ fn grant(
             Some(last) if last.blocks().end == block && last.attempt == attempt && !last.alone && !alone => {
                 last.len += 1;
             }
-            _ => spans.push(Span { first: block, len: 1, attempt, alone }),
+            _ => spans.push(Span { first: block, len: 1, attempt, alone, apart }),
         }
     }
     record.leased += blocks.len() as u32;
@@ -75,23 +100,26 @@ fn grant(
         (holder.heard, holder.pinged) = (now, now);
     }
     *holder.leases.entry(round).or_default() += blocks.len() as u32;
-    if again > 0 {
+    record.paces.entry(worker).or_insert(Pace { since: now, seen: None }).seen = None;
+    if again > 0 && why == Why::Needed {
         out.push(Action::Note(What::Retried { round, worker, blocks: again }));
     }
     out.push(Action::Assign { worker, round, spans });
 }
 
-/// Cuts a sorted list of blocks into one run per worker, in proportion to slots.
-fn shares(blocks: &[Block], able: &[(WorkerId, u32)]) -> Vec<Vec<Block>> {
-    let slots: u64 = able.iter().map(|(_, s)| u64::from(*s)).sum();
+/// Cuts a sorted list of blocks into one run per worker, in proportion to what each is expected to do.
+pub(super) fn shares(blocks: &[Block], able: &[(WorkerId, f64)]) -> Vec<Vec<Block>> {
+    // In thousandths of a slot, so that the last run ends where the blocks do.
+    let weight = |w: f64| ((w * 1e3) as u64).max(1);
+    let weights: u64 = able.iter().map(|(_, w)| weight(*w)).sum();
     let n = blocks.len() as u64;
     let grain = ((n / able.len() as u64 / 16) + 1).next_power_of_two() >> 1;
     let mut sum = 0;
     let mut from = 0;
     let mut runs = Vec::with_capacity(able.len());
-    for (_, s) in able {
-        sum += u64::from(*s);
-        let mut to = n * sum / slots;
+    for (_, w) in able {
+        sum += weight(*w);
+        let mut to = (n * sum + weights / 2) / weights;
         if grain > 1 && to < n {
             to = ((to + grain / 2) / grain * grain).clamp(from, n);
         }
@@ -106,8 +134,9 @@ mod tests {
     use super::*;
     use crate::ids::SeatId;
 
-    fn able(slots: &[u32]) -> Vec<(WorkerId, u32)> {
-        (0..).zip(slots).map(|(n, &s)| (WorkerId { seat: SeatId(n), incarnation: 0 }, s)).collect()
+    fn able(slots: &[u32]) -> Vec<(WorkerId, f64)> {
+        let worker = |n| WorkerId { seat: SeatId(n), incarnation: 0 };
+        (0..).zip(slots).map(|(n, &s)| (worker(n), f64::from(s))).collect()
     }
 
     #[test]

@@ -22,6 +22,7 @@ impl Scheduler {
             return; // an echo of a loss already dealt with
         }
         out.push(Action::Note(What::WorkerLost(worker, death.clone())));
+        self.rounds.values_mut().for_each(|r| r.recalls.retain(|asked, _| *asked != worker));
         let rounds: Vec<RoundId> =
             seat.worker().map(|w| w.leases.keys().copied().collect()).unwrap_or_default();
         for &round in &rounds {
@@ -46,6 +47,8 @@ impl Scheduler {
         for &round in &rounds {
             self.return_leases(worker, round, None, out);
         }
+        self.rounds.values_mut().for_each(|r| r.recalls.retain(|asked, _| *asked != worker));
+        self.speeds.forget(seat_id);
         self.roster.seats.remove(&seat_id);
         out.push(Action::Note(What::SeatRemoved(seat_id)));
         self.go_on(now, rounds, out);
@@ -74,6 +77,7 @@ impl Scheduler {
             holder.letting_go.remove(&round);
         }
         let Some(record) = self.rounds.get_mut(&round) else { return };
+        record.paces.remove(&worker);
         for (block, state) in (0..).zip(&mut record.blocks) {
             if !state.revoke(worker) {
                 continue;

@@ -70,9 +70,18 @@ pub(crate) struct WorkerRecord {
     pub(crate) dying: bool,
     /// How many blocks of each round it has.
     pub(crate) leases: BTreeMap<RoundId, u32>,
-    /// Rounds it was told to drop, and since when it can be expected to know: at once here, on another host from the
-    /// first thing it says after that. One that is out of reach is silent, which has its own deadlines.
-    pub(crate) letting_go: BTreeMap<RoundId, Option<Time>>,
+    /// Rounds it was told to drop.
+    pub(crate) letting_go: BTreeMap<RoundId, Goodbye>,
+}
+
+/// A round that a worker was told to drop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goodbye {
+    /// Since when it can be expected to know: at once here, on another host from the first thing it says after that.
+    /// One that is out of reach is silent, which has its own deadlines.
+    pub(crate) since: Option<Time>,
+    /// How long it may take.
+    pub(crate) within: Span,
 }
 
 impl WorkerRecord {
@@ -110,9 +119,14 @@ impl SeatRecord {
     }
 
     /// When its worker is to be killed for a round it has not dropped.
-    pub(crate) fn let_go_by(&self, config: &Config) -> Option<Time> {
+    pub(crate) fn let_go_by(&self) -> Option<Time> {
+        self.worker()?.letting_go.values().filter_map(|bye| Some(bye.since? + bye.within)).min()
+    }
+
+    /// How long its worker may take to drop a round.
+    pub(crate) fn lets_go_within(&self, config: &Config, is_patient: bool) -> Span {
         let within = if self.remote { config.remote_let_go_within } else { config.let_go_within };
-        self.worker()?.letting_go.values().flatten().min().map(|since| *since + within)
+        if is_patient { within.max(config.spare_within) } else { within }
     }
 
     pub(crate) fn worker(&self) -> Option<&WorkerRecord> {

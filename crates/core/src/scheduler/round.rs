@@ -1,7 +1,10 @@
 //! What the scheduler believes of a round and its blocks.
 
-use crate::ids::{Attempt, Block, WorkerId};
+use super::speeds::{Key, Work};
+use crate::ids::{Attempt, Block, SeatId, WorkerId};
 use crate::job::{Death, RoundSpec};
+use crate::time::Time;
+use crate::wire::message::Returned;
 use std::collections::BTreeMap;
 
 /// Someone who is to run a block.
@@ -17,7 +20,7 @@ pub(crate) struct Lease {
 ///              given out                      accepted
 ///   needy ───────────────────▶ held (1 or 2) ───────────▶ done
 ///     ▲    lost, let go, or         │
-///     └──── discarded with others ──┘        a silent holder makes a held block needy of a second one
+///     └─ discarded, given back ─────┘        a silent or late holder makes a held block needy of a second one
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlockRecord {
@@ -27,7 +30,9 @@ pub(crate) struct BlockRecord {
     pub(crate) attempts: Attempt,
     /// Executors that died inside it.
     pub(crate) kills: u32,
-    /// Who has it now. Two only while the first is silent.
+    /// Whether it was late and somebody else got it, too. That happens once.
+    pub(crate) is_backed_up: bool,
+    /// Who has it now. Two only if the first was silent, or late with it.
     pub(crate) leases: [Option<Lease>; 2],
 }
 
@@ -38,6 +43,23 @@ impl BlockRecord {
 
     pub(crate) fn is_held_as(&self, worker: WorkerId, attempt: Attempt) -> bool {
         self.leases().any(|l| l.worker == worker && l.attempt == attempt)
+    }
+
+    /// Whether it is not done and nobody dependable is at work on it.
+    pub(crate) fn is_needy(&self, is_suspect: impl Fn(WorkerId) -> bool) -> bool {
+        let mut leases = self.leases();
+        !self.done
+            && match (leases.next(), leases.next()) {
+                (None, _) => true,
+                (Some(only), None) => is_suspect(only.worker),
+                (Some(_), Some(_)) => false,
+            }
+    }
+
+    /// Whether somebody else may get it while this worker is at it. A block that killed could do so twice.
+    pub(crate) fn may_be_backed_up(&self, worker: WorkerId) -> bool {
+        let is_his_alone = self.leases().map(|l| l.worker).eq([worker]);
+        is_his_alone && !self.done && !self.is_backed_up && self.kills == 0
     }
 
     /// Gives the block out once more.
@@ -60,6 +82,28 @@ impl BlockRecord {
     }
 }
 
+/// What is known of how somebody gets on with a round.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// Since when it is at the blocks it has: it got the first of them then, or delivered others.
+    pub(crate) since: Time,
+    /// What it last said of them. Nothing after it got more.
+    pub(crate) seen: Option<Box<Seen>>,
+}
+
+/// How a worker stood with a round, by its own word.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// When it said so.
+    pub(crate) at: Time,
+    /// Blocks it had not started and kept.
+    pub(crate) unstarted: u32,
+    /// Blocks it was running, and since when.
+    pub(crate) running: Vec<(Block, Time)>,
+    /// How many blocks it did in a microsecond.
+    pub(crate) rate: f64,
+}
+
 /// A round.
 #[derive(Debug)]
 pub(crate) struct RoundRecord {
@@ -73,12 +117,93 @@ pub(crate) struct RoundRecord {
     pub(crate) over: bool,
     /// Who died inside which block.
     pub(crate) deaths: BTreeMap<Block, Vec<(WorkerId, Death)>>,
+    /// How everybody who has blocks gets on.
+    pub(crate) paces: BTreeMap<WorkerId, Pace>,
+    /// Who was asked to give back how many blocks, and has not answered.
+    pub(crate) recalls: BTreeMap<WorkerId, u32>,
+    /// How often each was asked.
+    pub(crate) times_asked: BTreeMap<WorkerId, u32>,
+    /// Late blocks that were given to somebody else, too.
+    pub(crate) backups: u32,
+    /// What each seat has done.
+    pub(crate) work: BTreeMap<SeatId, Work>,
+    /// What a block took in a slot, by delivery.
+    pub(crate) block_times: Vec<u64>,
+    /// When it was submitted.
+    pub(crate) begun: Time,
+    /// Whether slow workers were looked for.
+    pub(crate) is_looked_at: bool,
+    /// Before then there is no use in looking for them again. `None`: look when somebody is idle.
+    pub(crate) look_at: Option<Time>,
 }
 
 impl RoundRecord {
-    pub(crate) fn new(spec: RoundSpec) -> Self {
+    pub(crate) fn new(spec: RoundSpec, begun: Time) -> Self {
         let blocks = vec![BlockRecord::default(); spec.cut.blocks() as usize];
-        RoundRecord { spec, blocks, done: 0, leased: 0, over: false, deaths: BTreeMap::new() }
+        RoundRecord {
+            spec,
+            blocks,
+            done: 0,
+            leased: 0,
+            over: false,
+            deaths: BTreeMap::new(),
+            paces: BTreeMap::new(),
+            recalls: BTreeMap::new(),
+            times_asked: BTreeMap::new(),
+            backups: 0,
+            work: BTreeMap::new(),
+            block_times: Vec::new(),
+            begun,
+            is_looked_at: false,
+            look_at: None,
+        }
+    }
+
+    /// What measured speeds belong to.
+    pub(crate) fn key(&self) -> Key {
+        (self.spec.dataset, self.spec.cut.level)
+    }
+
+    /// How many late blocks may be given to somebody else, too.
+    pub(crate) fn backups_max(&self) -> u32 {
+        (self.blocks.len() as u32 / 10).max(1)
+    }
+
+    /// What a block takes in a slot, as far as anything was delivered.
+    pub(crate) fn median_block_us(&self) -> Option<u64> {
+        let mut times = self.block_times.clone();
+        let middle = times.len() / 2;
+        (!times.is_empty()).then(|| *times.select_nth_unstable(middle).1)
+    }
+
+    /// Whoever is still at a block that somebody else has done has shown how slow it is, though it delivered nothing: as
+    /// if it were done with it now.
+    pub(crate) fn count_the_late(&mut self, now: Time) {
+        for (worker, pace) in &self.paces {
+            let late = pace.seen.iter().flat_map(|seen| &seen.running);
+            for (_, since) in late.filter(|(block, _)| self.blocks[*block as usize].is_backed_up) {
+                let work = self.work.entry(worker.seat).or_default();
+                work.blocks += 1;
+                work.busy_us += now.since(*since).0;
+            }
+        }
+    }
+
+    /// Notes how a worker stands, before what it gave back is struck off.
+    pub(crate) fn see(&mut self, now: Time, worker: WorkerId, returned: &Returned) {
+        let held = self.blocks.iter().flat_map(|b| b.leases()).filter(|l| l.worker == worker).count();
+        let blocks = self.blocks.len() as u32;
+        let Some(pace) = self.paces.get_mut(&worker) else { return };
+        let running: Vec<(Block, Time)> = returned
+            .running
+            .iter()
+            .filter(|(block, _)| *block < blocks)
+            .map(|(block, us)| (*block, Time(now.0.saturating_sub(*us))))
+            .collect();
+        let finished = held.saturating_sub(returned.unstarted as usize + running.len());
+        // One that has not finished anything yet is taken to be half through with something.
+        let rate = (finished as f64).max(0.5) / now.since(pace.since).0.max(1) as f64;
+        pace.seen = Some(Box::new(Seen { at: now, unstarted: returned.unstarted, running, rate }));
     }
 
     /// Blocks that nobody dependable is at work on.
@@ -86,14 +211,6 @@ impl RoundRecord {
         if self.over {
             return Vec::new();
         }
-        let needs = |b: &BlockRecord| {
-            let mut leases = b.leases();
-            match (leases.next(), leases.next()) {
-                (None, _) => true,
-                (Some(only), None) => is_suspect(only.worker),
-                (Some(_), Some(_)) => false,
-            }
-        };
-        (0..).zip(&self.blocks).filter(|(_, b)| !b.done && needs(b)).map(|(n, _)| n).collect()
+        (0..).zip(&self.blocks).filter(|(_, b)| b.is_needy(&is_suspect)).map(|(n, _)| n).collect()
     }
 }

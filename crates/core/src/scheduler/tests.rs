@@ -1,3 +1,4 @@
+mod balance;
 mod hosts;
 
 use super::*;
@@ -21,7 +22,7 @@ fn worker(seat: u32, incarnation: u32) -> WorkerId {
 fn part(w: WorkerId, node: Node, spans: &[(u32, u32, u32)]) -> Event {
     let spans = spans
         .iter()
-        .map(|&(first, len, attempt)| message::Span { first, len, attempt, alone: false })
+        .map(|&(first, len, attempt)| message::Span { first, len, attempt, alone: false, apart: false })
         .collect();
     Event::PartDelivered { worker: w, round: ROUND, node, spans }
 }
@@ -83,11 +84,15 @@ impl Story {
     }
 }
 
+fn recall(worker: WorkerId, blocks: u32) -> Action {
+    Action::Recall { worker, round: ROUND, blocks }
+}
+
 fn assign(w: WorkerId, first: u32, len: u32, attempt: u32) -> Action {
     Action::Assign {
         worker: w,
         round: ROUND,
-        spans: vec![message::Span { first, len, attempt, alone: false }],
+        spans: vec![message::Span { first, len, attempt, alone: false, apart: false }],
     }
 }
 
@@ -135,7 +140,8 @@ fn silent_worker_is_pinged_suspected_and_lost() {
     let mut story = Story::with_workers(2);
     story.submit(2);
     story.tell(part(worker(1, 0), node(0, 1), &[(1, 1, 1)]));
-    assert_eq!(story.after_ms(1_000), [Action::Ping { worker: worker(0, 0) }]);
+    let (recall, ping) = (recall(worker(0, 0), 1), Action::Ping { worker: worker(0, 0) });
+    assert_eq!(story.after_ms(1_000), [recall, ping], "somebody is idle, so it is asked how it stands");
     let said = story.after_ms(9_000);
     assert!(said.contains(&assign(worker(1, 0), 0, 1, 2)), "the other one gets its block too: {said:?}");
     story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
@@ -181,7 +187,7 @@ fn the_first_of_two_copies_counts_and_the_other_is_called_off() {
         [
             Action::Accept { round: ROUND, node: node(0, 0) },
             Action::Finish { round: ROUND },
-            Action::Cancel { worker: worker(1, 0), round: ROUND },
+            Action::Cancel { worker: worker(1, 0), round: ROUND, is_patient: true },
         ]
     );
     assert_eq!(

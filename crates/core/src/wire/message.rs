@@ -23,6 +23,8 @@ pub struct Span {
     pub attempt: Attempt,
     /// Whether to run it with nothing else at stake: a block that killed before takes no finished work with it.
     pub alone: bool,
+    /// Whether another worker has it, too: its value is delivered by itself, since only one of the two will count.
+    pub apart: bool,
 }
 
 impl Span {
@@ -174,6 +176,17 @@ pub enum State {
     },
 }
 
+/// What a worker gives back of a round, and how it stands with the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    /// Blocks that were not started, and never will be under these attempts.
+    pub spans: Vec<Span>,
+    /// How many more are not started.
+    pub unstarted: u32,
+    /// Blocks that are being run, and for how many microseconds.
+    pub running: Vec<(Block, u64)>,
+}
+
 /// From the master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -201,6 +214,22 @@ pub enum ToWorker {
     },
     /// A round is over: drop it and say so.
     Cancel(RoundId),
+    /// The same, of a round that has its value without what is here. Nobody is ended for being slow about it.
+    Spare(RoundId),
+    /// Somebody is idle: give back so many blocks that are not started, the last ones first, and say how it stands.
+    Recall {
+        /// Of which round.
+        round: RoundId,
+        /// How many at most.
+        blocks: u32,
+    },
+    /// Somebody else has this block now, too: deliver it by itself, and do not let the others wait for it.
+    Apart {
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        block: Block,
+    },
     /// Say something.
     Ping,
     /// Go.
@@ -234,6 +263,13 @@ pub enum ToMaster {
     },
     /// The round was dropped.
     Cancelled(RoundId),
+    /// Blocks given back, as was asked.
+    Returned {
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        returned: Returned,
+    },
     /// Alive.
     Pong,
 }
@@ -329,7 +365,7 @@ mod tests {
 
     #[test]
     fn messages_survive_the_trip() {
-        let span = Span { first: 3, len: 4, attempt: 1, alone: false };
+        let span = Span { first: 3, len: 4, attempt: 1, alone: false, apart: false };
         round_trip(ToWorker::Task(Task {
             round: RoundId(9),
             function: "a::b".into(),

@@ -2,7 +2,7 @@
 //!
 //! [`frame`] says where a message begins and ends and whether it is whole; [`message`] what it says. The five messages
 //! of a round are `task`, `state`, `refs`, `result` and `error`; around them stand `hello` and `welcome` (the
-//! handshake), `ping` and `pong`, `cancel` and `cancelled`, and `bye`.
+//! handshake), `ping` and `pong`, `cancel` (or `spare`) and `cancelled`, `recall` and `returned`, `apart`, and `bye`.
 //!
 //! ```text
 //!   master                                   worker
@@ -12,6 +12,9 @@
 //!     │ ◀─ state (blocked, missing hashes) ─── │   only for chunks it has not got
 //!     │ ── refs (where the bytes are) ───────▶ │
 //!     │ ◀─ state (running) ─────────────────── │   only while a block runs for over a second
+//!     │ ── recall (so many blocks) ──────────▶ │   only while somebody is idle and this one seems slow
+//!     │ ◀─ returned (what it had not started) ─│
+//!     │ ── apart (a block that is late) ─────▶ │   only when somebody else got it, too
 //!     │ ◀─ result (roots of finished subtrees) │   or error
 //! ```
 //!

@@ -2,7 +2,7 @@
 
 use crate::ids::{Attempt, Block, RoundId};
 use crate::reduce::Node;
-use crate::wire::message::Span;
+use crate::wire::message::{Returned, Span};
 
 /// A finished subtree and what it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,20 @@ pub enum Action {
         round: RoundId,
         /// In the order of `Collected`.
         parts: Vec<Delivery>,
+    },
+    /// Keep this block by itself in the tree: it is not to be merged with its neighbours.
+    SetApart {
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        block: Block,
+    },
+    /// Tell the master what is given back, and how it stands with the rest.
+    Return {
+        /// Of which round.
+        round: RoundId,
+        /// What.
+        returned: Returned,
     },
     /// Nothing of this round is left here: drop its tree and its parameters.
     Forget {

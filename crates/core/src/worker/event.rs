@@ -46,6 +46,20 @@ pub enum Event {
         /// Which.
         nodes: Vec<Node>,
     },
+    /// The master asks for blocks that are not started.
+    RecallReceived {
+        /// Of which round.
+        round: RoundId,
+        /// How many at most.
+        blocks: u32,
+    },
+    /// The master has given a block that is here to somebody else, too.
+    ApartReceived {
+        /// Of which round.
+        round: RoundId,
+        /// Which.
+        block: Block,
+    },
     /// The master says that a round is over.
     CancelReceived {
         /// Which.

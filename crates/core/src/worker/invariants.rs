@@ -10,6 +10,7 @@ pub fn check(w: &Worker) {
     stopped_rounds_have_nothing_to_run(w);
     risky_blocks_run_alone(w);
     finished_work_is_not_kept_back(w);
+    only_blocks_that_are_here_are_apart(w);
 }
 
 /// Free and taken slots are all slots.
@@ -49,6 +50,14 @@ fn risky_blocks_run_alone(w: &Worker) {
         for (round, work) in &w.rounds {
             assert!(work.finished.is_empty(), "{round}: finished work is here while a risky block runs");
         }
+    }
+}
+
+/// What is apart is here, and it is known since when each block runs.
+fn only_blocks_that_are_here_are_apart(w: &Worker) {
+    for (round, work) in &w.rounds {
+        assert!(work.apart.iter().all(|b| work.attempts.contains_key(b)), "{round}: {:?}", work.apart);
+        assert!(work.started.keys().eq(work.running.keys()), "{round}: {:?}", work.started);
     }
 }
 

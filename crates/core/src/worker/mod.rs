@@ -7,6 +7,7 @@
 //!   TaskReceived, ChunksArrived ──▶┌────────┐──▶ Run a block in a slot
 //!   BlockFinished, BlockFailed ───▶│ Worker │──▶ Collect: take the finished subtrees out of the tree
 //!   Collected ────────────────────▶│        │──▶ Send them, with the attempts they belong to
+//!   RecallReceived, ApartReceived ▶│        │──▶ Return what is not started, SetApart
 //!   CancelReceived, Ticked ───────▶└────────┘──▶ Forget a round, LetGo of it, Protest
 //! ```
 //!
@@ -15,6 +16,9 @@
 //! that much. A block that killed before is run alone: nothing runs beside it, of no round, and all that was finished
 //! has been delivered. So its next victim takes nothing with it, and no block is blamed for a death beside which it
 //! merely stood.
+//!
+//! What is not started the master may take back, last blocks first. A block that somebody else runs, too, is *apart*: it
+//! is delivered by itself, and nothing else waits for it.
 //!
 //! What must hold between events is in [`invariants`].
 
@@ -68,6 +72,13 @@ impl Worker {
             Event::BlockFinished { round, block } => self.on_block_finished(now, round, block, out),
             Event::BlockFailed { round, block } => self.on_block_failed(round, block, out),
             Event::Collected { round, nodes } => self.on_collected(now, round, nodes, out),
+            Event::RecallReceived { round, blocks } => self.on_recall_received(now, round, blocks, out),
+            Event::ApartReceived { round, block } => {
+                let work = self.rounds.get_mut(&round).filter(|work| work.attempts.contains_key(&block));
+                if work.is_some_and(|work| work.phase == Phase::Open && work.apart.insert(block)) {
+                    out.push(Action::SetApart { round, block });
+                }
+            }
             Event::CancelReceived { round } => self.on_cancel_received(round, out),
             Event::Ticked => {}
         }
@@ -111,6 +122,10 @@ impl Worker {
             for block in span.blocks() {
                 work.attempts.insert(block, (span.attempt, span.alone));
                 work.queue.push_back(block);
+                if span.apart {
+                    work.apart.insert(block);
+                    out.push(Action::SetApart { round, block });
+                }
             }
         }
         work.missing.extend(missing);
@@ -121,6 +136,7 @@ impl Worker {
             panic!("{round}: block {block} was not running")
         };
         let attempt = work.running.remove(&block);
+        work.started.remove(&block);
         let attempt = attempt.unwrap_or_else(|| panic!("{round}: block {block} was not running"));
         self.free += 1;
         // Its value may have been delivered before this word came, and the block be here again as another attempt.
@@ -140,6 +156,7 @@ impl Worker {
             panic!("{round}: block {block} was not running")
         };
         assert!(work.running.remove(&block).is_some(), "{round}: block {block} was not running");
+        work.started.remove(&block);
         self.free += 1;
         work.stop(Phase::Failed);
         self.settle(round, out);
@@ -157,6 +174,13 @@ impl Worker {
         if !parts.is_empty() {
             out.push(Action::Send { round, parts });
         }
+        self.settle(round, out);
+    }
+
+    fn on_recall_received(&mut self, now: Time, round: RoundId, blocks: u32, out: &mut Vec<Action>) {
+        let work = self.rounds.get_mut(&round);
+        let returned = work.map(|work| work.give_back(now, blocks)).unwrap_or_default();
+        out.push(Action::Return { round, returned });
         self.settle(round, out);
     }
 
@@ -212,6 +236,7 @@ impl Worker {
                 };
                 let (attempt, alone): (Attempt, bool) = work.attempts[&block];
                 work.running.insert(block, attempt);
+                work.started.insert(block, now);
                 self.free -= 1;
                 wait = alone;
                 out.push(Action::Run { round, block, attempt });

@@ -4,7 +4,7 @@ use crate::reduce::Tree;
 const ROUND: RoundId = RoundId(1);
 
 fn span(first: u32, len: u32, attempt: u32) -> message::Span {
-    message::Span { first, len, attempt, alone: false }
+    message::Span { first, len, attempt, alone: false, apart: false }
 }
 
 fn task(cut: Cut, spans: Vec<message::Span>) -> Event {
@@ -35,6 +35,11 @@ fn drive(worker: &mut Worker, cut: Cut, event: Event) -> Vec<String> {
                         log.push(format!("send {:?}", cut.blocks_of(part.node)));
                     }
                 }
+                Action::SetApart { block, .. } => {
+                    log.push(format!("apart {block}"));
+                    tree.set_apart(cut.node(block));
+                }
+                Action::Return { returned, .. } => log.push(format!("return {returned:?}")),
                 Action::Forget { .. } => log.push("forget".into()),
                 Action::LetGo { .. } => log.push("let go".into()),
                 Action::Protest { why } => log.push(why),
@@ -177,6 +182,89 @@ fn a_risky_block_waits_until_no_round_has_anything_at_stake() {
     worker.handle(Time(5), Event::Collected { round: other, nodes }, &mut out);
     assert_eq!(out.last(), Some(&Action::Run { round: ROUND, block: 3, attempt: 2 }));
     assert_eq!(out.len(), 3, "and nothing beside it: {out:?}");
+}
+
+#[test]
+fn what_is_not_started_is_given_back_from_the_end_and_never_run() {
+    let cut = Cut::new(32, 0);
+    let mut worker = Worker::new(2, Span::from_ms(1000));
+    let mut out = Vec::new();
+    worker.handle(Time(0), task(cut, vec![span(0, 8, 1)]), &mut out);
+    worker.handle(Time(40), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
+    out.clear();
+    worker.handle(Time(50), Event::RecallReceived { round: ROUND, blocks: 3 }, &mut out);
+    let returned =
+        message::Returned { spans: vec![span(5, 3, 1)], unstarted: 2, running: vec![(1, 50), (2, 10)] };
+    assert_eq!(out, [Action::Return { round: ROUND, returned }]);
+    out.clear();
+    worker.handle(Time(60), Event::RecallReceived { round: ROUND, blocks: 99 }, &mut out);
+    let returned =
+        message::Returned { spans: vec![span(3, 2, 1)], unstarted: 0, running: vec![(1, 60), (2, 20)] };
+    assert_eq!(out, [Action::Return { round: ROUND, returned }]);
+    out.clear();
+    for block in [1, 2] {
+        worker.handle(Time(70), Event::BlockFinished { round: ROUND, block }, &mut out);
+    }
+    assert_eq!(out, [Action::Collect { round: ROUND }], "nothing of what was given back is run");
+}
+
+#[test]
+fn who_gives_everything_back_forgets_the_round_and_who_has_nothing_says_so() {
+    let cut = Cut::new(8, 0);
+    let mut worker = Worker::new(1, Span::from_ms(1000));
+    let event =
+        Event::TaskReceived { round: ROUND, cut, spans: vec![span(0, 4, 1)], missing: vec![0, 1, 2, 3] };
+    let mut out = Vec::new();
+    worker.handle(Time(0), event, &mut out);
+    worker.handle(Time(1), Event::RecallReceived { round: ROUND, blocks: 4 }, &mut out);
+    let returned = message::Returned { spans: vec![span(0, 4, 1)], unstarted: 0, running: vec![] };
+    assert_eq!(out, [Action::Return { round: ROUND, returned }, Action::Forget { round: ROUND }]);
+    out.clear();
+    worker.handle(Time(2), Event::RecallReceived { round: ROUND, blocks: 4 }, &mut out);
+    assert_eq!(out, [Action::Return { round: ROUND, returned: message::Returned::default() }]);
+}
+
+#[test]
+fn a_block_that_killed_is_not_given_back() {
+    let cut = Cut::new(8, 0);
+    let mut worker = Worker::new(1, Span::from_ms(1000));
+    let mut out = Vec::new();
+    let risky = message::Span { alone: true, ..span(3, 1, 2) };
+    worker.handle(Time(0), task(cut, vec![span(0, 3, 1), risky]), &mut out);
+    out.clear();
+    worker.handle(Time(1), Event::RecallReceived { round: ROUND, blocks: 9 }, &mut out);
+    let returned = message::Returned { spans: vec![span(1, 2, 1)], unstarted: 0, running: vec![(0, 1)] };
+    assert_eq!(out, [Action::Return { round: ROUND, returned }]);
+}
+
+#[test]
+fn finished_work_does_not_wait_for_a_block_that_somebody_else_has_too() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(1, Span::from_ms(1000));
+    let mut out = Vec::new();
+    worker.handle(Time(0), task(cut, vec![span(0, 2, 1)]), &mut out);
+    worker.handle(Time(1), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
+    out.clear();
+    worker.handle(Time(2), Event::ApartReceived { round: ROUND, block: 1 }, &mut out);
+    assert_eq!(out, [Action::SetApart { round: ROUND, block: 1 }, Action::Collect { round: ROUND }]);
+    worker.handle(Time(3), Event::Collected { round: ROUND, nodes: vec![cut.node(0)] }, &mut out);
+    worker.handle(Time(9), Event::BlockFinished { round: ROUND, block: 1 }, &mut out);
+    assert_eq!(out.last(), Some(&Action::Collect { round: ROUND }));
+    out.clear();
+    worker.handle(Time(9), Event::ApartReceived { round: ROUND, block: 3 }, &mut out);
+    assert_eq!(out, [], "that one is not here");
+}
+
+#[test]
+fn the_copy_of_a_late_block_is_sent_by_itself() {
+    let cut = Cut::new(4, 0);
+    let mut worker = Worker::new(1, Span::from_ms(1000));
+    let copy = message::Span { apart: true, ..span(1, 1, 2) };
+    let log = drive(&mut worker, cut, task(cut, vec![span(0, 1, 1), copy, span(2, 2, 1)]));
+    assert_eq!(
+        log,
+        ["apart 1", "run 0", "run 1", "run 2", "run 3", "send 0..1", "send 1..2", "send 2..4", "forget"]
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::Delivery;
 use crate::ids::{Attempt, Block};
 use crate::reduce::{Cut, Node};
 use crate::time::Time;
-use crate::wire::message::Span;
+use crate::wire::message::{Returned, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Whether a round is still wanted.
@@ -25,11 +25,15 @@ pub(super) struct RoundWork {
     pub(super) phase: Phase,
     /// Every block that is here: attempt, and whether it must run alone.
     pub(super) attempts: BTreeMap<Block, (Attempt, bool)>,
+    /// Those of them that somebody else has, too.
+    pub(super) apart: BTreeSet<Block>,
     /// Not yet started, in the order they came.
     pub(super) queue: VecDeque<Block>,
     /// Being run, as which attempt. While the end of a run is still to be reported its value may be delivered, found
     /// overtaken, and the block given out again: then it is queued here under another attempt than it runs as.
     pub(super) running: BTreeMap<Block, Attempt>,
+    /// Since when, of the same.
+    pub(super) started: BTreeMap<Block, Time>,
     /// Run, and known to be in the tree.
     pub(super) finished: BTreeSet<Block>,
     /// Chunks that have been asked for.
@@ -46,8 +50,10 @@ impl RoundWork {
             cut,
             phase: Phase::Open,
             attempts: BTreeMap::new(),
+            apart: BTreeSet::new(),
             queue: VecDeque::new(),
             running: BTreeMap::new(),
+            started: BTreeMap::new(),
             finished: BTreeSet::new(),
             missing: BTreeSet::new(),
             collecting: false,
@@ -80,9 +86,37 @@ impl RoundWork {
             || self.missing.range(self.cut.chunks_of(self.cut.node(block))).next().is_none()
     }
 
-    /// Whether there is nothing left to run.
+    /// Whether there is nothing left that finished work could wait for. What is apart keeps nobody waiting.
     pub(super) fn is_drained(&self) -> bool {
-        self.queue.is_empty() && self.running.is_empty()
+        self.queue.is_empty() && self.running.keys().all(|block| self.apart.contains(block))
+    }
+
+    /// Takes so many unstarted blocks out, the last ones first, and says how it stands with the rest. Blocks that killed
+    /// before stay: wherever they are, they wait until nothing else is at stake.
+    pub(super) fn give_back(&mut self, now: Time, blocks: u32) -> Returned {
+        let mut taken: Vec<Block> = Vec::new();
+        let mut at = self.queue.len();
+        while at > 0 && taken.len() < blocks as usize {
+            at -= 1;
+            if !self.attempts[&self.queue[at]].1 {
+                taken.extend(self.queue.remove(at));
+            }
+        }
+        // Whole subtrees are worth a quarter of what was asked for, and seldom cost as much: both send fewer roots.
+        let grain = ((taken.len() as u32 / 4) + 1).next_power_of_two() >> 1;
+        while grain > 1 && taken.len() > 1 && taken.last().is_some_and(|first| first % grain != 0) {
+            self.queue.extend(taken.pop());
+        }
+        taken.sort_unstable();
+        let mut spans: Vec<Span> = Vec::new();
+        for block in taken {
+            let apart = self.apart.remove(&block);
+            let (attempt, alone) = self.attempts.remove(&block).expect("what is queued is here");
+            join(&mut spans, Span { first: block, len: 1, attempt, alone, apart });
+        }
+        let unstarted = self.queue.iter().filter(|b| !self.attempts[b].1).count() as u32;
+        let running = self.started.iter().map(|(block, since)| (*block, now.since(*since).0)).collect();
+        Returned { spans, unstarted, running }
     }
 
     /// Whether finished work is here that nobody is taking out.
@@ -97,6 +131,7 @@ impl RoundWork {
         }
         self.queue.clear();
         self.finished.clear();
+        self.apart.clear();
         self.missing.clear();
         self.waiting_since = None;
         let running = &self.running;
@@ -111,11 +146,22 @@ impl RoundWork {
             let (attempt, alone) =
                 self.attempts.remove(&block).expect("only blocks that are here are collected");
             self.finished.remove(&block);
-            match spans.last_mut() {
-                Some(last) if last.attempt == attempt && last.alone == alone => last.len += 1,
-                _ => spans.push(Span { first: block, len: 1, attempt, alone }),
-            }
+            let apart = self.apart.remove(&block);
+            join(&mut spans, Span { first: block, len: 1, attempt, alone, apart });
         }
         Delivery { node, spans }
+    }
+}
+
+/// Adds a block to the last span if they are neighbours that were given out alike.
+fn join(spans: &mut Vec<Span>, next: Span) {
+    match spans.last_mut() {
+        Some(last)
+            if last.blocks().end == next.first
+                && (last.attempt, last.alone, last.apart) == (next.attempt, next.alone, next.apart) =>
+        {
+            last.len += 1;
+        }
+        _ => spans.push(next),
     }
 }

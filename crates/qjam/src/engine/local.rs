@@ -35,7 +35,8 @@ pub(crate) type Report = Arc<dyn Fn(LocalDone) + Send + Sync>;
 /// What the seat has for the master.
 pub(crate) enum LocalSays {
     Part { round: RoundId, delivery: Delivery, value: AnyBox },
-    Effort { round: RoundId, effort: Effort },
+    Effort { round: RoundId, blocks: u32, effort: Effort },
+    Returned { round: RoundId, returned: message::Returned },
     Faulted { round: RoundId, fault: Fault },
     LetGo { round: RoundId },
 }
@@ -112,6 +113,16 @@ impl LocalSeat {
         self.tell(now, Event::CancelReceived { round }, out);
     }
 
+    /// Somebody is idle.
+    pub(crate) fn recall(&mut self, now: Time, round: RoundId, blocks: u32, out: &mut Vec<LocalSays>) {
+        self.tell(now, Event::RecallReceived { round, blocks }, out);
+    }
+
+    /// Somebody else has a block, too.
+    pub(crate) fn apart(&mut self, now: Time, round: RoundId, block: Block, out: &mut Vec<LocalSays>) {
+        self.tell(now, Event::ApartReceived { round, block }, out);
+    }
+
     /// A thread has run a block.
     pub(crate) fn done(&mut self, now: Time, done: LocalDone, out: &mut Vec<LocalSays>) {
         let LocalDone { round, block, result, .. } = done;
@@ -135,8 +146,10 @@ impl LocalSeat {
                 Action::Run { round, block, .. } => self.run(round, block),
                 Action::Collect { round } => {
                     let (parts, effort) = self.rounds[&round].here.collect();
-                    out.push(LocalSays::Effort { round, effort });
-                    let nodes = parts.iter().map(|(node, _)| *node).collect();
+                    let nodes: Vec<Node> = parts.iter().map(|(node, _)| *node).collect();
+                    let cut = self.rounds[&round].here.cut;
+                    let blocks = nodes.iter().map(|node| cut.blocks_of(*node).len() as u32).sum();
+                    out.push(LocalSays::Effort { round, blocks, effort });
                     self.collected.insert(round, parts);
                     let mut more = Vec::new();
                     self.machine.handle(now, Event::Collected { round, nodes }, &mut more);
@@ -148,6 +161,8 @@ impl LocalSeat {
                         out.push(LocalSays::Part { round, delivery, value });
                     }
                 }
+                Action::SetApart { round, block } => self.rounds[&round].here.set_apart(block),
+                Action::Return { round, returned } => out.push(LocalSays::Returned { round, returned }),
                 Action::Forget { round } => {
                     self.rounds.remove(&round);
                     self.collected.remove(&round);

@@ -127,6 +127,14 @@ impl Builder {
         self
     }
 
+    /// Whether slow workers are helped: blocks that they have not started go to the idle, late ones are run by somebody
+    /// else, too, and their shares of the next rounds are smaller. On by default. Without it everybody gets the same
+    /// blocks of the same data each time, which costs the least in chunks that travel.
+    pub fn balance(mut self, on: bool) -> Self {
+        self.options.balances = on;
+        self
+    }
+
     /// How long a worker may hold finished work while it has more to do: what its death may cost at most.
     pub fn deliver_after(mut self, time: Duration) -> Self {
         self.options.deliver_after = time;

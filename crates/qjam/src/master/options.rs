@@ -99,6 +99,7 @@ pub(crate) struct Options {
     /// The executable that goes to hosts, if not this one.
     pub(crate) ship: Option<PathBuf>,
     pub(crate) blocks_per_slot: u32,
+    pub(crate) balances: bool,
     pub(crate) deliver_after: Duration,
     pub(crate) round_timeout: Option<Duration>,
     pub(crate) on_log: OnLog,
@@ -118,6 +119,7 @@ impl Default for Options {
             workers_min: None,
             ship: None,
             blocks_per_slot: 16,
+            balances: true,
             deliver_after: Duration::from_secs(2),
             round_timeout: None,
             on_log: Arc::new(print_line),

@@ -375,6 +375,12 @@ impl Gatherer {
             What::Discarded { round, worker, blocks } => {
                 (name(worker), format!("brought {blocks} blocks of {round} that no longer counted"))
             }
+            What::Stolen { round, worker, blocks } => {
+                (name(worker), format!("gave back {blocks} blocks of {round} that it had not begun"))
+            }
+            What::BackedUp { round, block, late, worker } => {
+                (name(late), format!("was late with {block} of {round}; {} got it, too", name(worker)))
+            }
             other => (String::new(), format!("{other:?}")),
         };
         note(&mut self.run.notes, at_us, whom, text);
@@ -402,6 +408,8 @@ fn add(total: &mut RoundReport, report: &RoundReport) {
     sum(&mut total.retries, report.retries);
     sum(&mut total.discarded, report.discarded);
     sum(&mut total.lost, report.lost);
+    sum(&mut total.stolen, report.stolen);
+    sum(&mut total.backups, report.backups);
 }
 
 fn hex(hash: &[u8; 32]) -> String {

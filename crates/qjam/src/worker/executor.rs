@@ -1,9 +1,12 @@
 //! The executor: a process that serves its master over a socket until that is closed.
 //!
-//! With one slot everything happens on the main thread: read a task, run its blocks one after the other, send. Between
+//! With one slot the main thread does everything: read a task, run its blocks one after the other, send. Between
 //! two blocks it looks whether anything came. With more slots the main thread reads and sends, and threads run.
 //!
-//! A second, small thread sends a sign of life every second while a block runs, since the main thread cannot.
+//! A second, small thread sends a sign of life every second while a block runs, since the main thread cannot. When a
+//! block runs for long it also listens in its place: blocks that wait behind it can be given back, and finished work
+//! goes out. It sleeps while nothing is run, and is no party to short rounds.
+//!
 //! The process dies with its master whatever happens: the kernel sends it SIGKILL when the master's thread that started
 //! it ends, and the socket's end is its own end.
 
@@ -27,14 +30,15 @@ use qjam_core::wire::frame::TAIL_BYTES_MAX;
 use qjam_core::wire::message::{Outcome, Part, Payload, State, Task};
 use qjam_core::wire::{ToMaster, ToWorker};
 use qjam_core::worker::{Action, Delivery, Event, Worker};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::RecvFlags;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -56,6 +60,11 @@ fn io_at(step: &'static str) -> impl Fn(io::Error) -> ExecutorError {
 /// Payloads up to this length travel inside frames.
 pub(crate) const INLINE_BYTES_MAX: usize = 32 << 10;
 
+/// How often it is looked whether a block runs for long.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often a sign of life is given.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+
 /// What slots share with the main thread.
 struct Common {
     socket: OwnedFd,
@@ -65,6 +74,11 @@ struct Common {
     open: OpenChunks,
     /// Blocks being run.
     busy: AtomicU32,
+    /// Blocks begun so far: what has not changed between two looks is the same block.
+    begun: AtomicU64,
+    /// Whether the thread that watches sleeps until a block is begun; and which it is.
+    dozes: AtomicBool,
+    watch: OnceLock<Thread>,
     /// Blocks that threads have finished, and the eventfd that says so.
     done: Mutex<Vec<Done>>,
     bell: OwnedFd,
@@ -105,6 +119,8 @@ struct Executor {
     introduced: Vec<u64>,
     /// Collected, to be sent.
     collected: HashMap<RoundId, (Vec<(Node, AnyBox)>, Effort)>,
+    /// Whether the main thread is in user code.
+    is_inside: bool,
     stopping: bool,
 }
 
@@ -137,10 +153,12 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
         page,
         open: OpenChunks::new(cache_bytes_max),
         busy: AtomicU32::new(0),
+        begun: AtomicU64::new(0),
+        dozes: AtomicBool::new(false),
+        watch: OnceLock::new(),
         done: Mutex::default(),
         bell,
     });
-    start_heartbeat(common.clone()).map_err(io_at("starting a thread"))?;
     let (threads, at_once) = match slots {
         1 => (None, 1),
         n => {
@@ -148,8 +166,8 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
             (Some(threads), n * BLOCKS_PER_THREAD)
         }
     };
-    let mut executor = Executor {
-        common,
+    let executor = Executor {
+        common: common.clone(),
         slots,
         threads,
         inbox,
@@ -162,9 +180,12 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
         ours: OwnArenas::default(),
         introduced: Vec::new(),
         collected: HashMap::new(),
+        is_inside: false,
         stopping: false,
     };
-    executor.serve()
+    let executor = Arc::new(Mutex::new(executor));
+    start_watch(common, (slots == 1).then(|| executor.clone())).map_err(io_at("starting a thread"))?;
+    Executor::serve(&executor)
 }
 
 /// Slots, from `1;PARENT;SLOTS`. An executor whose parent has died already has nobody to serve.
@@ -215,41 +236,113 @@ fn await_welcome(socket: &OwnedFd, inbox: &mut Inbox) -> Result<Option<(ToWorker
     }
 }
 
-/// Says every second that this process lives while a block runs.
-fn start_heartbeat(common: Arc<Common>) -> io::Result<()> {
-    std::thread::Builder::new().name("qjam-heartbeat".into()).spawn(move || {
-        loop {
-            std::thread::sleep(Duration::from_secs(1));
-            if common.busy.load(Relaxed) > 0
-                && common.send(&ToMaster::State(State::Running), &[], &[]).is_err()
-            {
-                return;
-            }
+/// Starts the thread that says every second that this process lives while a block runs, and listens while the only
+/// thread that could is inside a long one.
+fn start_watch(common: Arc<Common>, executor: Option<Arc<Mutex<Executor>>>) -> io::Result<()> {
+    let here = common.clone();
+    let watch = std::thread::Builder::new().name("qjam-watch".into()).spawn(move || {
+        if let Err(e) = watch(&common, executor.as_deref()) {
+            std::process::exit(super::give_up("executor", &e));
         }
     })?;
+    let _ = here.watch.set(watch.thread().clone());
     Ok(())
 }
 
+fn watch(common: &Common, executor: Option<&Mutex<Executor>>) -> Result<(), ExecutorError> {
+    let (mut seen, mut said) = (0, Instant::now());
+    loop {
+        let begun = common.begun.load(SeqCst);
+        if common.busy.load(SeqCst) == 0 && begun == seen {
+            common.dozes.store(true, SeqCst);
+            // Whoever begins a block counts it first and then looks whether this thread sleeps.
+            if common.begun.load(SeqCst) == seen {
+                std::thread::park();
+            }
+            common.dozes.store(false, SeqCst);
+            said = Instant::now();
+            continue;
+        }
+        let is_long = begun == seen;
+        seen = begun;
+        let heard = match executor.filter(|_| is_long) {
+            Some(_) => {
+                let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.as_nanos() as i64 };
+                let mut fds = [PollFd::new(&common.socket, PollFlags::IN)];
+                poll(&mut fds, Some(&timeout)).unwrap_or(0) > 0
+            }
+            None => {
+                std::thread::sleep(LOOK_EVERY);
+                false
+            }
+        };
+        let beats = said.elapsed() >= BEAT_EVERY;
+        // If somebody is at it, the main thread is awake and reads itself.
+        if let Some(executor) = executor.filter(|_| heard || beats && is_long)
+            && let Ok(mut here) = executor.try_lock()
+            && here.is_inside
+        {
+            here.listen()?;
+        } else if heard {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        if beats && common.busy.load(Relaxed) > 0 {
+            said = Instant::now();
+            common.send(&ToMaster::State(State::Running), &[], &[])?;
+        }
+    }
+}
+
 impl Executor {
-    fn serve(&mut self) -> Result<(), ExecutorError> {
+    fn serve(shared: &Mutex<Executor>) -> Result<(), ExecutorError> {
+        let mut here = lock(shared);
         loop {
             while let Some(incoming) =
-                self.inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
+                here.inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
             {
-                self.common.page.set_activity(Activity::Receiving);
-                self.on_message(incoming.message, &incoming.tail)?;
-                self.work()?;
+                here.common.page.set_activity(Activity::Receiving);
+                here.on_message(incoming.message, &incoming.tail)?;
+                while let Some((round, block)) = here.work()? {
+                    // Not held while user code runs, so that somebody else can listen.
+                    let job = here.enter(round, block);
+                    drop(here);
+                    let result = job(0);
+                    here = lock(shared);
+                    here.leave(Done { round, block, result })?;
+                }
             }
-            if self.stopping {
+            if here.stopping {
                 return Ok(());
             }
-            if self.common.busy.load(Relaxed) == 0 {
-                self.common.page.set_activity(Activity::Idle);
-            }
-            if !self.wait_for_more()? {
+            let is_idle = here.common.busy.load(Relaxed) == 0;
+            here.common.page.set_activity(if is_idle { Activity::Idle } else { Activity::Mapping });
+            if !here.wait_for_more()? {
                 return Ok(());
             }
         }
+    }
+
+    /// Reads and answers while the main thread is inside a block.
+    fn listen(&mut self) -> Result<(), ExecutorError> {
+        if self.read(RecvFlags::DONTWAIT)? == Read::Ended {
+            std::process::exit(0);
+        }
+        self.take_messages()?;
+        // Finished work may have waited for long enough.
+        self.tell(Event::Ticked);
+        let run = self.work()?;
+        assert!(run.is_none(), "the only slot is taken");
+        self.common.page.set_activity(Activity::Mapping);
+        Ok(())
+    }
+
+    fn take_messages(&mut self) -> Result<(), ExecutorError> {
+        while let Some(incoming) =
+            self.inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
+        {
+            self.on_message(incoming.message, &incoming.tail)?;
+        }
+        Ok(())
     }
 
     /// Blocks until a message or the end of a block comes. Says whether the master is still there.
@@ -308,7 +401,9 @@ impl Executor {
                     self.ours.release(arena);
                 }
             }
-            ToWorker::Cancel(round) => self.tell(Event::CancelReceived { round }),
+            ToWorker::Cancel(round) | ToWorker::Spare(round) => self.tell(Event::CancelReceived { round }),
+            ToWorker::Recall { round, blocks } => self.tell(Event::RecallReceived { round, blocks }),
+            ToWorker::Apart { round, block } => self.tell(Event::ApartReceived { round, block }),
             ToWorker::Ping => self.common.send(&ToMaster::Pong, &[], &[])?,
             ToWorker::Bye => self.stopping = true,
             ToWorker::Welcome { .. } => return Err(ExecutorError::Protocol("a second welcome".into())),
@@ -354,11 +449,18 @@ impl Executor {
         Ok(())
     }
 
-    /// Does what the machine wants until it wants nothing.
-    fn work(&mut self) -> Result<(), ExecutorError> {
+    /// Does what the machine wants until it wants nothing, or a block to be run on the main thread: says which.
+    fn work(&mut self) -> Result<Option<(RoundId, Block)>, ExecutorError> {
         while let Some(action) = self.todo.pop_front() {
             match action {
-                Action::Run { round, block, .. } => self.run(round, block)?,
+                Action::Run { round, block, .. } if self.threads.is_none() => {
+                    return Ok(Some((round, block)));
+                }
+                Action::Run { round, block, .. } => self.run(round, block),
+                Action::SetApart { round, block } => self.rounds[&round].0.set_apart(block),
+                Action::Return { round, returned } => {
+                    self.common.send(&ToMaster::Returned { round, returned }, &[], &[])?;
+                }
                 Action::Collect { round } => {
                     let collected = self.rounds[&round].0.collect();
                     let nodes = collected.0.iter().map(|(node, _)| *node).collect();
@@ -377,15 +479,27 @@ impl Executor {
                 Action::Protest { why } => return Err(ExecutorError::Protocol(why)),
             }
         }
-        Ok(())
+        Ok(None)
     }
 
-    fn run(&mut self, round: RoundId, block: Block) -> Result<(), ExecutorError> {
+    /// Prepares for running a block, in whatever slot it will be.
+    fn enter(
+        &mut self,
+        round: RoundId,
+        block: Block,
+    ) -> impl FnOnce(u32) -> Result<(), Stopped> + Send + 'static {
         let (here, entries) = self.rounds[&round].clone();
         let common = self.common.clone();
         common.page.set_activity(Activity::Mapping);
-        common.busy.fetch_add(1, Relaxed);
-        let job = move |slot: u32| {
+        common.busy.fetch_add(1, SeqCst);
+        common.begun.fetch_add(1, SeqCst);
+        if common.dozes.load(SeqCst)
+            && let Some(watch) = common.watch.get()
+        {
+            watch.unpark();
+        }
+        self.is_inside = true;
+        move |slot: u32| {
             common.page.enter(slot, round, block);
             let chunk_at =
                 |index: u32| entries.read().unwrap_or_else(PoisonError::into_inner).get(&index).cloned();
@@ -393,29 +507,32 @@ impl Executor {
             // What the function printed goes out before its result does.
             let _ = io::stdout().flush();
             common.page.leave(slot);
-            common.busy.fetch_sub(1, Relaxed);
+            common.busy.fetch_sub(1, SeqCst);
             result
-        };
-        if let Some(threads) = &self.threads {
-            let common = self.common.clone();
-            threads.run(Box::new(move |slot| {
-                let result = job(slot);
-                lock(&common.done).push(Done { round, block, result });
-                let _ = rustix::io::write(&common.bell, &1u64.to_ne_bytes());
-            }));
-            return Ok(());
         }
-        let result = job(0);
+    }
+
+    /// Has a thread run a block.
+    fn run(&mut self, round: RoundId, block: Block) {
+        let job = self.enter(round, block);
+        let common = self.common.clone();
+        let threads = self.threads.as_ref().expect("the caller looked");
+        threads.run(Box::new(move |slot| {
+            let result = job(slot);
+            lock(&common.done).push(Done { round, block, result });
+            let _ = rustix::io::write(&common.bell, &1u64.to_ne_bytes());
+        }));
+    }
+
+    /// The main thread has run a block.
+    fn leave(&mut self, done: Done) -> Result<(), ExecutorError> {
+        self.is_inside = false;
         // Something may have come meanwhile, a cancellation say; after the last block it is soon enough after sending.
         if self.machine.has_unstarted() && self.read(RecvFlags::DONTWAIT)? == Read::Ended {
             std::process::exit(0);
         }
-        while let Some(incoming) =
-            self.inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
-        {
-            self.on_message(incoming.message, &incoming.tail)?;
-        }
-        self.on_done(Done { round, block, result })
+        self.take_messages()?;
+        self.on_done(done)
     }
 
     fn take_done(&mut self) -> Result<(), ExecutorError> {

@@ -154,6 +154,11 @@ impl RoundHere {
         }
     }
 
+    /// Keeps a block by itself: somebody else has it, too.
+    pub(crate) fn set_apart(&self, block: Block) {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner).set_apart(self.cut.node(block));
+    }
+
     /// Takes the finished subtrees out.
     pub(crate) fn collect(&self) -> (Vec<(Node, AnyBox)>, Effort) {
         let parts = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();

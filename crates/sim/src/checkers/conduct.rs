@@ -3,6 +3,7 @@
 use super::{Verdict, Violation, promise};
 use qjam_core::ids::{Attempt, Block, RoundId, WorkerId};
 use qjam_core::time::{Span, Time};
+use qjam_core::wire::message::Returned;
 use qjam_core::worker::{Action, Delivery, Event};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,9 @@ pub(crate) struct Conduct {
     /// Rounds it was told to drop and has not.
     told: BTreeSet<RoundId>,
     let_go: BTreeSet<RoundId>,
+    /// Blocks that somebody else has, too; and those of them that were known to be before they could meet a neighbour.
+    apart: BTreeSet<(RoundId, Block)>,
+    apart_in_time: BTreeSet<(RoundId, Block)>,
 }
 
 impl Conduct {
@@ -37,6 +41,15 @@ impl Conduct {
             failed: BTreeSet::new(),
             told: BTreeSet::new(),
             let_go: BTreeSet::new(),
+            apart: BTreeSet::new(),
+            apart_in_time: BTreeSet::new(),
+        }
+    }
+
+    /// The tree was told to keep a block by itself, and its value was not there yet.
+    pub(crate) fn is_apart_in_time(&mut self, round: RoundId, block: Block) {
+        if !self.waiting.contains_key(&(round, block)) {
+            self.apart_in_time.insert((round, block));
         }
     }
 
@@ -51,6 +64,24 @@ impl Conduct {
         let overdue = |((round, _), since): &(&(RoundId, Block), &Time)| {
             now.since(**since) >= self.deliver_after && !self.collecting.contains(round)
         };
+        if let Event::RecallReceived { round, .. } = event {
+            let answers = |a: &&Action| matches!(a, Action::Return { round: r, .. } if r == round);
+            promise!(
+                actions.iter().filter(answers).count() == 1,
+                "a_question_is_answered_once",
+                "{id}: {round}"
+            );
+        }
+        let is_free = |(round, block): &(RoundId, Block)| {
+            self.waiting.contains_key(&(*round, *block)) || self.apart.contains(&(*round, *block))
+        };
+        let waits_for_none = |(round, _): &&(RoundId, Block)| {
+            !self.collecting.contains(round)
+                && self.given.range((*round, 0)..=(*round, Block::MAX)).all(|(key, _)| is_free(key))
+                && !self.running.keys().any(|key| key.0 == *round && !self.apart.contains(key))
+        };
+        let kept = self.waiting.keys().find(waits_for_none);
+        promise!(kept.is_none(), "nothing_waits_for_what_is_apart", "{id}: {kept:?}");
         let kept = self.waiting.iter().find(overdue);
         promise!(kept.is_none(), "finished_work_goes_out_in_time", "{id}, now {now:?}: {kept:?}");
         Ok(())
@@ -65,6 +96,9 @@ impl Conduct {
             Event::TaskReceived { round, spans, .. } if !self.failed.contains(round) => {
                 for (block, span) in spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
                     self.given.insert((*round, block), (span.attempt, span.alone));
+                    if span.apart {
+                        self.apart.insert((*round, block));
+                    }
                 }
             }
             Event::BlockFinished { round, block } => {
@@ -86,6 +120,9 @@ impl Conduct {
                 let round = (*round, 0)..=(*round, Block::MAX);
                 self.waiting.range_mut(round).for_each(|(_, since)| *since = now);
             }
+            Event::ApartReceived { round, block } if self.given.contains_key(&(*round, *block)) => {
+                self.apart.insert((*round, *block));
+            }
             Event::CancelReceived { round } => {
                 self.told.insert(*round);
                 self.waiting.retain(|(r, _), _| r != round);
@@ -102,11 +139,23 @@ impl Conduct {
                 Ok(())
             }
             Action::Send { round, parts } => parts.iter().try_for_each(|part| self.send(id, *round, part)),
+            Action::SetApart { round, block } => {
+                let is_known = self.apart.contains(&(*round, *block));
+                promise!(
+                    is_known,
+                    "only_what_somebody_else_has_is_set_apart",
+                    "{id}: {round}, block {block}"
+                );
+                Ok(())
+            }
+            Action::Return { round, returned } => self.give_back(id, *round, returned),
             Action::LetGo { round } => {
                 promise!(self.told.remove(round), "only_cancelled_rounds_are_let_go", "{id}: {round}");
                 promise!(!self.is_running(*round), "nobody_runs_what_it_let_go", "{id}: {round} is running");
                 self.let_go.insert(*round);
                 self.given.retain(|(r, _), _| r != round);
+                self.apart.retain(|(r, _)| r != round);
+                self.apart_in_time.retain(|(r, _)| r != round);
                 Ok(())
             }
             Action::Forget { round } => {
@@ -149,10 +198,53 @@ impl Conduct {
         Ok(())
     }
 
+    /// What is given back was here and not begun, and what is said of the rest is true.
+    fn give_back(&mut self, id: WorkerId, round: RoundId, returned: &Returned) -> Verdict {
+        for (block, span) in returned.spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
+            let key = (round, block);
+            let given = self.given.remove(&key);
+            promise!(
+                given == Some((span.attempt, false)),
+                "only_given_blocks_are_given_back",
+                "{id}: {round}, block {block} as {}, given {given:?}",
+                span.attempt
+            );
+            promise!(
+                self.running.get(&key) != Some(&span.attempt) && !self.waiting.contains_key(&key),
+                "what_was_begun_is_not_given_back",
+                "{id}: {round}, block {block}"
+            );
+            self.apart.remove(&key);
+            self.apart_in_time.remove(&key);
+        }
+        if self.failed.contains(&round) || self.told.contains(&round) {
+            return Ok(());
+        }
+        let of_round = || (round, 0)..=(round, Block::MAX);
+        let running: Vec<Block> = self.running.range(of_round()).map(|((_, block), _)| *block).collect();
+        let said: Vec<Block> = returned.running.iter().map(|(block, _)| *block).collect();
+        promise!(said == running, "a_worker_knows_what_it_runs", "{id}: {round}: {said:?}, not {running:?}");
+        let is_unstarted = |(key, (attempt, alone)): &(&(RoundId, Block), &(Attempt, bool))| {
+            !alone && self.running.get(key) != Some(attempt) && !self.waiting.contains_key(key)
+        };
+        let unstarted = self.given.range(of_round()).filter(is_unstarted).count();
+        promise!(
+            returned.unstarted as usize == unstarted,
+            "a_worker_knows_what_it_has",
+            "{id}: {round}: {} not started, not {unstarted}",
+            returned.unstarted
+        );
+        Ok(())
+    }
+
     fn send(&mut self, id: WorkerId, round: RoundId, part: &Delivery) -> Verdict {
+        let blocks: u32 = part.spans.iter().map(|s| s.len).sum();
         for (block, span) in part.spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
             let given = self.given.remove(&(round, block));
             self.waiting.remove(&(round, block));
+            self.apart.remove(&(round, block));
+            let in_time = self.apart_in_time.remove(&(round, block));
+            promise!(!in_time || blocks == 1, "what_is_apart_is_sent_by_itself", "{id}: {round}: {part:?}");
             promise!(
                 given.is_some_and(|(attempt, _)| attempt == span.attempt),
                 "parts_name_the_attempts_they_were_given",

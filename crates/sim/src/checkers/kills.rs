@@ -34,9 +34,15 @@ pub(super) fn is_deserved(
         }
         Cause::Unresponsive => {
             let is_remote = picture.seats[&worker.seat].is_remote;
-            let within = if is_remote { config.remote_let_go_within } else { config.let_go_within };
-            let is_late = |at: &Time| now.since(*at) >= within;
-            let deserved = w.told.values().any(|at| is_late(at) && (!is_remote || w.last_said >= *at));
+            let within = |is_patient: bool| {
+                let within = if is_remote { config.remote_let_go_within } else { config.let_go_within };
+                if is_patient { within.max(config.spare_within) } else { within }
+            };
+            let is_late = |at: Time, is_patient: bool| now.since(at) >= within(is_patient);
+            let deserved = w
+                .told
+                .values()
+                .any(|(at, is_patient)| is_late(*at, *is_patient) && (!is_remote || w.last_said >= *at));
             promise!(
                 deserved,
                 "who_lets_go_in_time_is_not_killed",
@@ -140,6 +146,8 @@ pub(super) fn removed_seats_are_left_alone(picture: &Picture, action: &Action) -
     | Action::Kill { worker, .. }
     | Action::Ping { worker }
     | Action::Assign { worker, .. }
+    | Action::Recall { worker, .. }
+    | Action::Apart { worker, .. }
     | Action::Cancel { worker, .. } = action
     {
         promise!(!picture.removed.contains(&worker.seat), "removed_seats_are_left_alone", "{action:?}");

@@ -5,7 +5,7 @@ use super::{Verdict, promise};
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::wire::message::Span;
 
-/// Blocks go to dependable workers, under a new attempt, and to a second one only if the first is silent.
+/// Blocks go to dependable workers, under a new attempt, and to a second one only if the first is silent or late.
 pub(super) fn assign(picture: &mut Picture, worker: WorkerId, round: RoundId, spans: &[Span]) -> Verdict {
     let holder = picture.workers.get(&worker);
     promise!(
@@ -38,8 +38,17 @@ pub(super) fn assign(picture: &mut Picture, worker: WorkerId, round: RoundId, sp
             [(other, _)] => other != worker && workers.get(&other).is_none_or(|w| !w.is_dependable()),
             _ => false,
         };
+        // Or who has it was late, and was told so.
+        let is_late = span.apart
+            && matches!(block.holders[..], [(other, _)] if other != worker && block.told_apart == Some(other));
         promise!(
-            is_needy,
+            span.apart == is_late,
+            "only_what_somebody_else_has_is_apart",
+            "{round}: block {n} to {worker}: {span:?}, with {:?}",
+            block.holders
+        );
+        promise!(
+            is_needy || is_late,
             "a_second_copy_is_given_out_only_if_the_first_is_silent",
             "{round}: block {n} to {worker}, with {:?}",
             block.holders

@@ -60,7 +60,8 @@ fn turn(plan: &Plan) -> Span {
         Fault::SlowWorker { factor, .. } | Fault::SlowLink { factor, .. } => *factor,
         _ => 1,
     });
-    let slowest = slowest.max().unwrap_or(1);
+    let slowness = plan.seats.iter().map(|s| s.slowness).max().unwrap_or(1);
+    let slowest = slowness * slowest.max().unwrap_or(1);
     let per_mib = plan.seats.iter().map(|s| s.per_mib.0).max().unwrap_or(0);
     let trip = plan
         .seats
@@ -73,12 +74,13 @@ fn turn(plan: &Plan) -> Span {
         let bytes = blocks * (r.params_bytes + r.partial_bytes) + u64::from(r.cut.chunks) * r.chunk_bytes;
         let once = 2 * r.block.0 + (((r.params_bytes + r.partial_bytes) * per_mib) >> 20) + 4 * trip;
         // What was begun while things were slow is finished slowly.
-        2 * blocks * r.block.0 + ((bytes * per_mib) >> 20) + 8 * blocks * trip + slowest * once
+        slowness * 2 * blocks * r.block.0 + ((bytes * per_mib) >> 20) + 8 * blocks * trip + slowest * once
     });
     Span(
         c.lost_after.0
             + c.let_go_within.0
             + c.remote_let_go_within.0
+            + c.spare_within.0
             + starts
             + pauses
             + hosts

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`parts`] | a result counts exactly when all its blocks are held as named; accepted ones are disjoint and cover everything |
 //! | [`leases`] | blocks go to the living, under a new attempt, twice only when the first holder is silent; no round is closed early |
+//! | [`help`] | blocks are asked for when somebody is idle, and go there; late ones are doubled once, and apart |
 //! | [`answers`] | each round is answered once, with the right kind of answer |
 //! | [`blame`] | a block that kills is found in time, and no innocent one is blamed for it |
 //! | [`kills`] | only those who deserve it are killed; seats are filled in time, given up for a reason and left alone when removed |
@@ -18,6 +19,7 @@
 pub(crate) mod answers;
 pub(crate) mod blame;
 pub(crate) mod conduct;
+pub(crate) mod help;
 pub(crate) mod kills;
 pub(crate) mod leases;
 pub(crate) mod liveness;
@@ -114,6 +116,7 @@ impl<'a> Observer<'a> {
         answers::cancelling_answers(&self.picture, step.event)?;
         blame::killers_are_stopped(&self.picture, step.event, &self.plan.config)?;
         kills::useful_seats_are_filled_at_once(&self.picture, step.event, &self.plan.config)?;
+        help::what_was_given_back_is_given_out(&self.picture, step.event)?;
         leases::silent_holders_are_doubled(&self.picture)
     }
 
@@ -130,8 +133,16 @@ impl<'a> Observer<'a> {
                 picture.kill(*worker);
             }
             Action::Ping { worker } => picture.ask(now, *worker),
-            Action::Assign { worker, round, spans } => leases::assign(picture, *worker, *round, spans)?,
-            Action::Cancel { worker, round } => picture.tell_to_let_go(now, *worker, *round),
+            Action::Assign { worker, round, spans } => {
+                help::goes_to_the_idle(picture, step.event, *worker, *round)?;
+                leases::assign(picture, *worker, *round, spans)?;
+            }
+            Action::Recall { worker, round, .. } => help::recall(picture, *worker, *round)?,
+            Action::Apart { worker, round, block } => help::apart(picture, *worker, *round, *block)?,
+            Action::Cancel { worker, round, is_patient } => {
+                help::only_the_late_are_spared(picture, *worker, *round, *is_patient)?;
+                picture.tell_to_let_go(now, *worker, *round, *is_patient);
+            }
             Action::Accept { round, node } => parts::accept(picture, step.event, *round, *node)?,
             Action::Discard { .. } => {}
             Action::Finish { round } => {

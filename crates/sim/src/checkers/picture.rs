@@ -19,6 +19,8 @@ pub(crate) struct BlockPicture {
     pub(crate) done: bool,
     /// Who died inside it.
     pub(crate) victims: Vec<WorkerId>,
+    /// Who was told to keep it apart, because somebody else gets it, too.
+    pub(crate) told_apart: Option<WorkerId>,
 }
 
 /// A round.
@@ -32,6 +34,10 @@ pub(crate) struct RoundPicture {
     pub(crate) is_closed: bool,
     /// How many blocks are with somebody, by worker.
     pub(crate) held: BTreeMap<WorkerId, u32>,
+    /// Who was asked for blocks and has not answered.
+    pub(crate) asked: BTreeSet<WorkerId>,
+    /// How many late blocks were given to somebody else, too.
+    pub(crate) backups: usize,
 }
 
 /// A worker that has been started and not been lost.
@@ -44,8 +50,8 @@ pub(crate) struct WorkerPicture {
     pub(crate) asked: Option<Time>,
     pub(crate) is_suspect: bool,
     pub(crate) is_dying: bool,
-    /// When it was told to let go of what.
-    pub(crate) told: BTreeMap<RoundId, Time>,
+    /// When it was told to let go of what, and whether it may take its time.
+    pub(crate) told: BTreeMap<RoundId, (Time, bool)>,
 }
 
 impl WorkerPicture {
@@ -135,6 +141,8 @@ impl Picture {
                     answer: None,
                     is_closed: false,
                     held: BTreeMap::new(),
+                    asked: BTreeSet::new(),
+                    backups: 0,
                 };
                 self.rounds.insert(*round, picture);
                 self.revive(config);
@@ -147,7 +155,12 @@ impl Picture {
                 self.hear(now, *worker);
                 self.take_back(*worker, *round, None);
             }
-            Event::WorkerJoined { .. }
+            Event::Returned { worker, round, returned } => {
+                self.hear(now, *worker);
+                self.give_back(*worker, *round, &returned.spans);
+            }
+            Event::Computed { .. }
+            | Event::WorkerJoined { .. }
             | Event::RoundCancelled { .. }
             | Event::Faulted { worker: None, .. }
             | Event::Ticked => {}
@@ -204,6 +217,30 @@ impl Picture {
         counts
     }
 
+    /// A worker does not have these any more.
+    fn give_back(&mut self, worker: WorkerId, round: RoundId, spans: &[qjam_core::wire::message::Span]) {
+        let is_known = self.workers.contains_key(&worker);
+        let Some(r) = self.rounds.get_mut(&round).filter(|r| is_known && !r.is_closed) else { return };
+        r.asked.remove(&worker);
+        for (n, attempt) in spans.iter().flat_map(|s| s.blocks().map(|b| (b as usize, s.attempt))) {
+            let holders = &mut r.blocks[n].holders;
+            let Some(at) = holders.iter().position(|h| *h == (worker, attempt)) else { continue };
+            holders.remove(at);
+            let left = r.held.get_mut(&worker).expect("it holds this one");
+            *left -= 1;
+            if *left == 0 {
+                r.held.remove(&worker);
+                self.workers.get_mut(&worker).expect("it lives").told.remove(&round);
+            }
+        }
+    }
+
+    /// Whether somebody dependable has nothing to do.
+    pub(crate) fn is_idle(&self, worker: WorkerId) -> bool {
+        self.workers.get(&worker).is_some_and(WorkerPicture::is_dependable)
+            && !self.rounds.values().any(|r| r.held.contains_key(&worker))
+    }
+
     /// Takes back what a worker has of a round.
     fn take_back(&mut self, worker: WorkerId, round: RoundId, death: Option<&Death>) {
         if let Some(w) = self.workers.get_mut(&worker) {
@@ -253,6 +290,7 @@ impl Picture {
         for round in rounds {
             self.take_back(worker, round, death);
         }
+        self.rounds.values_mut().for_each(|r| r.asked.retain(|asked| *asked != worker));
         let Some(w) = self.workers.remove(&worker) else { return };
         self.suspects -= usize::from(w.is_suspect);
         if w.joined.is_some() {
@@ -320,8 +358,8 @@ impl Picture {
         }
     }
 
-    pub(crate) fn tell_to_let_go(&mut self, now: Time, worker: WorkerId, round: RoundId) {
-        self.workers.get_mut(&worker).expect("who is told lives").told.insert(round, now);
+    pub(crate) fn tell_to_let_go(&mut self, now: Time, worker: WorkerId, round: RoundId, is_patient: bool) {
+        self.workers.get_mut(&worker).expect("who is told lives").told.insert(round, (now, is_patient));
     }
 
     pub(crate) fn give_up(&mut self, seat: SeatId) {

@@ -33,6 +33,9 @@ pub(super) struct Executor {
     pub(super) slow: (u64, Time),
     conduct: Conduct,
     is_inline: bool,
+    listens: bool,
+    /// Time in user code since the last result, over all slots.
+    busy_us: BTreeMap<RoundId, u64>,
     trees: BTreeMap<RoundId, Tree<Value>>,
     runs: Vec<Run>,
     collected: BTreeMap<RoundId, Vec<(Node, Value)>>,
@@ -77,6 +80,8 @@ impl Executor {
             slow: (1, Time(0)),
             conduct: Conduct::new(seat.slots, deliver_after),
             is_inline: seat.inline,
+            listens: seat.listens,
+            busy_us: BTreeMap::new(),
             trees: BTreeMap::new(),
             runs: Vec::new(),
             collected: BTreeMap::new(),
@@ -95,7 +100,7 @@ impl Executor {
     }
 
     fn is_occupied(&self) -> bool {
-        self.is_inline && !self.runs.is_empty()
+        self.is_inline && !self.listens && !self.runs.is_empty()
     }
 }
 
@@ -165,6 +170,8 @@ impl Engine<'_> {
                 Ok(())
             }
             ToExecutor::Cancel { round } => self.prompt(id, Event::CancelReceived { round }),
+            ToExecutor::Recall { round, blocks } => self.prompt(id, Event::RecallReceived { round, blocks }),
+            ToExecutor::Apart { round, block } => self.prompt(id, Event::ApartReceived { round, block }),
             ToExecutor::Ping => {
                 self.send_to_master(id, ToMaster::Pong, 0);
                 Ok(())
@@ -270,6 +277,21 @@ impl Engine<'_> {
                 executor.trees.remove(&round);
                 executor.collected.remove(&round);
             }
+            Action::SetApart { round, block } => {
+                let spec = &self.plan.rounds[round.0 as usize - 1];
+                let executor = self.process(id);
+                let tree = executor.trees.get_mut(&round).expect("a round is here while its blocks are");
+                tree.set_apart(spec.cut.node(block));
+                // Whose function has returned may have met its neighbour already.
+                let is_over =
+                    |r: &Run| (r.round, r.block) == (round, block) && !matches!(r.stage, Stage::Function);
+                if !executor.runs.iter().any(is_over) {
+                    executor.conduct.is_apart_in_time(round, block);
+                }
+            }
+            Action::Return { round, returned } => {
+                self.send_to_master(id, ToMaster::Returned { round, returned }, 0);
+            }
             Action::LetGo { round } => self.send_to_master(id, ToMaster::Cancelled { round }, 0),
             Action::Protest { .. } => unreachable!("conduct objects to protests"),
         }
@@ -282,11 +304,13 @@ impl Engine<'_> {
         let run = self.runs;
         let spec = &self.plan.rounds[round.0 as usize - 1];
         let mut span_us = spec.block.0 / 2 + self.rng.below(spec.block.0 + 1);
+        span_us *= self.plan.seats[id.seat.0 as usize].slowness;
         let now = self.now;
         let executor = self.process(id);
         if now < executor.slow.1 {
             span_us *= executor.slow.0;
         }
+        *executor.busy_us.entry(round).or_default() += span_us;
         executor.runs.push(Run { id: run, round, block, stage: Stage::Function });
         if spec.poison.contains(&block) {
             let at = self.now + Span(self.rng.below(span_us + 1));
@@ -389,7 +413,9 @@ impl Engine<'_> {
             .map(|((_, value), Delivery { node, spans })| Part { node, spans, value })
             .collect();
         let bytes = parts.len() as u64 * self.spec(round).partial_bytes;
-        self.send_to_master(id, ToMaster::Result { round, parts }, bytes);
+        let slots = u64::from(self.plan.seats[id.seat.0 as usize].slots);
+        let busy = Span(self.process(id).busy_us.remove(&round).unwrap_or(0) / slots);
+        self.send_to_master(id, ToMaster::Result { round, parts, busy }, bytes);
     }
 
     fn find_run(&mut self, id: WorkerId, run: u64) -> (RoundId, Block) {
@@ -407,7 +433,11 @@ impl Engine<'_> {
         let at = self.network.send(self.now, from, Way::ToMaster, bytes, jitter_us);
         let repeats = matches!(
             message,
-            ToMaster::Hello | ToMaster::Result { .. } | ToMaster::Error { .. } | ToMaster::Cancelled { .. }
+            ToMaster::Hello
+                | ToMaster::Result { .. }
+                | ToMaster::Error { .. }
+                | ToMaster::Cancelled { .. }
+                | ToMaster::Returned { .. }
         );
         if repeats && self.plan.repeated_percent > 0 && self.rng.percent(self.plan.repeated_percent) {
             self.tally.messages_repeated += 1;

@@ -179,7 +179,9 @@ impl Engine<'_> {
                 self.send_to_executor(worker, ToExecutor::Refs { dataset, chunks }, bytes)?;
                 self.tell(Event::WorkerSpoke { worker })
             }
-            ToMaster::Result { round, parts } => {
+            ToMaster::Result { round, parts, busy: span } => {
+                let blocks = parts.iter().flat_map(|p| &p.spans).map(|s| s.len).sum();
+                self.tell(Event::Computed { worker, round, blocks, span })?;
                 for Part { node, spans, value } in parts {
                     self.master.in_hand = Some(value);
                     self.tell(Event::PartDelivered { worker, round, node, spans })?;
@@ -189,6 +191,7 @@ impl Engine<'_> {
             ToMaster::Error { round, fault } => {
                 self.tell(Event::Faulted { worker: Some(worker), round, fault })
             }
+            ToMaster::Returned { round, returned } => self.tell(Event::Returned { worker, round, returned }),
             ToMaster::Cancelled { round } => self.tell(Event::RoundLetGo { worker, round }),
         }
     }
@@ -251,7 +254,14 @@ impl Engine<'_> {
                 let bytes = self.spec(round).params_bytes;
                 return self.send_to_executor(worker, ToExecutor::Task { round, spans }, bytes);
             }
-            Action::Cancel { worker, round } => {
+            Action::Recall { worker, round, blocks } => {
+                self.tally.recalls += 1;
+                return self.send_to_executor(worker, ToExecutor::Recall { round, blocks }, 0);
+            }
+            Action::Apart { worker, round, block } => {
+                return self.send_to_executor(worker, ToExecutor::Apart { round, block }, 0);
+            }
+            Action::Cancel { worker, round, .. } => {
                 return self.send_to_executor(worker, ToExecutor::Cancel { round }, 0);
             }
             Action::Accept { round, node } => {
@@ -325,6 +335,7 @@ impl Engine<'_> {
     }
 
     fn on_answered(&mut self, round: RoundId) {
+        self.answered = self.now;
         let next = RoundId(round.0 + 1);
         if let Some(RoundPlan { submit: Submit::AfterPrevious(span), .. }) =
             self.plan.rounds.get(round.0 as usize)

@@ -42,6 +42,8 @@ pub struct Ending {
     pub answers: Vec<Answer>,
     /// What happened how often.
     pub tally: Tally,
+    /// When the last round was answered.
+    pub answered: Time,
     /// When the last round was closed and all was quiet.
     pub at: Time,
 }
@@ -70,6 +72,7 @@ struct Engine<'a> {
     /// Deaths that the master has not learned of.
     unlearned: BTreeMap<WorkerId, Death>,
     tally: Tally,
+    answered: Time,
     runs: u64,
     /// Invariants that look at everything are run after every so many events.
     check_every: u64,
@@ -113,6 +116,7 @@ impl<'a> Engine<'a> {
             failing_starts: BTreeMap::new(),
             outages: BTreeMap::new(),
             truth: Truth::default(),
+            answered: Time(0),
             unlearned: BTreeMap::new(),
             tally: Tally::default(),
             runs: 0,
@@ -146,7 +150,12 @@ impl<'a> Engine<'a> {
         self.observer.agrees_with(&self.master.scheduler)?;
         self.tally.virtual_us = self.now.0;
         self.tally.parts_overlapping = self.observer.overlaps();
-        Ok(Ending { answers: self.observer.answers(), tally: self.tally, at: self.now })
+        Ok(Ending {
+            answers: self.observer.answers(),
+            tally: self.tally,
+            answered: self.answered,
+            at: self.now,
+        })
     }
 
     /// Whether all rounds are answered and closed, and everybody who can be is back and idle.

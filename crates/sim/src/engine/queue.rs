@@ -4,8 +4,8 @@ use crate::oracle::Value;
 use qjam_core::ids::{Block, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault};
 use qjam_core::reduce::Node;
-use qjam_core::time::Time;
-use qjam_core::wire::message::Span;
+use qjam_core::time::{self, Time};
+use qjam_core::wire::message::{Returned, Span};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -15,6 +15,8 @@ pub(crate) enum ToExecutor {
     Task { round: RoundId, spans: Vec<Span> },
     Refs { dataset: u32, chunks: Vec<u32> },
     Cancel { round: RoundId },
+    Recall { round: RoundId, blocks: u32 },
+    Apart { round: RoundId, block: Block },
     Ping,
 }
 
@@ -33,9 +35,10 @@ pub(crate) enum ToMaster {
     Running,
     Pong,
     Blocked { dataset: u32, chunks: Vec<u32> },
-    Result { round: RoundId, parts: Vec<Part> },
+    Result { round: RoundId, parts: Vec<Part>, busy: time::Span },
     Error { round: RoundId, fault: Fault },
     Cancelled { round: RoundId },
+    Returned { round: RoundId, returned: Returned },
 }
 
 /// One step of the run.

@@ -17,7 +17,9 @@ fn the_worker_of_the_last_block_dies_while_sending() {
     let plan = Plan::calm(2).round(round(2, 50)).fault(ms(6), Fault::CrashSending { seat: 1 });
     for ending in play_all(&plan, 10) {
         assert!(all_have_values(&ending));
-        assert_eq!((ending.tally.blocks_run, ending.tally.lost), (3, 1));
+        // Whoever comes back finds the other one at it for long, and may help.
+        assert!((3..=4).contains(&ending.tally.blocks_run), "{}", ending.tally);
+        assert_eq!(ending.tally.lost, 1);
     }
 }
 

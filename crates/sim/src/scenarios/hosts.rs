@@ -126,7 +126,7 @@ fn seats_come_and_go_while_a_round_runs() {
     let mut plan = hosts(6).round(long_ms(1_000)).round(next_round(40, 100));
     for (n, seat) in (0..).zip(&mut plan.seats) {
         seat.added = ms(n * 700);
-        seat.removed = (n < 5).then(|| ms(2_000 + n * 1_900));
+        seat.removed = (n < 5).then(|| ms(2_000 + n * 1_500));
     }
     for ending in play_all(&plan, 20) {
         assert!(all_have_values(&ending));

@@ -8,6 +8,7 @@ mod deaths;
 mod hosts;
 mod large;
 mod silence;
+mod stragglers;
 
 use crate::fault::Fault;
 use crate::plan::{Plan, RoundPlan, Submit};

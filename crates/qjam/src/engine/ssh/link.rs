@@ -403,12 +403,18 @@ impl Link {
     }
 
     /// A round is over for this worker: what has not been sent of it need not be.
-    pub(crate) fn call_off(&mut self, worker: WorkerId, round: RoundId, dataset: &DataSetId) {
+    pub(crate) fn call_off(
+        &mut self,
+        worker: WorkerId,
+        round: RoundId,
+        message: ToWorker,
+        dataset: &DataSetId,
+    ) {
         if self.lanes.call_off::<ToHost>(round) {
             // Names of chunks may have been among it: they are told again.
             self.told.unsay(dataset);
         }
-        self.urgent(&ToHost::Worker { worker, message: ToWorker::Cancel(round) });
+        self.urgent(&ToHost::Worker { worker, message });
     }
 
     /// Nobody has anything left to do with a round.

@@ -287,6 +287,7 @@ impl Driver {
             ToMaster::Error { round, fault } => {
                 self.tell(Event::Faulted { worker: Some(worker), round, fault })
             }
+            ToMaster::Returned { round, returned } => self.tell(Event::Returned { worker, round, returned }),
             ToMaster::Cancelled(round) => self.tell(Event::RoundLetGo { worker, round }),
         }
         Ok(())
@@ -321,7 +322,13 @@ impl Driver {
 
     fn on_far_result(&mut self, worker: WorkerId, outcome: Outcome, tail: &Bytes) -> Result<(), String> {
         let Outcome { round, parts, compute_us, cache_hits, cache_misses } = outcome;
-        self.count_effort(worker, round, Effort { compute_us, hits: cache_hits, misses: cache_misses });
+        let blocks = super::intake::blocks_in(&parts);
+        self.count_effort(
+            worker,
+            round,
+            blocks,
+            Effort { compute_us, hits: cache_hits, misses: cache_misses },
+        );
         for part in parts {
             let value = match part.payload {
                 Payload::Streamed { bytes } => {
@@ -384,11 +391,11 @@ impl Driver {
         self.pump(worker.seat);
     }
 
-    pub(super) fn call_off_host(&mut self, worker: WorkerId, round: RoundId) {
+    pub(super) fn call_off_host(&mut self, worker: WorkerId, round: RoundId, message: ToWorker) {
         let Some(running) = self.rounds.get(&round) else { return };
         let dataset = running.data.located;
         if let Some(link) = self.link_of(worker) {
-            link.call_off(worker, round, &dataset);
+            link.call_off(worker, round, message, &dataset);
             self.pump(worker.seat);
         }
     }

@@ -13,7 +13,8 @@ use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::reduce::Node;
 use qjam_core::scheduler::Event;
-use qjam_core::wire::message::{self, Outcome, Payload, State};
+use qjam_core::time::Span;
+use qjam_core::wire::message::{self, Outcome, Part, Payload, State};
 use qjam_core::wire::{ToMaster, ToWorker};
 use rustix::event::epoll;
 use rustix::fd::AsFd;
@@ -167,6 +168,7 @@ impl Driver {
             ToMaster::Error { round, fault } => {
                 self.tell(Event::Faulted { worker: Some(worker), round, fault })
             }
+            ToMaster::Returned { round, returned } => self.tell(Event::Returned { worker, round, returned }),
             ToMaster::Cancelled(round) => self.tell(Event::RoundLetGo { worker, round }),
         }
         Ok(())
@@ -211,7 +213,13 @@ impl Driver {
         tail: &Bytes,
     ) -> Result<(), String> {
         let Outcome { round, parts, compute_us, cache_hits, cache_misses } = outcome;
-        self.count_effort(worker, round, Effort { compute_us, hits: cache_hits, misses: cache_misses });
+        let blocks = blocks_in(&parts);
+        self.count_effort(
+            worker,
+            round,
+            blocks,
+            Effort { compute_us, hits: cache_hits, misses: cache_misses },
+        );
         let mut payloads = Vec::with_capacity(parts.len());
         {
             let Some(executor) = self.executor(worker) else { return Ok(()) };
@@ -265,7 +273,8 @@ impl Driver {
         self.tell(Event::PartDelivered { worker, round, node, spans });
     }
 
-    pub(super) fn count_effort(&mut self, worker: WorkerId, round: RoundId, effort: Effort) {
+    pub(super) fn count_effort(&mut self, worker: WorkerId, round: RoundId, blocks: u32, effort: Effort) {
+        self.tell(Event::Computed { worker, round, blocks, span: Span(effort.compute_us) });
         if let Some(running) = self.rounds.get_mut(&round) {
             *running.compute_us.entry(worker.seat).or_default() += effort.compute_us;
             running.report.cache_hits += u64::from(effort.hits);
@@ -276,15 +285,25 @@ impl Driver {
     pub(super) fn hear_local(&mut self, worker: WorkerId, says: Vec<LocalSays>) {
         for said in says {
             match said {
-                LocalSays::Effort { round, effort } => self.count_effort(worker, round, effort),
+                LocalSays::Effort { round, blocks, effort } => {
+                    self.count_effort(worker, round, blocks, effort)
+                }
                 LocalSays::Part { round, delivery, value } => {
                     self.deliver(worker, round, delivery.node, delivery.spans, Value::Ready(value));
                 }
                 LocalSays::Faulted { round, fault } => {
                     self.tell(Event::Faulted { worker: Some(worker), round, fault })
                 }
+                LocalSays::Returned { round, returned } => {
+                    self.tell(Event::Returned { worker, round, returned })
+                }
                 LocalSays::LetGo { round } => self.tell(Event::RoundLetGo { worker, round }),
             }
         }
     }
+}
+
+/// How many blocks these subtrees cover.
+pub(super) fn blocks_in(parts: &[Part]) -> u32 {
+    parts.iter().flat_map(|part| &part.spans).map(|span| span.len).fold(0, u32::saturating_add)
 }

@@ -171,7 +171,7 @@ impl Driver {
             pipes,
             news,
             keeper,
-            scheduler: Scheduler::new(Config::default()),
+            scheduler: Scheduler::new(Config { balances: options.balances, ..Config::default() }),
             seats: Vec::new(),
             rounds: HashMap::new(),
             next_round: 0,
@@ -289,7 +289,7 @@ impl Driver {
         let id = RoundId(self.next_round);
         self.next_round += 1;
         self.record_begin(id, &wanted);
-        let params_hash = match self.recall(id, &wanted, params) {
+        let params_hash = match self.answer_from_memory(id, &wanted, params) {
             Ok(()) => return id,
             Err(hash) => hash,
         };
@@ -422,7 +422,9 @@ impl Driver {
                 // One on another host is asked by its supervisor, every second.
             }
             Action::Assign { worker, round, spans } => self.assign(worker, round, spans),
-            Action::Cancel { worker, round } => self.call_off(worker, round),
+            Action::Cancel { worker, round, is_patient } => self.call_off(worker, round, is_patient),
+            Action::Recall { worker, round, blocks } => self.recall(worker, round, blocks),
+            Action::Apart { worker, round, block } => self.set_apart(worker, round, block),
             Action::Accept { round, node } => self.accept(round, node),
             Action::Discard { round, node } => {
                 let blocks = self.rounds.get(&round).map_or(0, |r| r.cut.blocks_of(node).len() as u64);
@@ -449,6 +451,16 @@ impl Driver {
             What::Retried { round, blocks, .. } => {
                 if let Some(running) = self.rounds.get_mut(round) {
                     running.report.retries += u64::from(*blocks);
+                }
+            }
+            What::Stolen { round, blocks, .. } => {
+                if let Some(running) = self.rounds.get_mut(round) {
+                    running.report.stolen += u64::from(*blocks);
+                }
+            }
+            What::BackedUp { round, .. } => {
+                if let Some(running) = self.rounds.get_mut(round) {
+                    running.report.backups += 1;
                 }
             }
             What::WorkerLost(..) => {

@@ -2,16 +2,17 @@
 
 use super::{Driver, INLINE_BYTES_MAX, News, SeatHere, Sitting, fault, token};
 use crate::engine::SeatKind;
-use crate::engine::local::{LocalSeat, LocalTask};
+use crate::engine::local::{LocalSays, LocalSeat, LocalTask};
 use crate::engine::told::Portion;
 use crate::transport::Attachment;
 use crate::worker::caught;
-use qjam_core::ids::{RoundId, WorkerId};
+use bytes::Bytes;
+use qjam_core::ids::{Block, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death, FaultKind};
 use qjam_core::scheduler::Event;
-use qjam_core::time::Span;
-use qjam_core::wire::ToWorker;
+use qjam_core::time::{Span, Time};
 use qjam_core::wire::message::{self, Payload, Task};
+use qjam_core::wire::{ToHost, ToWorker};
 use rustix::event::epoll;
 use rustix::fd::AsFd;
 use std::io;
@@ -180,21 +181,58 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) fn call_off(&mut self, worker: WorkerId, round: RoundId) {
+    pub(super) fn call_off(&mut self, worker: WorkerId, round: RoundId, is_patient: bool) {
+        let message = if is_patient { ToWorker::Spare(round) } else { ToWorker::Cancel(round) };
         if let Some(executor) = self.executor(worker) {
             executor.mark_cancelled(round);
-            let sent = executor.send(&ToWorker::Cancel(round), &[], Vec::new());
+            let sent = executor.send(&message, &[], Vec::new());
             self.check_sent(worker, sent);
         } else if self.link_of(worker).is_some() {
-            self.call_off_host(worker, round);
-        } else if self.is_local(worker) {
-            let now = self.now();
-            let mut says = Vec::new();
-            if let Sitting::Local(local) = &mut self.seats[worker.seat.0 as usize].sitting {
-                local.cancel(now, round, &mut says);
-            }
-            self.hear_local(worker, says);
+            self.call_off_host(worker, round, message);
+        } else {
+            self.with_local(worker, |local, now, says| local.cancel(now, round, says));
         }
+    }
+
+    /// Asks a worker for blocks it has not started.
+    pub(super) fn recall(&mut self, worker: WorkerId, round: RoundId, blocks: u32) {
+        if !self.pass_on(worker, round, ToWorker::Recall { round, blocks }) {
+            self.with_local(worker, |local, now, says| local.recall(now, round, blocks, says));
+        }
+    }
+
+    /// Tells a worker that somebody else has a block, too.
+    pub(super) fn set_apart(&mut self, worker: WorkerId, round: RoundId, block: Block) {
+        if !self.pass_on(worker, round, ToWorker::Apart { round, block }) {
+            self.with_local(worker, |local, now, says| local.apart(now, round, block, says));
+        }
+    }
+
+    /// Sends a short message to a worker that is no thread of this process; says whether it is none.
+    fn pass_on(&mut self, worker: WorkerId, round: RoundId, message: ToWorker) -> bool {
+        if let Some(executor) = self.executor(worker) {
+            let sent = executor.send(&message, &[], Vec::new());
+            self.check_sent(worker, sent);
+            return true;
+        }
+        let Some(link) = self.link_of(worker) else { return false };
+        // In order: what it is about may be on its way.
+        link.send(&ToHost::Worker { worker, message }, Bytes::new(), Some(round));
+        self.pump(worker.seat);
+        true
+    }
+
+    /// Does something with threads of this process, and hears what they say to that.
+    fn with_local(&mut self, worker: WorkerId, f: impl FnOnce(&mut LocalSeat, Time, &mut Vec<LocalSays>)) {
+        if !self.is_local(worker) {
+            return;
+        }
+        let now = self.now();
+        let mut says = Vec::new();
+        if let Sitting::Local(local) = &mut self.seats[worker.seat.0 as usize].sitting {
+            f(local, now, &mut says);
+        }
+        self.hear_local(worker, says);
     }
 
     /// Registers for writing while something waits, and treats an error as the end of the connection.

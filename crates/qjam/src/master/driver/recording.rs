@@ -36,7 +36,7 @@ impl Driver {
 
     /// Answers a round from memory, if there is one and it knows the round. Gives the hash of the parameters if the
     /// round is to be computed.
-    pub(super) fn recall(
+    pub(super) fn answer_from_memory(
         &mut self,
         round: RoundId,
         wanted: &Wanted,

@@ -121,7 +121,8 @@ impl Stage {
 }
 
 fn result(node: Node, spans: &[(u32, u32, u32)], payload: Payload) -> ToMaster {
-    let spans = spans.iter().map(|&(first, len, attempt)| Span { first, len, attempt, alone: false });
+    let spans =
+        spans.iter().map(|&(first, len, attempt)| Span { first, len, attempt, alone: false, apart: false });
     let parts = vec![Part { node, spans: spans.collect(), payload }];
     ToMaster::Result(Outcome { round: ROUND, parts, compute_us: 1, cache_hits: 0, cache_misses: 0 })
 }

@@ -195,7 +195,14 @@ impl Supervisor {
                 self.shelf.order(Order::LetGo(regions.clone()));
                 ToWorker::Forget { dataset, regions }
             }
-            other @ (ToWorker::Ping | ToWorker::Bye) => other,
+            ToWorker::Spare(round) => {
+                // Its value came from somebody else; this one was late and may take its time.
+                kept.executor.mark_cancelled(round);
+                ToWorker::Spare(round)
+            }
+            other @ (ToWorker::Ping | ToWorker::Bye | ToWorker::Recall { .. } | ToWorker::Apart { .. }) => {
+                other
+            }
             other => return Err(wrong(format!("{other:?} for an executor of another host"))),
         };
         let sent = kept.executor.send(&message, tail, attached);
@@ -307,6 +314,7 @@ impl Supervisor {
                 self.lanes.urgent(&FromHost::Worker { worker, message });
             }
             ToMaster::Result(outcome) => self.pass_result(outcome, tail)?,
+            message @ ToMaster::Returned { .. } => self.say(&FromHost::Worker { worker, message }),
             message @ (ToMaster::Error { .. } | ToMaster::Cancelled(_)) => {
                 if let ToMaster::Cancelled(round) = message {
                     kept.letting_go.remove(&round);

@@ -1,0 +1,359 @@
+//! What is done about workers that are slow: blocks they have not started go to the idle, late ones to somebody else, too.
+//!
+//! The scheduler hears of a worker only when that delivers, so it guesses: what a block took others in this round, or
+//! anybody in earlier ones, and since when the worker has been at it. Where somebody is idle and a worker is guessed to
+//! have enough left, or should long have delivered, it is asked ([`Action::Recall`]). Its answer says what it gives back,
+//! what it keeps and what it is running: from then on there is nothing to guess. What is given back is given out only
+//! then, so no block is run twice.
+//!
+//! ```text
+//!   somebody is idle ──▶ who finishes last? ──▶ Recall ──▶ Returned ──▶ given to the idle
+//!                            │ it has nothing unstarted           │
+//!                            └─▶ a block has run for twice as long as they do, and it still does:
+//!                                Apart to its holder, a copy to somebody idle; the first result counts
+//! ```
+//!
+//! Nothing is asked while nothing is late: a round in which all are equally fast has no message more than before.
+
+use super::placement::{Why, grant, shares};
+use super::round::{RoundRecord, Seen};
+use super::speeds::Work;
+use super::{Action, Scheduler};
+use crate::ids::{Block, RoundId, SeatId, WorkerId};
+use crate::job::Cause;
+use crate::journal::What;
+use crate::time::{Span, Time};
+use crate::wire::message::Returned;
+
+/// What took less than this says nothing about anybody's speed, and is nothing to take from anybody.
+const COMPUTED_MIN: Span = Span(200);
+
+/// When slow workers are looked for at the latest, in units of what must be left.
+const FIRST_LOOK: u64 = 25;
+
+/// What may be gained from a worker.
+enum Guess {
+    /// So many blocks are not started and would take so long; it does so many in a microsecond.
+    Worth { left_us: u64, unstarted: f64, rate: f64 },
+    /// Nothing before then.
+    Later(Time),
+    /// All it has is running or finished.
+    Started,
+}
+
+/// Somebody who has nothing to do.
+struct Idle {
+    id: WorkerId,
+    slots: u32,
+    remote: bool,
+}
+
+impl Scheduler {
+    /// A worker says what its blocks took.
+    pub(super) fn on_computed(&mut self, worker: WorkerId, round: RoundId, blocks: u32, span: Span) {
+        if span < COMPUTED_MIN {
+            return;
+        }
+        let Some(slots) = self.roster.get(worker).map(|_| self.roster.seats[&worker.seat].slots) else {
+            return;
+        };
+        let Some(record) = self.rounds.get_mut(&round).filter(|r| !r.over && blocks > 0) else { return };
+        let work = record.work.entry(worker.seat).or_default();
+        work.blocks += u64::from(blocks);
+        work.busy_us += span.0;
+        let own_us = slot_us(&Work { blocks: blocks.into(), busy_us: span.0 }, slots);
+        let speed = self.speeds.measured(&record.key(), worker.seat);
+        record.block_times.push((own_us as f64 * speed) as u64);
+    }
+
+    /// A worker gives blocks back, and says how it stands.
+    pub(super) fn on_returned(
+        &mut self,
+        now: Time,
+        worker: WorkerId,
+        round: RoundId,
+        returned: &Returned,
+        out: &mut Vec<Action>,
+    ) {
+        let (Some(record), Some(_)) = (self.rounds.get_mut(&round), self.roster.get(worker)) else { return };
+        record.recalls.remove(&worker);
+        if returned.spans.iter().any(|s| s.blocks().end as usize > record.blocks.len()) {
+            let why = format!("it gave back {:?} of {} blocks", returned.spans, record.blocks.len());
+            return self.kill(worker, Cause::Protocol(why), out);
+        }
+        let mut freed: Vec<Block> = Vec::new();
+        for (block, attempt) in returned.spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s.attempt))) {
+            let state = &mut record.blocks[block as usize];
+            if state.is_held_as(worker, attempt) {
+                state.revoke(worker);
+                freed.push(block);
+            }
+        }
+        let count = freed.len() as u32;
+        record.leased -= count;
+        record.see(now, worker, returned);
+        self.return_count(now, worker, round, count);
+        let record = self.rounds.get_mut(&round).expect("it was there");
+        if record.over {
+            return self.close_if_idle(round, out);
+        }
+        record.look_at = None;
+        let roster = &self.roster;
+        freed.retain(|&b| record.blocks[b as usize].is_needy(|w| roster.is_suspect(w)));
+        if !freed.is_empty() {
+            out.push(Action::Note(What::Stolen { round, worker, blocks: freed.len() as u32 }));
+            self.hand_over(now, worker, round, &freed, out);
+        }
+    }
+
+    /// Gives out what was given back: to the idle, or to anybody but who gave it back, or to that one again.
+    fn hand_over(
+        &mut self,
+        now: Time,
+        from: WorkerId,
+        round: RoundId,
+        blocks: &[Block],
+        out: &mut Vec<Action>,
+    ) {
+        let (speeds, roster) = (&self.speeds, &mut self.roster);
+        let record = self.rounds.get_mut(&round).expect("the caller looked");
+        let key = record.key();
+        let dependable = || roster.up().filter(|(_, _, w)| w.is_dependable());
+        let weigh = |(id, slots): (WorkerId, u32)| (id, f64::from(slots) * speeds.applied(&key, id.seat));
+        let others =
+            || dependable().filter(|(id, _, _)| *id != from).map(|(id, seat, w)| ((id, seat.slots), w));
+        let mut able: Vec<(WorkerId, f64)> =
+            others().filter(|(_, w)| w.leases.is_empty()).map(|(a, _)| weigh(a)).collect();
+        if able.is_empty() {
+            able = others().map(|(a, _)| weigh(a)).collect();
+        }
+        if able.is_empty() {
+            able = dependable().map(|(id, seat, _)| weigh((id, seat.slots))).collect();
+        }
+        if able.is_empty() {
+            return; // all of them are doubted: whoever comes next gets it
+        }
+        let shares = shares(blocks, &able);
+        for ((worker, _), blocks) in able.into_iter().zip(shares).filter(|(_, blocks)| !blocks.is_empty()) {
+            grant(roster, record, now, round, worker, &blocks, Why::Stolen, out);
+        }
+    }
+
+    /// Where somebody is idle: sees who could do with help, and helps.
+    pub(super) fn rebalance(&mut self, now: Time, out: &mut Vec<Action>) {
+        if !self.config.balances {
+            return;
+        }
+        let from = self.config.steal_min;
+        let is_due =
+            |r: &RoundRecord| !r.over && r.begun + from <= now && r.look_at.is_none_or(|at| at <= now);
+        let due: Vec<RoundId> = self.rounds.iter().filter(|(_, r)| is_due(r)).map(|(id, _)| *id).collect();
+        for round in due {
+            let mut idle: Vec<Idle> = self
+                .roster
+                .up()
+                .filter(|(_, _, w)| w.is_dependable() && w.leases.is_empty())
+                .map(|(id, seat, _)| Idle { id, slots: seat.slots, remote: seat.remote })
+                .collect();
+            let look_at = if idle.is_empty() { None } else { self.help(now, round, &mut idle, out) };
+            let record = self.rounds.get_mut(&round).expect("a key of the map");
+            record.is_looked_at = true;
+            record.look_at = look_at.map(|at| at.max(now + Span(self.config.steal_min.0 / 2 + 1)));
+        }
+    }
+
+    /// When slow workers must be looked for, if nobody delivers before. A round that is over soon has no use for a timer
+    /// that would be set and stopped for each of its messages, so the first one comes late.
+    pub(super) fn next_look(&self, record: &RoundRecord) -> Option<Time> {
+        let first = record.begun + Span(FIRST_LOOK * self.config.steal_min.0);
+        let first = (self.config.balances && !record.is_looked_at).then_some(first);
+        record.look_at.or(first)
+    }
+
+    /// Says when to look again, if nothing happens until then.
+    fn help(
+        &mut self,
+        now: Time,
+        round: RoundId,
+        idle: &mut Vec<Idle>,
+        out: &mut Vec<Action>,
+    ) -> Option<Time> {
+        let record = &self.rounds[&round];
+        let median_us = record.median_block_us();
+        let mut look_at: Option<Time> = None;
+        let mut later = |at: Time| look_at = Some(look_at.map_or(at, |before| before.min(at)));
+        let mut victims: Vec<(u64, WorkerId, f64, f64)> = Vec::new();
+        let mut late: Vec<(Span, Block, WorkerId)> = Vec::new();
+        let mut ask_again: Vec<WorkerId> = Vec::new();
+        let backups_left = record.backups_max().saturating_sub(record.backups) > 0;
+        let far = idle.iter().all(|i| i.remote);
+        for (&worker, pace) in &record.paces {
+            if record.recalls.contains_key(&worker) || self.roster.is_suspect(worker) {
+                continue;
+            }
+            let worth = self.worth(far, worker.seat);
+            // Blocks should not wander between workers that all wait for their chunks: each time it must be worth more.
+            let times = record.times_asked.get(&worker).copied().unwrap_or(0);
+            match self.guess(now, record, worker, Span(worth.0 << times.min(10))) {
+                Guess::Worth { left_us, unstarted, rate } => victims.push((left_us, worker, unstarted, rate)),
+                Guess::Later(at) => later(at),
+                Guess::Started => {
+                    let (Some(seen), Some(median_us)) = (&pace.seen, median_us.filter(|_| backups_left))
+                    else {
+                        continue;
+                    };
+                    let patience = Span((2 * median_us).max(10 * worth.0));
+                    let mut is_old = false;
+                    for &(block, since) in &seen.running {
+                        if !record.blocks[block as usize].may_be_backed_up(worker) {
+                            continue;
+                        }
+                        match now.since(since) {
+                            long if long < patience => later(since + patience),
+                            long if now.since(seen.at) <= self.config.steal_min => {
+                                late.push((long, block, worker))
+                            }
+                            _ => is_old = true, // it may have finished since
+                        }
+                    }
+                    if is_old {
+                        ask_again.push(worker);
+                    }
+                }
+            }
+        }
+        victims.sort_by_key(|(left_us, worker, ..)| (std::cmp::Reverse(*left_us), *worker));
+        victims.truncate(idle.len());
+        late.sort_by_key(|(long, block, _)| (std::cmp::Reverse(*long), *block));
+        let nobody_gives = self.recall(round, idle, &victims, out) == 0;
+        if nobody_gives {
+            // Who is slow itself is no help.
+            idle.retain(|i| self.block_us(&self.rounds[&round], i.id.seat) <= median_us.map(|us| 2 * us));
+            let record = self.rounds.get_mut(&round).expect("a key of the map");
+            for worker in ask_again.into_iter().take(idle.len()) {
+                record.recalls.insert(worker, 0);
+                out.push(Action::Recall { worker, round, blocks: 0 });
+            }
+            for (_, block, holder) in late {
+                self.back_up(now, round, block, holder, idle, out);
+            }
+        }
+        look_at
+    }
+
+    /// The least time that must be left for help to be worth its messages.
+    fn worth(&self, far: bool, seat: SeatId) -> Span {
+        let far = far || self.roster.seats[&seat].remote;
+        if far { self.config.remote_steal_min } else { self.config.steal_min }
+    }
+
+    /// What a block takes in a slot of this seat: as it was in this round, as it is for the others, as it was before.
+    fn block_us(&self, record: &RoundRecord, seat: SeatId) -> Option<u64> {
+        let key = record.key();
+        let own = record.work.get(&seat).map(|work| slot_us(work, self.roster.seats[&seat].slots));
+        let others = || Some((record.median_block_us()? as f64 / self.speeds.measured(&key, seat)) as u64);
+        own.or_else(others).or_else(|| self.speeds.block_us(&key, seat)).map(|us| us.max(1))
+    }
+
+    fn guess(&self, now: Time, record: &RoundRecord, worker: WorkerId, worth: Span) -> Guess {
+        let pace = &record.paces[&worker];
+        let slots = f64::from(self.roster.seats[&worker.seat].slots);
+        // Since when it is at how many blocks, how many of them it has not begun, and how many a microsecond it does.
+        let (since, blocks, idle_ones, rate) = match pace.seen.as_deref() {
+            Some(Seen { unstarted: 0, .. }) => return Guess::Started,
+            Some(seen) => {
+                let running = seen.running.len() as f64 / 2.0;
+                (seen.at, f64::from(seen.unstarted) + running, f64::from(seen.unstarted), Some(seen.rate))
+            }
+            None => {
+                let held = self.roster.get(worker).map_or(0, |w| w.leases.values().sum::<u32>());
+                let rate = self.block_us(record, worker.seat).map(|us| slots / us as f64);
+                (pace.since, f64::from(held), f64::from(held) - slots, rate)
+            }
+        };
+        let elapsed = now.since(since).0;
+        let expected = rate.map_or(0.0, |rate| blocks / rate) as u64;
+        if elapsed < expected {
+            let left_us = expected - elapsed;
+            let unstarted = idle_ones - (blocks - blocks * left_us as f64 / expected as f64);
+            if left_us >= worth.0 && unstarted >= 1.0 {
+                return Guess::Worth { left_us, unstarted, rate: blocks / expected as f64 };
+            }
+        }
+        // About to deliver, by all that is known.
+        let grace = expected / 16 + worth.0;
+        if elapsed < expected + grace {
+            return Guess::Later(since + Span(expected + grace));
+        }
+        // It is slower than anybody knew, and nobody knows how slow. If too much is taken from it, it will be idle soon
+        // and take some back; if too little, everybody waits.
+        Guess::Worth {
+            left_us: elapsed,
+            unstarted: idle_ones.max(1.0),
+            rate: blocks / 2.0 / elapsed.max(1) as f64,
+        }
+    }
+
+    /// Asks those who finish last for what the idle would have done by then; says how many are asked.
+    fn recall(
+        &mut self,
+        round: RoundId,
+        idle: &[Idle],
+        victims: &[(u64, WorkerId, f64, f64)],
+        out: &mut Vec<Action>,
+    ) -> usize {
+        let record = &self.rounds[&round];
+        let idle: Vec<(u32, Option<u64>)> =
+            idle.iter().map(|i| (i.slots, self.block_us(record, i.id.seat))).collect();
+        let mut asked: Vec<(WorkerId, u32)> = Vec::new();
+        for &(left_us, worker, unstarted, rate) in victims {
+            // Who is not even done with one block by then is no help; of whom nothing is known may be as fast.
+            let able = idle.iter().filter(|(_, block_us)| block_us.is_none_or(|us| us < left_us));
+            let rates = able.map(|(slots, us)| us.map_or(rate, |us| f64::from(*slots) / us as f64));
+            let help = rates.sum::<f64>() / victims.len() as f64;
+            if help > 0.0 {
+                let blocks = (unstarted * help / (help + rate)).ceil();
+                asked.push((worker, (blocks as u32).max(1)));
+            }
+        }
+        let count = asked.len();
+        let record = self.rounds.get_mut(&round).expect("the caller looked");
+        for (worker, blocks) in asked {
+            record.recalls.insert(worker, blocks);
+            *record.times_asked.entry(worker).or_default() += 1;
+            out.push(Action::Recall { worker, round, blocks });
+        }
+        count
+    }
+
+    /// Has a late block run by somebody idle, too.
+    fn back_up(
+        &mut self,
+        now: Time,
+        round: RoundId,
+        block: Block,
+        holder: WorkerId,
+        idle: &mut Vec<Idle>,
+        out: &mut Vec<Action>,
+    ) {
+        let record = self.rounds.get_mut(&round).expect("the caller looked");
+        if record.backups >= record.backups_max() {
+            return;
+        }
+        let key = record.key();
+        let speed = |i: &Idle| self.speeds.measured(&key, i.id.seat);
+        let best = (0..idle.len()).max_by(|&a, &b| speed(&idle[a]).total_cmp(&speed(&idle[b])));
+        let Some(best) = best else { return };
+        let worker = idle.remove(best).id;
+        record.backups += 1;
+        record.blocks[block as usize].is_backed_up = true;
+        out.push(Action::Note(What::BackedUp { round, block, late: holder, worker }));
+        out.push(Action::Apart { worker: holder, round, block });
+        grant(&mut self.roster, record, now, round, worker, &[block], Why::Backup, out);
+    }
+}
+
+/// Time of a slot for each block.
+fn slot_us(work: &Work, slots: u32) -> u64 {
+    work.busy_us * work.blocks.min(u64::from(slots)) / work.blocks.max(1)
+}
