@@ -23,15 +23,17 @@ impl Driver {
         }
     }
 
-    /// Takes the hash of a round's parameters. The workers have theirs by now, so that nobody waits for it.
+    /// Takes the hash of a round's parameters and writes what earlier rounds have left. The workers have their tasks by
+    /// now, so that nobody waits for it.
     pub(super) fn record_params(&mut self, round: RoundId, params: &Encoder<'_>) {
-        if let Some(recorder) = &mut self.recorder
-            && let Some(running) = self.rounds.get_mut(&round)
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Some(running) = self.rounds.get_mut(&round)
             && running.params_hash.is_none()
             && !running.is_answered
         {
             running.params_hash = recorder.hash_params(params);
         }
+        recorder.write_in_passing();
     }
 
     /// Answers a round from memory, if there is one and it knows the round. Gives the hash of the parameters if the
