@@ -19,6 +19,13 @@ pub fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
     add_scaled_at(Level::best(), y, factor, x);
 }
 
+/// `y += factor x`, and then `Σ yᵢ zᵢ`: what [`add_scaled`] and [`dot`] give, in one pass over memory.
+pub fn add_scaled_dot(y: &mut [f64], factor: f64, x: &[f64], z: &[f64]) -> f64 {
+    let mut sum = 0.0;
+    add_scaled_dot_into(Level::best(), y, factor, x, z, &mut sum);
+    sum
+}
+
 /// Largest absolute value; NaN if there is one, 0 for nothing.
 pub fn max_abs(values: &[f64]) -> f64 {
     let mut max = 0.0;
@@ -28,6 +35,7 @@ pub fn max_abs(values: &[f64]) -> f64 {
 
 per_level! { fn dot_into(a: &[f64], b: &[f64], sum: &mut f64) = dot_body }
 per_level! { fn add_scaled_at(y: &mut [f64], factor: f64, x: &[f64]) = add_scaled_body }
+per_level! { fn add_scaled_dot_into(y: &mut [f64], factor: f64, x: &[f64], z: &[f64], sum: &mut f64) = add_scaled_dot_body }
 per_level! { fn max_abs_into(values: &[f64], max: &mut f64) = max_abs_body }
 
 #[inline(always)]
@@ -52,6 +60,26 @@ fn add_scaled_body(y: &mut [f64], factor: f64, x: &[f64]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y += factor * x;
     }
+}
+
+#[inline(always)]
+fn add_scaled_dot_body(y: &mut [f64], factor: f64, x: &[f64], z: &[f64], sum: &mut f64) {
+    let len = y.len().min(x.len()).min(z.len());
+    let (y, y_rest) = y[..len].as_chunks_mut::<PARTS>();
+    let (x, x_rest) = x[..len].as_chunks::<PARTS>();
+    let (z, z_rest) = z[..len].as_chunks::<PARTS>();
+    let mut parts = [0.0; PARTS];
+    for ((y, x), z) in y.iter_mut().zip(x).zip(z) {
+        for (((part, y), x), z) in parts.iter_mut().zip(y).zip(x).zip(z) {
+            *y += factor * x;
+            *part += *y * z;
+        }
+    }
+    for (((part, y), x), z) in parts.iter_mut().zip(y_rest).zip(x_rest).zip(z_rest) {
+        *y += factor * x;
+        *part += *y * z;
+    }
+    *sum = parts.iter().sum();
 }
 
 #[inline(always)]
@@ -92,6 +120,9 @@ mod tests {
                 dot_into(level, &a, &b, &mut sum);
                 max_abs_into(level, &a, &mut max);
                 add_scaled_at(level, &mut y, 0.3, &b);
+                let mut both = (a.clone(), 0.0);
+                add_scaled_dot_into(level, &mut both.0, 0.3, &b, &a, &mut both.1);
+                assert_eq!(both, (y.clone(), dot(&y, &a)));
                 (sum.to_bits(), max.to_bits(), y.iter().map(|v| v.to_bits()).collect::<Vec<u64>>())
             };
             let levels = Level::available();
