@@ -2,6 +2,7 @@
 
 use crate::engine::WorkerStringError;
 pub use crate::engine::ssh::{StartFailure, Step};
+use crate::memory::DoesNotFit;
 use crate::reduce::MergeError;
 use crate::registry::UnknownFunction;
 use crate::source::DataError;
@@ -77,6 +78,10 @@ pub enum Error {
         /// The last death on each seat.
         deaths: Vec<(String, Death)>,
     },
+
+    /// The round cannot fit into memory; nothing of it was begun.
+    #[error(transparent)]
+    DoesNotFit(Box<DoesNotFit>),
 
     /// The round was cancelled.
     #[error("the round was cancelled")]
@@ -216,6 +221,10 @@ fn poison_remedy(deaths: &[(String, Death)]) -> &'static str {
     match deaths.last().map(|(_, death)| &death.cause) {
         Some(Cause::OutOfMemory { .. }) => {
             "raise the limit, or cut the data into smaller chunks (`chunk_records`, `partitions`)"
+        }
+        Some(Cause::KilledForMemory { .. }) => {
+            "give the program more memory or fewer workers, cut the data into smaller chunks, or set `memory_limit`, so that \
+             one worker ends before all suffer"
         }
         Some(Cause::Exited(_)) => "a function must return or panic, not end its process",
         Some(Cause::Signal(9)) => {

@@ -8,6 +8,7 @@ use super::child::Process;
 pub(crate) use super::child::Spawned;
 use super::told::Told;
 use crate::dataset::CutData;
+use crate::memory::Kills;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Outbox};
 use crate::worker::arenas::PeerArenas;
@@ -76,6 +77,8 @@ pub(crate) struct Executor {
     refused_bytes: Option<u64>,
     pub(crate) page: Arc<Page>,
     memory_bytes_max: Option<u64>,
+    /// How often the kernel had killed for memory before this one was started.
+    kills: Option<Kills>,
     /// Chunk names it has been told; and the regions introduced, with the data sets that lie in them.
     pub(crate) told: Told,
     regions: HashMap<u64, HashSet<DataSetId>>,
@@ -115,6 +118,7 @@ impl Executor {
             refused_bytes: None,
             page: Arc::new(Page::create()?),
             memory_bytes_max,
+            kills: Kills::so_far(),
             told: Told::default(),
             regions: HashMap::new(),
             introduced: HashSet::new(),
@@ -290,6 +294,10 @@ impl Executor {
                 (Some(_), Some(asked_bytes), Some(limit_bytes)) => {
                     Cause::OutOfMemory { limit_bytes, asked_bytes }
                 }
+                (Some(9), ..) => match self.kills.as_ref().and_then(Kills::since) {
+                    Some((limit_bytes, peak_bytes)) => Cause::KilledForMemory { limit_bytes, peak_bytes },
+                    None => Cause::Signal(9),
+                },
                 (Some(signal), ..) => Cause::Signal(signal),
                 (None, ..) => Cause::Exited(status.code().unwrap_or(-1)),
             },

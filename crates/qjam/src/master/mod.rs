@@ -87,16 +87,19 @@ impl Builder {
         self
     }
 
-    /// Most bytes of private memory that one worker process may take; more ends it, and the error says so.
-    /// Threads (`local`) share this process's memory and are not limited.
+    /// Most bytes of memory that one worker process may take, its results on their way to the master included; more ends
+    /// it, and the error says so. Data in files streams through that much, and a round that cannot fit is refused with
+    /// [`Error::DoesNotFit`]. Threads (`local`) share this process's memory and are not limited.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.options.memory_bytes_max = Some(bytes);
         self
     }
 
-    /// Most bytes of opened chunks that one worker keeps. Data beyond it is read again every round.
+    /// Most bytes of opened chunks that one worker keeps. Data beyond it is read again every round. If nobody says, it
+    /// is half of the [`memory_limit`](Builder::memory_limit), or of the worker's share of the memory of its machine
+    /// ([`memory::Limit`](crate::memory::Limit)) if that is less, and never more than 1 GiB.
     pub fn cache_limit(mut self, bytes: u64) -> Self {
-        self.options.cache_bytes_max = bytes;
+        self.options.cache_bytes_max = Some(bytes);
         self
     }
 

@@ -33,6 +33,7 @@ pub(crate) use {
     home::{home_dir, present_dir},
 };
 
+use crate::memory::size;
 use folder::Folder;
 use index::Entry;
 use pack::Pack;
@@ -282,18 +283,4 @@ impl Drop for Cache {
     fn drop(&mut self) {
         self.packs.values_mut().for_each(|pack| pack.close(self.folder.as_deref()));
     }
-}
-
-/// A number of bytes for people.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = "bytes";
-    for next in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        (value, unit) = (value / 1024.0, next);
-    }
-    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") }
 }
