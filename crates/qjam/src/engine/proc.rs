@@ -314,9 +314,14 @@ fn is_frame(line: &str) -> bool {
     line.starts_with("at ") || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The size of an allocation that Rust's runtime could not make, if this line says so.
+/// The size of an allocation that Rust's runtime could not make, if this line says so. Two threads may say it at once.
 fn refused(line: &str) -> Option<u64> {
-    line.strip_prefix("memory allocation of ")?.strip_suffix(" bytes failed")?.parse().ok()
+    if !line.starts_with("memory allocation of ") {
+        return None;
+    }
+    let said =
+        line.rsplit("memory allocation of ").find(|said| said.starts_with(|c: char| c.is_ascii_digit()))?;
+    said.split_once(" bytes failed")?.0.parse().ok()
 }
 
 #[cfg(test)]
@@ -338,7 +343,13 @@ mod tests {
     #[test]
     fn the_runtimes_last_words_name_the_allocation() {
         assert_eq!(refused("memory allocation of 123 bytes failed"), Some(123));
+        assert_eq!(refused("memory allocation of memory allocation of 123 bytes failed"), Some(123));
+        assert_eq!(
+            refused("memory allocation of 123 bytes failedmemory allocation of 7 bytes failed"),
+            Some(7)
+        );
         assert_eq!(refused("memory allocation of many bytes failed"), None);
+        assert_eq!(refused("said: memory allocation of 5 bytes failed"), None);
     }
 
     #[test]

@@ -228,10 +228,11 @@ impl Master {
         let (to_keeper, orders) = mpsc::channel();
         let (until_over, keeper) = mpsc::channel();
         let for_keeper = news.clone();
+        let is_limited = options.memory_bytes_max.is_some();
         std::thread::Builder::new()
             .name("qjam-keeper".into())
             .spawn(move || {
-                keep(&orders, &for_keeper);
+                keep(&orders, &for_keeper, is_limited);
                 drop(until_over);
             })
             .map_err(system("starting a thread"))?;
@@ -396,9 +397,9 @@ impl Drop for Master {
 }
 
 /// The keeper's thread: starts processes until nobody can ask any more.
-fn keep(orders: &mpsc::Receiver<(WorkerId, crate::engine::Seat)>, news: &NewsBox) {
+fn keep(orders: &mpsc::Receiver<(WorkerId, crate::engine::Seat)>, news: &NewsBox, is_limited: bool) {
     for (worker, seat) in orders {
-        news.put(News::Spawned { worker, result: child::spawn(seat.slots) });
+        news.put(News::Spawned { worker, result: child::spawn(seat.slots, is_limited) });
     }
 }
 

@@ -6,8 +6,10 @@
 //! its data in every round, and dropping the one used longest ago would then drop each chunk just before it is
 //! wanted: this way, of data a quarter larger than the bound, four fifths are found here and not none.
 
+use super::own_limit;
 use crate::chunk::{ChunkId, Header};
 use crate::function::{AnyShared, Erased};
+use crate::source::DataError;
 use crate::source::place::{ChunkEntry, Place};
 use qjam_core::ids::RoundId;
 use qjam_core::job::{Fault, FaultKind};
@@ -19,6 +21,8 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct OpenChunks {
     bytes_max: u64,
+    /// Whether this process is there for user code only.
+    is_expendable: bool,
     kept: Mutex<Kept>,
 }
 
@@ -40,7 +44,13 @@ struct KeptChunk {
 
 impl OpenChunks {
     pub(crate) fn new(bytes_max: u64) -> Self {
-        OpenChunks { bytes_max, kept: Mutex::default() }
+        OpenChunks { bytes_max, is_expendable: false, kept: Mutex::default() }
+    }
+
+    /// In a process for user code only: when there is no memory for a chunk, it ends, as at any other allocation that
+    /// fails, and the chunk is tried again in a new one. In the master's own process it is the round that fails.
+    pub(crate) fn expendable(bytes_max: u64) -> Self {
+        OpenChunks { is_expendable: true, ..OpenChunks::new(bytes_max) }
     }
 
     /// The chunk, opened for this function; also whether it was here already.
@@ -60,7 +70,7 @@ impl OpenChunks {
             }
             kept.make_room(self.bytes_max, cost, round)
         };
-        let opened = open(function, entry);
+        let opened = self.open(function, entry);
         if keeps {
             let mut kept = self.lock();
             let value = opened.as_ref().ok().cloned();
@@ -85,22 +95,32 @@ impl OpenChunks {
         kept.bytes -= freed;
     }
 
+    /// Reads a chunk and makes the view of it that a function takes. Chunks that are only kept make way for it.
+    fn open(&self, function: &dyn Erased, entry: &ChunkEntry) -> Result<AnyShared, Fault> {
+        let fault = |message: String| Fault {
+            kind: FaultKind::Chunk,
+            chunk: None,
+            message,
+            location: None,
+            backtrace: None,
+        };
+        let loaded = entry.load().or_else(|error| match error {
+            DataError::ChunkMemory { .. } => {
+                self.forget(|_| true);
+                entry.load()
+            }
+            other => Err(other),
+        });
+        if let (Err(DataError::ChunkMemory { bytes, .. }), true) = (&loaded, self.is_expendable) {
+            own_limit::refuse(*bytes, "for a chunk to be read from a file");
+        }
+        let bytes = loaded.map_err(|e| fault(e.to_string()))?;
+        function.open_chunk(&entry.header, bytes).map_err(|e| fault(e.to_string()))
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-}
-
-/// Reads a chunk and makes the view of it that a function takes.
-fn open(function: &dyn Erased, entry: &ChunkEntry) -> Result<AnyShared, Fault> {
-    let fault = |message: String| Fault {
-        kind: FaultKind::Chunk,
-        chunk: None,
-        message,
-        location: None,
-        backtrace: None,
-    };
-    let bytes = entry.load().map_err(|e| fault(e.to_string()))?;
-    function.open_chunk(&entry.header, bytes).map_err(|e| fault(e.to_string()))
 }
 
 impl Kept {

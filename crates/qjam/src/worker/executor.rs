@@ -142,21 +142,10 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
     let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, .. } = welcome else {
         return Err(ExecutorError::Protocol(format!("{welcome:?} before a welcome")));
     };
-    let memory = OwnLimit::set(memory_bytes_max).map_err(io_at("setting the memory limit"))?;
+    let memory = OwnLimit::set(memory_bytes_max, if slots == 1 { 1 } else { slots + 1 })
+        .map_err(io_at("setting the memory limit"))?;
     let bell =
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| io_at("eventfd")(e.into()))?;
-    let common = Arc::new(Common {
-        socket,
-        sending: Mutex::new(()),
-        page,
-        open: OpenChunks::new(cache_bytes_max),
-        busy: AtomicU32::new(0),
-        begun: AtomicU64::new(0),
-        dozes: AtomicBool::new(false),
-        watch: OnceLock::new(),
-        done: Mutex::default(),
-        bell,
-    });
     let (threads, at_once) = match slots {
         1 => (None, 1),
         n => {
@@ -164,6 +153,18 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
             (Some(threads), n * BLOCKS_PER_THREAD)
         }
     };
+    let common = Arc::new(Common {
+        socket,
+        sending: Mutex::new(()),
+        page,
+        open: OpenChunks::expendable(memory.cache_bytes(cache_bytes_max)),
+        busy: AtomicU32::new(0),
+        begun: AtomicU64::new(0),
+        dozes: AtomicBool::new(false),
+        watch: OnceLock::new(),
+        done: Mutex::default(),
+        bell,
+    });
     let executor = Executor {
         common: common.clone(),
         slots,

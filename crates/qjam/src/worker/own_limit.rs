@@ -8,8 +8,37 @@
 use super::arenas::{OwnArenas, Placed};
 use crate::codec::Encoder;
 use crate::memory;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
+use std::sync::{Mutex, PoisonError};
+
+/// The stack of a thread, as Rust's runtime makes it.
+const STACK_BYTES: u64 = 2 << 20;
+
+/// For last words there is more.
+const ROOM_BYTES: u64 = 256 << 20;
+
+/// Whose turn it is to change the limit.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn set_data(current: u64, maximum: u64) -> io::Result<()> {
+    setrlimit(Resource::Data, Rlimit { current: Some(current), maximum: Some(maximum) })?;
+    Ok(())
+}
+
+/// Does something that must not run out of memory: Rust's runtime would wait for ever for a lock that it holds itself if
+/// it did while a backtrace is made.
+pub(super) fn with_room<R>(f: impl FnOnce() -> R) -> R {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let limit = getrlimit(Resource::Data);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let is_raised = limit.current != limit.maximum && setrlimit(Resource::Data, raised).is_ok();
+    let done = f();
+    if is_raised {
+        let _ = setrlimit(Resource::Data, limit);
+    }
+    done
+}
 
 /// The limit, and what of it is taken by shared memory.
 #[derive(Debug)]
@@ -19,26 +48,35 @@ pub(super) struct OwnLimit {
 }
 
 impl OwnLimit {
-    /// Sets it for this process. One that is below what the process has already is its end.
-    pub(super) fn set(bytes_max: Option<u64>) -> io::Result<OwnLimit> {
+    /// Sets it for this process, which is about to start so many threads. One that is below what it takes for that is
+    /// its end.
+    pub(super) fn set(bytes_max: Option<u64>, threads: u32) -> io::Result<OwnLimit> {
         let limit = OwnLimit { bytes_max, shared_bytes: 0 };
         if let Some(bytes) = bytes_max {
-            setrlimit(Resource::Data, Rlimit { current: Some(bytes), maximum: Some(bytes) })?;
-            let taken = memory::private_bytes().unwrap_or(0);
-            if taken > bytes {
-                refuse(taken, "this program takes more before it has begun anything");
+            set_data(bytes, bytes.saturating_add(ROOM_BYTES))?;
+            let needed = memory::private_bytes().unwrap_or(0) + u64::from(threads) * STACK_BYTES;
+            if needed > bytes {
+                refuse(needed, "this program and its threads take more before anything has begun");
             }
         }
         Ok(limit)
+    }
+
+    /// What may be kept open of so many bytes: half of what the limit leaves to whoever has started all it needs.
+    pub(super) fn cache_bytes(&self, bytes_max: u64) -> u64 {
+        self.bytes_max.map_or(bytes_max, |limit| {
+            let taken = memory::private_bytes().unwrap_or(0);
+            bytes_max.min(limit.saturating_sub(taken) / 2)
+        })
     }
 
     /// So many bytes of the limit are in shared memory now.
     pub(super) fn shared(&mut self, bytes: u64) {
         let Some(bytes_max) = self.bytes_max.filter(|_| bytes != self.shared_bytes) else { return };
         self.shared_bytes = bytes;
-        let current = Some(bytes_max.saturating_sub(bytes));
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // It can only fail above the maximum, which this is not.
-        let _ = setrlimit(Resource::Data, Rlimit { current, maximum: Some(bytes_max) });
+        let _ = set_data(bytes_max.saturating_sub(bytes), bytes_max.saturating_add(ROOM_BYTES));
     }
 
     /// Ends the process unless so many more bytes of shared memory fit.
@@ -64,7 +102,7 @@ impl OwnArenas {
 }
 
 /// Ends the process as Rust's runtime does when an allocation fails; whoever started it knows these words.
-fn refuse(bytes: u64, what: &str) -> ! {
+pub(super) fn refuse(bytes: u64, what: &str) -> ! {
     #[expect(clippy::print_stderr, reason = "a worker has no other way to say why it ends")]
     {
         eprintln!("{what}");
