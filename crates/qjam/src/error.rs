@@ -73,7 +73,7 @@ pub enum Error {
     },
 
     /// No worker is left, and starting them again came to nothing.
-    #[error("no worker is left and none can be started:{}", ShowDeaths(.deaths))]
+    #[error("no worker is left and none can be started:{}{}", ShowDeaths(.deaths), memory_remedy(.deaths))]
     NoWorkers {
         /// The last death on each seat.
         deaths: Vec<(String, Death)>,
@@ -231,6 +231,17 @@ fn poison_remedy(deaths: &[(String, Death)]) -> &'static str {
             "if nobody killed them, memory ran out: see `memory_limit`, or cut smaller chunks"
         }
         _ => "run the function on these chunks in this process (`data.chunk(i)`) under a debugger",
+    }
+}
+
+/// What to do when the last of them ran out of memory outside of any block: reading parameters, or sending a result.
+fn memory_remedy(deaths: &[(String, Death)]) -> &'static str {
+    match deaths.last().map(|(_, death)| &death.cause) {
+        Some(Cause::OutOfMemory { .. }) => {
+            "\n  remedy: raise the limit (`memory_limit`); parameters that are seen as `&[f64]` need no memory of the worker's, \
+             and a result needs its length twice on its way out"
+        }
+        _ => "",
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A control group that nobody else uses.
 pub(crate) struct Group {
     folder: PathBuf,
-    is_unified: bool,
+    pub(crate) is_unified: bool,
 }
 
 impl Group {
@@ -39,20 +39,8 @@ impl Group {
         Ok(group)
     }
 
-    /// One with so many hundredths of a core.
-    pub(crate) fn with_cpu(hundredths: u32) -> Result<Group, String> {
-        let group = Group::new("cpu")?;
-        match group.is_unified {
-            true => group.set("cpu.max", &format!("{} 100000", hundredths * 1000))?,
-            false => {
-                group.set("cpu.cfs_period_us", "100000")?;
-                group.set("cpu.cfs_quota_us", &(hundredths * 1000).to_string())?;
-            }
-        }
-        Ok(group)
-    }
-
-    fn set(&self, name: &str, value: &str) -> Result<(), String> {
+    /// Writes one of its files.
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
         fs::write(self.folder.join(name), value).map_err(|e| format!("{name}: {e}"))
     }
 

@@ -33,7 +33,7 @@ pub(crate) use {
     home::{home_dir, present_dir},
 };
 
-use crate::memory::size;
+use crate::memory::{Limit, size};
 use folder::Folder;
 use index::Entry;
 use pack::Pack;
@@ -124,6 +124,8 @@ pub(crate) struct Cache {
     cap_bytes: u64,
     /// Whether new packs may go to disk; no longer after an error there.
     writes_disk: bool,
+    /// What packs in memory may take, for what has no room on disk.
+    memory_bytes_max: u64,
     /// All that are known, by number.
     packs: BTreeMap<u64, Pack>,
     next_pack: u64,
@@ -152,6 +154,7 @@ impl Cache {
             folder: None,
             cap_bytes,
             writes_disk: true,
+            memory_bytes_max: Limit::here().bytes / 2,
             packs: BTreeMap::new(),
             next_pack: 0,
             index: HashMap::new(),
