@@ -180,6 +180,8 @@ mod book {
     struct HowARoundWorks;
     #[doc = include_str!("../../../docs/book/running-on-your-hosts.md")]
     struct RunningOnYourHosts;
+    #[doc = include_str!("../../../docs/book/memory.md")]
+    struct Memory;
     #[doc = include_str!("../../../docs/book/runs.md")]
     struct Runs;
     #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]

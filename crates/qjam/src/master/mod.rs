@@ -96,7 +96,7 @@ impl Builder {
     }
 
     /// Most bytes of opened chunks that one worker keeps. Data beyond it is read again every round. If nobody says, it
-    /// is half of the [`memory_limit`](Builder::memory_limit), or of the worker's share of the memory of its machine
+    /// is half of the [`memory_limit`](Builder::memory_limit), or the worker's share of a quarter of its machine's memory
     /// ([`memory::Limit`](crate::memory::Limit)) if that is less, and never more than 1 GiB.
     pub fn cache_limit(mut self, bytes: u64) -> Self {
         self.options.cache_bytes_max = Some(bytes);

@@ -91,11 +91,11 @@ pub(crate) fn private_bytes() -> Option<u64> {
     Some(kib(&std::fs::read_to_string("/proc/self/status").ok()?, "VmData:")? << 10)
 }
 
-/// Most bytes of opened chunks that a worker keeps if nobody says: half of what it may have itself, or of its share of
-/// what there is for all that are on its machine.
+/// Most bytes of opened chunks that a worker keeps if nobody says: half of what it may have itself, and not more than
+/// its share of a quarter of what there is for all on its machine, for the processes themselves must be there, too.
 pub(crate) fn cache_bytes(own_limit: Option<u64>, machine_bytes: u64, workers: usize) -> u64 {
-    let share = machine_bytes / workers.max(1) as u64;
-    (own_limit.map_or(share, |own| own.min(share)) / 2).min(CACHE_BYTES_MOST)
+    let share = machine_bytes / 4 / workers.max(1) as u64;
+    own_limit.map_or(share, |own| share.min(own / 2)).min(CACHE_BYTES_MOST)
 }
 
 /// No more than this is kept without being asked: beyond it the system keeps files in memory by itself.
@@ -133,12 +133,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_keeps_half_of_its_share() {
+    fn a_worker_keeps_half_of_its_limit_or_its_share_of_a_quarter() {
         let gib = 1 << 30;
         assert_eq!(cache_bytes(None, 64 * gib, 4), gib, "never more than 1 GiB");
-        assert_eq!(cache_bytes(None, gib, 4), gib / 8);
+        assert_eq!(cache_bytes(None, gib, 4), gib / 16);
         assert_eq!(cache_bytes(Some(16 << 20), 64 * gib, 4), 8 << 20);
-        assert_eq!(cache_bytes(Some(64 * gib), gib, 2), gib / 4, "a limit is not a promise");
+        assert_eq!(cache_bytes(Some(64 * gib), gib, 2), gib / 8, "a limit is not a promise");
         assert_eq!(cache_bytes(None, u64::MAX, 0), gib);
     }
 

@@ -57,7 +57,7 @@ pub(crate) struct Pages(Map);
 
 impl Pages {
     /// From this length on, the system calls are lost beside the filling.
-    pub(crate) const BYTES_MIN: u64 = 256 << 10;
+    pub(crate) const BYTES_MIN: u64 = 64 << 10;
 
     /// Zeroed; `None` when there is no such memory.
     pub(crate) fn try_zeroed(bytes: u64) -> Option<Pages> {

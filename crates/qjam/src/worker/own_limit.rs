@@ -79,22 +79,30 @@ impl OwnLimit {
         let _ = set_data(bytes_max.saturating_sub(bytes), bytes_max.saturating_add(ROOM_BYTES));
     }
 
-    /// Ends the process unless so many more bytes of shared memory fit.
-    fn must_fit(&self, more: u64) {
-        let Some(bytes_max) = self.bytes_max.filter(|_| more > 0) else { return };
-        let taken = memory::private_bytes().unwrap_or(0).saturating_add(self.shared_bytes);
-        if taken.saturating_add(more) > bytes_max {
-            refuse(more, "for a result on its way to the master");
-        }
+    /// Whether so many more bytes of shared memory fit.
+    fn fits(&self, more: u64) -> bool {
+        let taken = || memory::private_bytes().unwrap_or(0).saturating_add(self.shared_bytes);
+        more == 0 || self.bytes_max.is_none_or(|bytes_max| taken().saturating_add(more) <= bytes_max)
     }
 }
 
 impl OwnArenas {
-    /// Writes a value into a free arena, if the limit allows.
-    pub(super) fn place_within(&mut self, value: &Encoder<'_>, limit: &mut OwnLimit) -> io::Result<Placed> {
+    /// Writes a value into a free arena, if the limit allows, perhaps after room has been made.
+    pub(super) fn place_within(
+        &mut self,
+        value: &Encoder<'_>,
+        limit: &mut OwnLimit,
+        make_room: impl FnOnce(),
+    ) -> io::Result<Placed> {
         let placed = self.reserve(value.payload_bytes())?;
         let touched = self.touched_bytes();
-        limit.must_fit(touched.saturating_sub(limit.shared_bytes));
+        let more = touched.saturating_sub(limit.shared_bytes);
+        if !limit.fits(more) {
+            make_room();
+            if !limit.fits(more) {
+                refuse(more, "for a result on its way to the master");
+            }
+        }
         value.write_to(&mut self.memory(placed.arena)[..value.payload_bytes()]);
         limit.shared(touched);
         Ok(placed)
