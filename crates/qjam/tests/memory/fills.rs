@@ -9,9 +9,14 @@ const LIMIT: u64 = 24 * MIB;
 const ENGINES: [&str; 2] = ["proc:2", "proc:1*2"];
 
 /// Parameters that are copied into the worker's own memory.
+#[derive(qjam::Wire)]
+struct Theta {
+    values: Vec<f64>,
+}
+
 #[qjam::map]
-fn copied(theta: &Vec<f64>, _: &Nothing) -> f64 {
-    theta[0]
+fn copied(theta: &Theta, _: &Nothing) -> f64 {
+    theta.values[0]
 }
 
 /// Parameters that stay where they are.
@@ -71,7 +76,9 @@ fn check(what: &str, run: impl Fn(&Master) -> Result<(), Error>) {
 
 #[test]
 fn long_parameters() {
-    check("parameters", |m| m.run(copied, &vec![1.0; 4 << 20], &DataSet::nothing(4).unwrap()).map(drop));
+    check("parameters", |m| {
+        m.run(copied, &Theta { values: vec![1.0; 4 << 20] }, &DataSet::nothing(4).unwrap()).map(drop)
+    });
     let m = Master::builder().memory_limit(LIMIT).connect("proc:2").unwrap();
     let theta = vec![1.0; 8 << 20]; // 64 MiB that are the master's
     assert_eq!(m.run(seen, &theta[..], &DataSet::nothing(2).unwrap()).unwrap(), f64::from(16 << 20));
