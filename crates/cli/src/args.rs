@@ -208,10 +208,14 @@ pub(crate) enum Cap {
 }
 
 fn cap(text: &str) -> Result<Cap, String> {
-    const WRONG: &str = "write a number of bytes like `500M` or `20G`, or `default`";
-    if text == "default" {
-        return Ok(Cap::Default);
+    match text {
+        "default" => Ok(Cap::Default),
+        _ => bytes(text).map(Cap::Bytes).map_err(|e| format!("{e}, or `default`")),
     }
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    const WRONG: &str = "write a number of bytes like `500M` or `20G`";
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let shift = match unit.to_ascii_uppercase().as_str() {
         "" | "B" => 0,
@@ -222,7 +226,7 @@ fn cap(text: &str) -> Result<Cap, String> {
         _ => return Err(WRONG.into()),
     };
     let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
-    bytes.map(Cap::Bytes).ok_or_else(|| WRONG.into())
+    bytes.ok_or_else(|| WRONG.into())
 }
 
 #[derive(Debug, ClapArgs)]
@@ -300,6 +304,13 @@ pub(crate) struct Autoencoder {
     /// Where the work is done
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
+    /// Read the patches from this file, as `numpy.save` writes it; it is made if it is not there. Only the training is
+    /// measured then, and what it takes of memory
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Let every worker process take at most so much memory: a number, with K, M, G or T for powers of 1024
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) memory_limit: Option<u64>,
     /// How many evaluations of cost and gradient
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = value_parser!(u32).range(10..=1_000_000))]
     pub(crate) evaluations: u32,

@@ -75,6 +75,13 @@ pub enum Cause {
     Start(String),
     /// The connection to its host was lost; with the last words of whatever held it.
     LinkLost(String),
+    /// The kernel killed it because memory ran out for all that share a limit with it.
+    KilledForMemory {
+        /// That limit.
+        limit_bytes: u64,
+        /// Most that they had together.
+        peak_bytes: u64,
+    },
 }
 
 impl Cause {
@@ -160,6 +167,10 @@ impl fmt::Display for Cause {
             Cause::Start(why) => write!(f, "could not be started: {why}"),
             Cause::LinkLost(why) if why.is_empty() => f.write_str("lost the connection"),
             Cause::LinkLost(why) => write!(f, "lost the connection: {why}"),
+            Cause::KilledForMemory { limit_bytes, peak_bytes } => write!(
+                f,
+                "killed by the kernel when memory ran out: everything under the same limit had up to {peak_bytes} bytes of {limit_bytes}"
+            ),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::engine::WorkerStringError;
 pub use crate::engine::ssh::{StartFailure, Step};
+use crate::memory::DoesNotFit;
 use crate::reduce::MergeError;
 use crate::registry::UnknownFunction;
 use crate::source::DataError;
@@ -72,11 +73,15 @@ pub enum Error {
     },
 
     /// No worker is left, and starting them again came to nothing.
-    #[error("no worker is left and none can be started:{}", ShowDeaths(.deaths))]
+    #[error("no worker is left and none can be started:{}{}", ShowDeaths(.deaths), memory_remedy(.deaths))]
     NoWorkers {
         /// The last death on each seat.
         deaths: Vec<(String, Death)>,
     },
+
+    /// The round cannot fit into memory; nothing of it was begun.
+    #[error(transparent)]
+    DoesNotFit(Box<DoesNotFit>),
 
     /// The round was cancelled.
     #[error("the round was cancelled")]
@@ -217,11 +222,26 @@ fn poison_remedy(deaths: &[(String, Death)]) -> &'static str {
         Some(Cause::OutOfMemory { .. }) => {
             "raise the limit, or cut the data into smaller chunks (`chunk_records`, `partitions`)"
         }
+        Some(Cause::KilledForMemory { .. }) => {
+            "give the program more memory or fewer workers, cut the data into smaller chunks, or set `memory_limit`, so that \
+             one worker ends before all suffer"
+        }
         Some(Cause::Exited(_)) => "a function must return or panic, not end its process",
         Some(Cause::Signal(9)) => {
             "if nobody killed them, memory ran out: see `memory_limit`, or cut smaller chunks"
         }
         _ => "run the function on these chunks in this process (`data.chunk(i)`) under a debugger",
+    }
+}
+
+/// What to do when the last of them ran out of memory outside of any block: reading parameters, or sending a result.
+fn memory_remedy(deaths: &[(String, Death)]) -> &'static str {
+    match deaths.last().map(|(_, death)| &death.cause) {
+        Some(Cause::OutOfMemory { .. }) => {
+            "\n  remedy: raise the limit (`memory_limit`); parameters that are seen as `&[f64]` need no memory of the worker's, \
+             and a result needs its length twice on its way out"
+        }
+        _ => "",
     }
 }
 

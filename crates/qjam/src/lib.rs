@@ -38,6 +38,7 @@
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`] |
 //! | look after hosts | [`hosts`] |
+//! | how much memory there is and is taken | [`memory`] |
 //! | what every run leaves, and going on from it | [`runs`] |
 //! | what went wrong | [`Error`]; what happened: [`Master::journal`], [`journal`] |
 
@@ -59,6 +60,8 @@ pub mod registry;
 mod rng;
 #[doc(hidden)]
 pub mod store;
+
+pub mod memory;
 
 mod transport;
 
@@ -177,6 +180,8 @@ mod book {
     struct HowARoundWorks;
     #[doc = include_str!("../../../docs/book/running-on-your-hosts.md")]
     struct RunningOnYourHosts;
+    #[doc = include_str!("../../../docs/book/memory.md")]
+    struct Memory;
     #[doc = include_str!("../../../docs/book/runs.md")]
     struct Runs;
     #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]

@@ -8,4 +8,4 @@ pub mod dead_leaves;
 pub mod features;
 pub mod patches;
 
-pub use patches::patches;
+pub use patches::{each_patch, patches};

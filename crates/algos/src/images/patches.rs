@@ -7,6 +7,7 @@
 
 use super::dead_leaves::{self, Image};
 use qjam::Rng;
+use std::convert::Infallible;
 
 /// Images the patches come from.
 const IMAGES: u32 = 10;
@@ -31,24 +32,57 @@ pub fn patches(count: usize, size: usize, seed: u64) -> Vec<f64> {
     patches_of(SIDE.max(size), count, size, seed)
 }
 
+/// The same patches, row by row, for more than one wants in memory; stops at the first error.
+///
+/// ```
+/// let mut rows = Vec::new();
+/// qjam_algos::images::each_patch(100, 8, 1, |row| Ok::<(), ()>(rows.extend_from_slice(row))).unwrap();
+/// assert_eq!(rows, qjam_algos::images::patches(100, 8, 1));
+/// ```
+pub fn each_patch<E>(
+    count: usize,
+    size: usize,
+    seed: u64,
+    each: impl FnMut(&[f64]) -> Result<(), E>,
+) -> Result<(), E> {
+    each_patch_of(SIDE.max(size), count, size, seed, each)
+}
+
 fn patches_of(side: usize, count: usize, size: usize, seed: u64) -> Vec<f64> {
+    let mut values = Vec::with_capacity(count * size * size);
+    let Ok(()) = each_patch_of(side, count, size, seed, |patch| {
+        values.extend_from_slice(patch);
+        Ok::<(), Infallible>(())
+    });
+    values
+}
+
+fn each_patch_of<E>(
+    side: usize,
+    count: usize,
+    size: usize,
+    seed: u64,
+    mut each: impl FnMut(&[f64]) -> Result<(), E>,
+) -> Result<(), E> {
     if count == 0 || size == 0 {
-        return Vec::new();
+        return Ok(());
     }
     // Each image and the choice of places have streams of their own, so asking for more changes none of them.
     let images: Vec<Image> =
         (0..IMAGES).map(|i| whitened(dead_leaves::image(side, &mut Rng::keyed(seed, 1, i)))).collect();
     let mut random = Rng::keyed(seed, 2, 0);
     let mut below = |bound: usize| random.below(bound as u64) as usize;
-    let mut values = Vec::with_capacity(count * size * size);
+    let mut patch = Vec::with_capacity(size * size);
     for _ in 0..count {
         let image = &images[below(images.len())];
         let (top, left) = (below(side - size + 1), below(side - size + 1));
+        patch.clear();
         for row in top..top + size {
-            values.extend_from_slice(&image.pixels[row * side + left..][..size]);
+            patch.extend_from_slice(&image.pixels[row * side + left..][..size]);
         }
+        each(&patch)?;
     }
-    values
+    Ok(())
 }
 
 /// The image with its frequencies evened out and its values brought into `[-0.9, 0.9]`.

@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::hint::black_box;
 use std::time::Instant;
 
-const SIDE: usize = 8;
+pub(super) const SIDE: usize = 8;
 const HIDDEN: usize = 30;
 /// Evaluations that the one worker is timed over.
 const ALONE_EVALUATIONS: u32 = 20;
@@ -52,6 +52,9 @@ fn evaluate_again(p: &Again, x: &Dense<f64>) -> u64 {
 
 pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
     let params = Params::new(Shape::new(SIDE * SIDE, HIDDEN)?);
+    if args.file.is_some() || args.memory_limit.is_some() {
+        return super::bench_memory::run(args, &params);
+    }
     // Made first: a wrong worker string is told before patches are drawn.
     let progress = Progress::default();
     let m = progress.builder().connect(&args.workers)?;

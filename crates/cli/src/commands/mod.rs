@@ -2,6 +2,7 @@
 
 mod again;
 mod bench_autoencoder;
+mod bench_memory;
 mod bench_rounds;
 mod bench_transfer;
 mod cache;

@@ -20,13 +20,18 @@ pub(crate) struct Spawned {
 
 /// Starts an executor. Must be called from a thread that lives as long as the master: the kernel ends the child when
 /// the thread that started it ends.
-pub(crate) fn spawn(slots: u32) -> io::Result<Spawned> {
+pub(crate) fn spawn(slots: u32, is_limited: bool) -> io::Result<Spawned> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let asked = format!("1;{};{}", std::process::id(), slots);
     let mut command = Command::new("/proc/self/exe");
     if let Some(name) = std::env::args_os().next() {
         command.arg0(name);
+    }
+    if is_limited {
+        // When memory runs out the runtime would print a backtrace, run out of memory while it does, and hang. Panics
+        // of user code have theirs in any case.
+        command.env_remove("RUST_BACKTRACE");
     }
     let child = command
         .env(ASKED, asked)

@@ -8,6 +8,7 @@ use super::child::Process;
 pub(crate) use super::child::Spawned;
 use super::told::Told;
 use crate::dataset::CutData;
+use crate::memory::Kills;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Outbox};
 use crate::worker::arenas::PeerArenas;
@@ -76,6 +77,8 @@ pub(crate) struct Executor {
     refused_bytes: Option<u64>,
     pub(crate) page: Arc<Page>,
     memory_bytes_max: Option<u64>,
+    /// How often the kernel had killed for memory before this one was started.
+    kills: Option<Kills>,
     /// Chunk names it has been told; and the regions introduced, with the data sets that lie in them.
     pub(crate) told: Told,
     regions: HashMap<u64, HashSet<DataSetId>>,
@@ -115,6 +118,7 @@ impl Executor {
             refused_bytes: None,
             page: Arc::new(Page::create()?),
             memory_bytes_max,
+            kills: Kills::so_far(),
             told: Told::default(),
             regions: HashMap::new(),
             introduced: HashSet::new(),
@@ -290,6 +294,10 @@ impl Executor {
                 (Some(_), Some(asked_bytes), Some(limit_bytes)) => {
                     Cause::OutOfMemory { limit_bytes, asked_bytes }
                 }
+                (Some(9), ..) => match self.kills.as_ref().and_then(Kills::since) {
+                    Some((limit_bytes, peak_bytes)) => Cause::KilledForMemory { limit_bytes, peak_bytes },
+                    None => Cause::Signal(9),
+                },
                 (Some(signal), ..) => Cause::Signal(signal),
                 (None, ..) => Cause::Exited(status.code().unwrap_or(-1)),
             },
@@ -306,9 +314,14 @@ fn is_frame(line: &str) -> bool {
     line.starts_with("at ") || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The size of an allocation that Rust's runtime could not make, if this line says so.
+/// The size of an allocation that Rust's runtime could not make, if this line says so. Two threads may say it at once.
 fn refused(line: &str) -> Option<u64> {
-    line.strip_prefix("memory allocation of ")?.strip_suffix(" bytes failed")?.parse().ok()
+    if !line.starts_with("memory allocation of ") {
+        return None;
+    }
+    let said =
+        line.rsplit("memory allocation of ").find(|said| said.starts_with(|c: char| c.is_ascii_digit()))?;
+    said.split_once(" bytes failed")?.0.parse().ok()
 }
 
 #[cfg(test)]
@@ -330,7 +343,13 @@ mod tests {
     #[test]
     fn the_runtimes_last_words_name_the_allocation() {
         assert_eq!(refused("memory allocation of 123 bytes failed"), Some(123));
+        assert_eq!(refused("memory allocation of memory allocation of 123 bytes failed"), Some(123));
+        assert_eq!(
+            refused("memory allocation of 123 bytes failedmemory allocation of 7 bytes failed"),
+            Some(7)
+        );
         assert_eq!(refused("memory allocation of many bytes failed"), None);
+        assert_eq!(refused("said: memory allocation of 5 bytes failed"), None);
     }
 
     #[test]

@@ -87,16 +87,19 @@ impl Builder {
         self
     }
 
-    /// Most bytes of private memory that one worker process may take; more ends it, and the error says so.
-    /// Threads (`local`) share this process's memory and are not limited.
+    /// Most bytes of memory that one worker process may take, its results on their way to the master included; more ends
+    /// it, and the error says so. Data in files streams through that much, and a round that cannot fit is refused with
+    /// [`Error::DoesNotFit`]. Threads (`local`) share this process's memory and are not limited.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.options.memory_bytes_max = Some(bytes);
         self
     }
 
-    /// Most bytes of opened chunks that one worker keeps. Data beyond it is read again every round.
+    /// Most bytes of opened chunks that one worker keeps. Data beyond it is read again every round. If nobody says, it
+    /// is half of the [`memory_limit`](Builder::memory_limit), or the worker's share of a quarter of its machine's memory
+    /// ([`memory::Limit`](crate::memory::Limit)) if that is less, and never more than 1 GiB.
     pub fn cache_limit(mut self, bytes: u64) -> Self {
-        self.options.cache_bytes_max = bytes;
+        self.options.cache_bytes_max = Some(bytes);
         self
     }
 
@@ -225,10 +228,11 @@ impl Master {
         let (to_keeper, orders) = mpsc::channel();
         let (until_over, keeper) = mpsc::channel();
         let for_keeper = news.clone();
+        let is_limited = options.memory_bytes_max.is_some();
         std::thread::Builder::new()
             .name("qjam-keeper".into())
             .spawn(move || {
-                keep(&orders, &for_keeper);
+                keep(&orders, &for_keeper, is_limited);
                 drop(until_over);
             })
             .map_err(system("starting a thread"))?;
@@ -393,9 +397,9 @@ impl Drop for Master {
 }
 
 /// The keeper's thread: starts processes until nobody can ask any more.
-fn keep(orders: &mpsc::Receiver<(WorkerId, crate::engine::Seat)>, news: &NewsBox) {
+fn keep(orders: &mpsc::Receiver<(WorkerId, crate::engine::Seat)>, news: &NewsBox, is_limited: bool) {
     for (worker, seat) in orders {
-        news.put(News::Spawned { worker, result: child::spawn(seat.slots) });
+        news.put(News::Spawned { worker, result: child::spawn(seat.slots, is_limited) });
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a master can be told besides its workers.
 
-use crate::runs;
+use crate::{memory, runs};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,7 +92,8 @@ pub(crate) type OnLog = Arc<dyn Fn(&LogLine) + Send + Sync>;
 pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) memory_bytes_max: Option<u64>,
-    pub(crate) cache_bytes_max: u64,
+    /// `None` for what memory allows.
+    pub(crate) cache_bytes_max: Option<u64>,
     pub(crate) disk_bytes_max: Option<u64>,
     /// Go on with so many workers if the others cannot be had.
     pub(crate) workers_min: Option<usize>,
@@ -114,7 +115,7 @@ impl Default for Options {
         Options {
             seed: 0,
             memory_bytes_max: None,
-            cache_bytes_max: 1 << 30,
+            cache_bytes_max: None,
             disk_bytes_max: None,
             workers_min: None,
             ship: None,
@@ -128,6 +129,13 @@ impl Default for Options {
             lines_per_second_max: 1000,
             journal_entries_max: 100_000,
         }
+    }
+}
+
+impl Options {
+    /// Most bytes of opened chunks that one of so many workers of a machine keeps.
+    pub(super) fn cache_bytes(&self, own_limit: Option<u64>, machine_bytes: u64, workers: usize) -> u64 {
+        self.cache_bytes_max.unwrap_or_else(|| memory::cache_bytes(own_limit, machine_bytes, workers))
     }
 }
 

@@ -79,6 +79,17 @@ pub enum DataError {
         /// What the system says.
         source: io::Error,
     },
+    /// There is no memory to read a chunk into.
+    #[error(
+        "no memory for a chunk of {bytes} bytes of {}; cut the data into smaller chunks (`chunk_records`, `partitions`)",
+        .path.display()
+    )]
+    ChunkMemory {
+        /// The file.
+        path: PathBuf,
+        /// Bytes of the chunk.
+        bytes: u64,
+    },
     /// A custom data set failed to give one of its slices.
     #[error("slice {index} of the custom data set cannot be read: {source}")]
     Slice {

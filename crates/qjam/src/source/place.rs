@@ -2,7 +2,7 @@
 
 use super::DataError;
 use crate::chunk::{ChunkId, Header};
-use crate::store::{AlignedBuf, Region};
+use crate::store::{AlignedBuf, Pages, Region};
 use crate::transport::Source;
 use bytes::Bytes;
 use qjam_core::chunk::{CHUNK_BYTES_MAX, Hasher};
@@ -70,9 +70,17 @@ impl ChunkEntry {
             Place::File { path, offset, stamp } => {
                 let file = UserFile::open(path)?;
                 file.must_be(stamp)?;
-                let mut buf = AlignedBuf::zeroed(bytes);
-                file.read_at(*offset, buf.as_mut_slice())?;
-                let read = buf.into_bytes();
+                let no_memory =
+                    || DataError::ChunkMemory { path: path.to_path_buf(), bytes: self.header.bytes };
+                let read = if self.header.bytes < Pages::BYTES_MIN {
+                    let mut buf = AlignedBuf::try_zeroed(self.header.bytes).ok_or_else(no_memory)?;
+                    file.read_at(*offset, buf.as_mut_slice())?;
+                    buf.into_bytes()
+                } else {
+                    let mut pages = Pages::try_zeroed(self.header.bytes).ok_or_else(no_memory)?;
+                    file.read_at(*offset, pages.as_mut_slice())?;
+                    pages.into_bytes()
+                };
                 // Something may have written to the file without its time showing it, or just now.
                 if ChunkId::of(&self.header, &read) != self.id {
                     return Err(DataError::Changed { path: path.to_path_buf(), what: "its content differs" });

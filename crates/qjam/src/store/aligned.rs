@@ -1,5 +1,6 @@
 //! Heap memory that starts at an address 64 divides, so that any numbers can lie in it and a cache line holds them.
 
+use super::map::Map;
 use bytes::Bytes;
 
 /// One cache line.
@@ -45,6 +46,30 @@ impl AlignedBuf {
 impl AsRef<[u8]> for AlignedBuf {
     fn as_ref(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.lines)[..self.bytes]
+    }
+}
+
+/// Whole pages of this process's own, for what is large and comes and goes.
+///
+/// An allocator keeps what is given back to it, and finds it too short for the next of the same length; these pages go
+/// back to the system at once, so that a worker near its memory limit has what it has counted.
+pub(crate) struct Pages(Map);
+
+impl Pages {
+    /// From this length on, the system calls are lost beside the filling.
+    pub(crate) const BYTES_MIN: u64 = 64 << 10;
+
+    /// Zeroed; `None` when there is no such memory.
+    pub(crate) fn try_zeroed(bytes: u64) -> Option<Pages> {
+        Map::private(usize::try_from(bytes).ok()?).ok().map(Pages)
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.0.as_mut_slice()
+    }
+
+    pub(crate) fn into_bytes(self) -> Bytes {
+        Bytes::from_owner(self.0)
     }
 }
 

@@ -33,6 +33,16 @@ impl Map {
         Ok(Map { start, bytes })
     }
 
+    /// Zeroed memory that is this process's own.
+    #[expect(unsafe_code, reason = "mapping memory is a raw system call")]
+    pub(super) fn private(bytes: usize) -> io::Result<Map> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY: the kernel chooses the address, so no existing memory is touched.
+        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), span(bytes), access, flags) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Map { start, bytes })
+    }
+
     pub(super) fn len(&self) -> usize {
         self.bytes
     }

@@ -6,7 +6,7 @@ mod map;
 mod page;
 mod region;
 
-pub(crate) use aligned::AlignedBuf;
+pub(crate) use aligned::{AlignedBuf, Pages};
 pub(crate) use page::Page;
 pub(crate) use region::RegionWriter;
 pub use region::{Arena, ArenaView, Region, RegionMut};

@@ -19,9 +19,16 @@ const ARENA_BYTES_MIN: usize = 1 << 20;
 const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// Arenas that this process writes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OwnArenas {
     arenas: Vec<Own>,
+    kept_bytes_max: usize,
+}
+
+impl Default for OwnArenas {
+    fn default() -> Self {
+        OwnArenas { arenas: Vec::new(), kept_bytes_max: KEPT_BYTES_MAX }
+    }
 }
 
 #[derive(Debug)]
@@ -29,6 +36,8 @@ struct Own {
     arena: Arena,
     fd: Arc<OwnedFd>,
     busy: bool,
+    /// So many of its bytes, from the first, have memory behind them.
+    touched: usize,
 }
 
 /// A payload that was put into an arena.
@@ -48,6 +57,17 @@ impl Placed {
 }
 
 impl OwnArenas {
+    /// For a process with so much memory: pages of arenas up to an eighth of it are kept.
+    pub(crate) fn within(limit_bytes: u64) -> Self {
+        let eighth = usize::try_from(limit_bytes / 8).unwrap_or(usize::MAX);
+        OwnArenas { kept_bytes_max: eighth.min(KEPT_BYTES_MAX), ..OwnArenas::default() }
+    }
+
+    /// Bytes of all arenas that have memory behind them, also those that wait to be used again.
+    pub(crate) fn touched_bytes(&self) -> u64 {
+        self.arenas.iter().map(|own| own.touched as u64).sum()
+    }
+
     /// Writes a value into a free arena.
     pub(crate) fn place(&mut self, value: &Encoder<'_>) -> io::Result<Placed> {
         let bytes = value.payload_bytes();
@@ -67,12 +87,13 @@ impl OwnArenas {
             None => {
                 let arena = Arena::create(bytes.next_power_of_two().max(ARENA_BYTES_MIN))?;
                 let fd = Arc::new(arena.fd().try_clone_to_owned()?);
-                self.arenas.push(Own { arena, fd, busy: false });
+                self.arenas.push(Own { arena, fd, busy: false, touched: 0 });
                 self.arenas.len() - 1
             }
         };
         let own = &mut self.arenas[n];
         own.busy = true;
+        own.touched = own.touched.max(bytes);
         let arena_bytes = own.arena.len() as u64;
         Ok(Placed { arena: n as u64, arena_bytes, bytes: bytes as u64, fd: own.fd.clone() })
     }
@@ -86,10 +107,12 @@ impl OwnArenas {
     pub(crate) fn release(&mut self, arena: u64) {
         let Some(own) = self.arenas.get_mut(arena as usize) else { return };
         own.busy = false;
-        if own.arena.len() > KEPT_BYTES_MAX {
+        if own.touched > self.kept_bytes_max {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             // Where it cannot be done the memory stays, as it does for small ones.
-            let _ = rustix::fs::fallocate(&*own.fd, flags, 0, own.arena.len() as u64);
+            if rustix::fs::fallocate(&*own.fd, flags, 0, own.arena.len() as u64).is_ok() {
+                own.touched = 0;
+            }
         }
     }
 }

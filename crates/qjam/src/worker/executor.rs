@@ -14,6 +14,7 @@ use super::arenas::{OwnArenas, PeerArenas};
 use super::chunks::OpenChunks;
 use super::data::{DataHere, Entries};
 use super::faults;
+use super::own_limit::OwnLimit;
 use super::round::{Effort, RoundHere, Stopped};
 use super::slots::{BLOCKS_PER_THREAD, Slots};
 use crate::codec::Encoder;
@@ -33,7 +34,7 @@ use qjam_core::worker::{Action, Delivery, Event, Worker};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::RecvFlags;
-use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::process::{Pid, Signal};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -115,6 +116,7 @@ struct Executor {
     data: DataHere,
     theirs: PeerArenas,
     ours: OwnArenas,
+    memory: OwnLimit,
     /// Which of our arenas the master has been introduced to.
     introduced: Vec<u64>,
     /// Collected, to be sent.
@@ -140,25 +142,10 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
     let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, .. } = welcome else {
         return Err(ExecutorError::Protocol(format!("{welcome:?} before a welcome")));
     };
-    if let Some(bytes) = memory_bytes_max {
-        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
-        rustix::process::setrlimit(Resource::Data, limit)
-            .map_err(|e| io_at("setting the memory limit")(e.into()))?;
-    }
+    let memory = OwnLimit::set(memory_bytes_max, if slots == 1 { 1 } else { slots + 1 })
+        .map_err(io_at("setting the memory limit"))?;
     let bell =
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|e| io_at("eventfd")(e.into()))?;
-    let common = Arc::new(Common {
-        socket,
-        sending: Mutex::new(()),
-        page,
-        open: OpenChunks::new(cache_bytes_max),
-        busy: AtomicU32::new(0),
-        begun: AtomicU64::new(0),
-        dozes: AtomicBool::new(false),
-        watch: OnceLock::new(),
-        done: Mutex::default(),
-        bell,
-    });
     let (threads, at_once) = match slots {
         1 => (None, 1),
         n => {
@@ -166,6 +153,18 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
             (Some(threads), n * BLOCKS_PER_THREAD)
         }
     };
+    let common = Arc::new(Common {
+        socket,
+        sending: Mutex::new(()),
+        page,
+        open: OpenChunks::expendable(memory.cache_bytes(cache_bytes_max)),
+        busy: AtomicU32::new(0),
+        begun: AtomicU64::new(0),
+        dozes: AtomicBool::new(false),
+        watch: OnceLock::new(),
+        done: Mutex::default(),
+        bell,
+    });
     let executor = Executor {
         common: common.clone(),
         slots,
@@ -177,7 +176,8 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
         rounds: HashMap::new(),
         data: DataHere::default(),
         theirs: PeerArenas::default(),
-        ours: OwnArenas::default(),
+        ours: memory_bytes_max.map_or_else(OwnArenas::default, OwnArenas::within),
+        memory,
         introduced: Vec::new(),
         collected: HashMap::new(),
         is_inside: false,
@@ -397,9 +397,7 @@ impl Executor {
                 self.common.open.forget(|id| gone.contains(id));
             }
             ToWorker::Released(arenas) => {
-                for arena in arenas {
-                    self.ours.release(arena);
-                }
+                self.release(arenas);
             }
             ToWorker::Cancel(round) | ToWorker::Spare(round) => self.tell(Event::CancelReceived { round }),
             ToWorker::Recall { round, blocks } => self.tell(Event::RecallReceived { round, blocks }),
@@ -411,11 +409,20 @@ impl Executor {
         Ok(())
     }
 
-    fn on_task(&mut self, task: Task, tail: &Bytes) -> Result<(), ExecutorError> {
-        let Task { round, cut, spans, dataset, .. } = task;
-        for arena in task.released {
+    /// The master has taken these results; a round that gave short ones has none.
+    fn release(&mut self, arenas: Vec<u64>) {
+        if arenas.is_empty() {
+            return;
+        }
+        for arena in arenas {
             self.ours.release(arena);
         }
+        self.memory.shared(self.ours.touched_bytes());
+    }
+
+    fn on_task(&mut self, task: Task, tail: &Bytes) -> Result<(), ExecutorError> {
+        let Task { round, cut, spans, dataset, .. } = task;
+        self.release(task.released);
         let inbox = &mut self.inbox;
         let params =
             self.theirs.read(&task.params, tail, || inbox.take_fd()).map_err(ExecutorError::Protocol)?;
@@ -584,7 +591,8 @@ impl Executor {
                         out.write_to(&mut tail[offset..]);
                         placed = Ok(Payload::Tail { offset: offset as u32, bytes: bytes as u32 });
                     } else {
-                        placed = self.ours.place(out).map(|placed| {
+                        let make_room = || self.common.open.forget(|_| true);
+                        placed = self.ours.place_within(out, &mut self.memory, make_room).map(|placed| {
                             let new = !self.introduced.contains(&placed.arena);
                             if new {
                                 self.introduced.push(placed.arena);

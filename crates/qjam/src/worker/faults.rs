@@ -3,6 +3,7 @@
 //! A panic hook is the only place that sees where a panic came from. Ours keeps that for the thread that is inside
 //! [`caught`] and leaves all other panics to whatever hook was there before.
 
+use super::own_limit::with_room;
 use qjam_core::job::{Fault, FaultKind};
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
@@ -43,7 +44,8 @@ fn install_hook() {
                     Some(caught) => {
                         caught.first = info.payload_as_str().unwrap_or("(no message)").to_owned();
                         caught.location = info.location().map(ToString::to_string);
-                        caught.backtrace = Some(trimmed(&Backtrace::force_capture().to_string()));
+                        caught.backtrace =
+                            Some(trimmed(&with_room(|| Backtrace::force_capture().to_string())));
                         true
                     }
                     None => false,

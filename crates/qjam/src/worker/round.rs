@@ -107,7 +107,7 @@ impl RoundHere {
             }
             let entry = chunk_at(index)
                 .ok_or_else(|| plain(FaultKind::Chunk, index, "the chunk is not here".into()))?;
-            let (chunk, hit) = caught(Some(index), || open.get(&*self.function, &entry))?
+            let (chunk, hit) = caught(Some(index), || open.get(&*self.function, &entry, self.id))?
                 .map_err(|f| Fault { chunk: Some(index), ..f })?;
             if hit { &self.hits } else { &self.misses }.fetch_add(1, Relaxed);
             let ctx = Ctx::new(self.seed, self.id.0, index, self.cancelled.clone());

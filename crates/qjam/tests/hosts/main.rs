@@ -31,6 +31,7 @@ mod cuts;
 mod ends;
 mod joining;
 mod large;
+mod memory;
 mod mixed;
 mod schedules;
 mod stops;

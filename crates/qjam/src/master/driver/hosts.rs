@@ -87,7 +87,7 @@ impl Driver {
         }
         let welcome = ToHost::Welcome {
             memory_bytes_max: self.options.memory_bytes_max,
-            cache_bytes_max: self.options.cache_bytes_max,
+            cache_bytes_max: self.cache_bytes_there(worker.seat, link.facts.memory_bytes),
             disk_bytes_max: self.options.disk_bytes_max,
             deliver_after_us: self.options.deliver_after.as_micros() as u64,
             lines_per_second_max: self.options.lines_per_second_max,

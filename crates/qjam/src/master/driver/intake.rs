@@ -129,6 +129,10 @@ impl Driver {
         tail: &Bytes,
         bytes: usize,
     ) -> Result<(), String> {
+        let cache_bytes_max = match message {
+            ToMaster::Hello { .. } => self.cache_bytes_here(),
+            _ => 0,
+        };
         let Some(executor) = executor_in(&mut self.seats, worker) else { return Ok(()) };
         if !executor.joined && !matches!(message, ToMaster::Hello { .. }) {
             return Err("a message before its hello".into());
@@ -147,7 +151,7 @@ impl Driver {
                 let welcome = ToWorker::Welcome {
                     worker,
                     memory_bytes_max: self.options.memory_bytes_max,
-                    cache_bytes_max: self.options.cache_bytes_max,
+                    cache_bytes_max,
                     deliver_after_us: self.options.deliver_after.as_micros() as u64,
                 };
                 let sent = executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))]);

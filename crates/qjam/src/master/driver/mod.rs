@@ -6,6 +6,7 @@
 //!
 //! [`intake`] brings events in; [`orders`] and [`verdicts`] carry actions out; [`hosts`] is about other machines.
 
+mod admission;
 mod hosts;
 mod intake;
 mod lines;
@@ -102,6 +103,8 @@ struct Known {
     /// Everybody who has it: the same cut may be made several times.
     data: Vec<Weak<CutData>>,
     index: HashMap<ChunkId, u32>,
+    /// What it takes of memory, once that has been found to be there.
+    admitted: Option<admission::Admitted>,
 }
 
 /// What a delivered part is made of, until the scheduler says whether it counts.
@@ -121,6 +124,10 @@ pub(crate) struct Driver {
     keeper: Sender<(WorkerId, Seat)>,
     scheduler: Scheduler,
     seats: Vec<SeatHere>,
+    /// Counts how often workers came or went.
+    seats_changed: u64,
+    /// What all on this machine may have.
+    machine: admission::Machine,
     rounds: HashMap<RoundId, Running>,
     next_round: u64,
     known: HashMap<DataSetId, Known>,
@@ -165,6 +172,10 @@ impl Driver {
         let readable = epoll::EventFlags::IN;
         epoll::add(&epoll, &*news, epoll::EventData::new_u64(BELL), readable).map_err(epoll_error)?;
         epoll::add(&epoll, &pipes, epoll::EventData::new_u64(PIPES), readable).map_err(epoll_error)?;
+        let machine = admission::Machine::look();
+        let workers_here = seats.iter().filter(|seat| !matches!(seat.kind, SeatKind::Host(_))).count();
+        // Threads share what this process has, and have no limit of their own.
+        let open = OpenChunks::new(options.cache_bytes(None, machine.limit.bytes, workers_here));
         let mut driver = Driver {
             started: Instant::now(),
             epoll,
@@ -173,11 +184,13 @@ impl Driver {
             keeper,
             scheduler: Scheduler::new(Config { balances: options.balances, ..Config::default() }),
             seats: Vec::new(),
+            seats_changed: 0,
+            machine,
             rounds: HashMap::new(),
             next_round: 0,
             known: HashMap::new(),
             arenas: OwnArenas::default(),
-            open: Arc::new(OpenChunks::new(options.cache_bytes_max)),
+            open: Arc::new(open),
             journal: Journal::new(options.journal_entries_max),
             last_report: None,
             todo: Default::default(),
@@ -200,6 +213,7 @@ impl Driver {
     /// Takes on workers; says which seats they have.
     pub(crate) fn add(&mut self, seats: Vec<Seat>) -> std::ops::Range<usize> {
         let first = self.seats.len();
+        self.seats_changed += 1;
         for mut seat in seats {
             seat.name = self.free_name(&seat);
             let (slots, remote) = (seat.slots, matches!(seat.kind, SeatKind::Host(_)));
@@ -238,6 +252,7 @@ impl Driver {
         if std::mem::replace(&mut self.seats[n].removed, true) {
             return;
         }
+        self.seats_changed += 1;
         let worker = match &self.seats[n].sitting {
             Sitting::Proc(executor) => Some(executor.worker),
             Sitting::Local(local) => Some(local.worker),
@@ -304,20 +319,22 @@ impl Driver {
                 SeatKind::Host(_) => host = true,
             }
         }
-        let placed = (long && proc).then(|| self.arenas.place(params)).transpose();
+        self.remember(&data);
+        let refused = self.admit(&data, cut, if proc { params.payload_bytes() as u64 } else { 0 });
+        let placed = (long && proc && refused.is_ok()).then(|| self.arenas.place(params)).transpose();
         let lent = lent.filter(|_| long && host && !local && !proc);
         let inline = !long || local || (host && lent.is_none());
-        let inline = if inline { params.to_bytes() } else { Bytes::new() };
-        self.remember(&data);
+        let inline = if inline && refused.is_ok() { params.to_bytes() } else { Bytes::new() };
         let spec = RoundSpec { dataset: data.located, cut };
         let report = RoundReport {
             round: id.0,
             master_us: submitted.elapsed().as_micros() as u64,
             ..Default::default()
         };
-        let (placed, failed) = match placed {
-            Ok(placed) => (placed, None),
-            Err(e) => (None, Some(e)),
+        let (placed, failed) = match (placed, refused) {
+            (Ok(placed), Ok(())) => (placed, None),
+            (_, Err(refused)) => (None, Some(Error::DoesNotFit(Box::new(refused)))),
+            (Err(e), _) => (None, Some(system("shared memory for parameters")(e))),
         };
         let running = Running {
             function,
@@ -341,7 +358,7 @@ impl Driver {
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
-            self.answer(id, Err(system("shared memory for parameters")(e)));
+            self.answer(id, Err(e));
             self.rounds.remove(&id);
             return id;
         }
@@ -400,7 +417,7 @@ impl Driver {
             }
         }
         let index = (0..).zip(&data.chunks).map(|(n, c)| (c.id, n)).collect();
-        self.known.insert(data.located, Known { data: vec![Arc::downgrade(data)], index });
+        self.known.insert(data.located, Known { data: vec![Arc::downgrade(data)], index, admitted: None });
     }
 
     // ---- actions ----------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ pub(crate) use {
     home::{home_dir, present_dir},
 };
 
+use crate::memory::{Limit, size};
 use folder::Folder;
 use index::Entry;
 use pack::Pack;
@@ -123,6 +124,8 @@ pub(crate) struct Cache {
     cap_bytes: u64,
     /// Whether new packs may go to disk; no longer after an error there.
     writes_disk: bool,
+    /// What packs in memory may take, for what has no room on disk.
+    memory_bytes_max: u64,
     /// All that are known, by number.
     packs: BTreeMap<u64, Pack>,
     next_pack: u64,
@@ -151,6 +154,7 @@ impl Cache {
             folder: None,
             cap_bytes,
             writes_disk: true,
+            memory_bytes_max: Limit::here().bytes / 2,
             packs: BTreeMap::new(),
             next_pack: 0,
             index: HashMap::new(),
@@ -282,18 +286,4 @@ impl Drop for Cache {
     fn drop(&mut self) {
         self.packs.values_mut().for_each(|pack| pack.close(self.folder.as_deref()));
     }
-}
-
-/// A number of bytes for people.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = "bytes";
-    for next in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        (value, unit) = (value / 1024.0, next);
-    }
-    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") }
 }

@@ -64,7 +64,16 @@ impl Cache {
         self.current_memory.and_then(|n| self.packs.get(&n)).is_some_and(|pack| pack.fits(record_bytes))
     }
 
+    /// A pack in memory with room for a record. It takes no more than half of what there is for all on this host: a
+    /// disk that is full is no reason for the kernel to end somebody.
     pub(super) fn memory_for(&mut self, record_bytes: u64) -> io::Result<u64> {
+        let taken: u64 = self.packs.values().filter(|pack| pack.name.is_none()).map(|pack| pack.end).sum();
+        if taken.saturating_add(record_bytes) > self.memory_bytes_max {
+            let most = size(self.memory_bytes_max);
+            let why =
+                format!("{} are in memory for want of room on disk, of at most {most} there", size(taken));
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+        }
         if let Some(number) = self.current_memory.filter(|_| self.memory_fits(record_bytes)) {
             return Ok(number);
         }

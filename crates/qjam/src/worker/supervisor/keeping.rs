@@ -54,8 +54,8 @@ impl Supervisor {
         // What the one before has asked for may be of data sets that are gone. What is on its way is not sent twice.
         self.requested.clear();
         let memory_bytes_max = self.settings.as_ref().and_then(|s| s.memory_bytes_max);
-        let started =
-            child::spawn(slots).and_then(|spawned| Executor::new(worker, slots, spawned, memory_bytes_max));
+        let started = child::spawn(slots, memory_bytes_max.is_some())
+            .and_then(|spawned| Executor::new(worker, slots, spawned, memory_bytes_max));
         match started {
             Ok(executor) => {
                 self.kept = Some(Kept {

@@ -135,7 +135,7 @@ fn facts() -> HostFacts {
         hostname: word(system.nodename()),
         system: format!("{} {} {}", word(system.sysname()), word(system.release()), word(system.machine())),
         cores: cores(),
-        memory_bytes: kib("MemTotal:"),
+        memory_bytes: crate::memory::Limit::here().bytes,
         memory_free_bytes: kib("MemAvailable:"),
     }
 }

@@ -21,6 +21,20 @@ fn a_full_disk_moves_what_was_written_to_memory() {
     }
 }
 
+#[test]
+fn memory_does_not_stand_in_for_a_full_disk_without_end() {
+    let place = Place::new();
+    let mut cache = place.open();
+    cache.disk_left_bytes = Some(0);
+    cache.memory_bytes_max = 350_000;
+    let ids: Vec<_> = (0..3).map(|n| add(&mut cache, n, 100_000).0).collect();
+    let (header, _, id) = chunk(3, 100_000);
+    let Err(error) = cache.begin(id, header) else { panic!("a fourth") };
+    let text = error.to_string();
+    assert!(text.contains("293") && text.contains("341.8 KiB"), "{text}");
+    assert!(ids.iter().all(|id| has_good(&mut cache, id)), "what is there stays");
+}
+
 const DIR: &str = "QJAM_CACHE_TEST_MOUNT";
 
 /// Runs one of the tests below in a mount namespace where these commands were run first; `$D` is a directory.
