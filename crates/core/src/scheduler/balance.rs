@@ -33,7 +33,7 @@ const COMPUTED_MIN: Span = Span(200);
 const DOUBLINGS_MAX: u32 = 5;
 
 /// In a cluster of more workers than this, looking for slow ones takes a while, and the next look waits for so many
-/// times the microseconds that there are workers: a hundredth of the master's time, or less.
+/// times the microseconds that there are workers, so that looking stays a small part of the master's time.
 const LOOKS_COUNT_FROM: usize = 100;
 const LOOK_PAUSE_US: u64 = 5;
 

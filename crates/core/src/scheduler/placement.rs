@@ -48,8 +48,9 @@ impl Scheduler {
         // A block that has killed goes last, so that its next victim has delivered everything else, and not to the
         // same seat each time, in case it was the seat; nor do all such blocks go to the same. While nothing at all has been delivered it goes first: a
         // function that kills on every block is found out after three deaths, not after two for each block.
-        for block in risky {
-            let turn = block as usize + record.blocks[block as usize].kills as usize;
+        let deaths: usize = record.deaths.values().map(Vec::len).sum();
+        for (n, &block) in risky.iter().enumerate() {
+            let turn = n + deaths;
             let share = &mut shares[turn % able.len()];
             share.insert(if record.done == 0 { 0 } else { share.len() }, block);
         }

@@ -189,7 +189,7 @@ fn brief(n: f64) -> String {
     match n {
         n if n >= 9.95 => whole(n.round() as u64),
         n if n >= 0.1 => format!("{n:.1}"),
-        n if n == 0.0 => "0".into(),
+        0.0 => "0".into(),
         n => format!("{n:.3}"),
     }
 }
