@@ -30,6 +30,8 @@ pub mod tally;
 
 pub mod mutation;
 
+pub mod study;
+
 pub use checkers::{Answer, Violation};
 pub use engine::{Ending, run};
 pub use plan::Plan;

@@ -6,7 +6,7 @@
 use crate::fault::{self, Fault};
 use crate::oracle::Mode;
 use crate::random::Rng;
-use qjam_core::ids::Block;
+use qjam_core::ids::{Block, RoundId};
 use qjam_core::reduce::{Cut, Node};
 use qjam_core::scheduler::Config;
 use qjam_core::time::{Span, Time};
@@ -34,6 +34,9 @@ pub struct Plan {
     /// Whether the master's driver finds deaths in the middle of carrying actions out: when it kills, and when it
     /// sends to one that is gone.
     pub is_sudden: bool,
+    /// Whether the checkers watch, and the run goes on until all is quiet. Large studies do without: they end with the
+    /// last answer, and every round must have a value.
+    pub is_watched: bool,
 }
 
 /// A place for a worker, and what sits there.
@@ -55,6 +58,8 @@ pub struct SeatPlan {
     pub listens: bool,
     /// How many times as long as others it takes for a block.
     pub slowness: u64,
+    /// The same in thousandths, by round, in addition; the last holds for all later rounds, and none is 1000.
+    pub paces: Vec<u64>,
     /// Whether the body tells its machine the time every second.
     pub ticks: bool,
     /// From Start to the first word.
@@ -84,8 +89,10 @@ pub struct RoundPlan {
     pub cut: Cut,
     /// How blocks are computed.
     pub mode: Mode,
-    /// Time for a block, give or take a half.
+    /// Time for a block.
     pub block: Span,
+    /// Give or take so many hundredths of it.
+    pub spread_percent: u64,
     /// Size of the parameters.
     pub params_bytes: u64,
     /// Size of a partial result.
@@ -134,6 +141,7 @@ impl Default for SeatPlan {
             inline: true,
             listens: true,
             slowness: 1,
+            paces: Vec::new(),
             ticks: false,
             start: Span::from_ms(5),
             latency: Span(30),
@@ -146,6 +154,15 @@ impl Default for SeatPlan {
     }
 }
 
+impl SeatPlan {
+    /// What a block takes here in a round, if it takes others so long.
+    pub fn pace(&self, round: RoundId, span: Span) -> Span {
+        let at = (round.0 as usize).saturating_sub(1);
+        let pace = self.paces.get(at).or(self.paces.last()).copied().unwrap_or(1000);
+        Span(span.0 * self.slowness * pace / 1000)
+    }
+}
+
 impl RoundPlan {
     /// A round without anything wrong with it, asked for at time zero.
     pub fn new(chunks: u32, level: u8, block: Span) -> Self {
@@ -155,6 +172,7 @@ impl RoundPlan {
             cut: Cut::new(chunks, level),
             mode: Mode::Map,
             block,
+            spread_percent: 50,
             params_bytes: 64,
             partial_bytes: 64,
             chunk_bytes: 1 << 16,
@@ -185,6 +203,7 @@ impl Plan {
             late_messages: false,
             repeated_percent: 0,
             is_sudden: false,
+            is_watched: true,
         }
     }
 
@@ -223,6 +242,7 @@ impl Plan {
             late_messages,
             repeated_percent,
             is_sudden: transport.percent(50),
+            is_watched: true,
         };
         let faults = &mut rng.fork(4);
         plan.faults = match (silence, desertion) {
@@ -297,6 +317,7 @@ fn draw_seat(rng: &mut Rng) -> SeatPlan {
         inline: rng.percent(80),
         listens: true,
         slowness: 1,
+        paces: Vec::new(),
         ticks: rng.percent(50),
         start: Span(rng.magnitude(500, 2_000_000)),
         latency: Span(rng.magnitude(15, 30_000)),

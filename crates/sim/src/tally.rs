@@ -37,6 +37,16 @@ pub struct Tally {
     pub parts_overlapping: u64,
     /// Chunks that workers had to ask for.
     pub chunks_fetched: u64,
+    /// Roots of finished subtrees that were sent.
+    pub parts: u64,
+    /// Messages sent to workers, and the bytes of parameters and chunks in them.
+    pub messages_out: u64,
+    /// See above.
+    pub bytes_out: u64,
+    /// Messages sent to the master, and the bytes of results in them.
+    pub messages_in: u64,
+    /// See above.
+    pub bytes_in: u64,
     /// Messages lost with their link.
     pub messages_lost: u64,
     /// Messages from workers that were already given up.
@@ -92,6 +102,11 @@ impl Tally {
             (&mut self.blocks_back_early, t.blocks_back_early),
             (&mut self.parts_overlapping, t.parts_overlapping),
             (&mut self.chunks_fetched, t.chunks_fetched),
+            (&mut self.parts, t.parts),
+            (&mut self.messages_out, t.messages_out),
+            (&mut self.bytes_out, t.bytes_out),
+            (&mut self.messages_in, t.messages_in),
+            (&mut self.bytes_in, t.bytes_in),
             (&mut self.messages_lost, t.messages_lost),
             (&mut self.messages_late, t.messages_late),
             (&mut self.messages_repeated, t.messages_repeated),

@@ -15,7 +15,7 @@
 //!
 //! Nothing is asked while nothing is late: a round in which all are equally fast has no message more than before.
 
-use super::placement::{Why, grant, shares};
+use super::placement::{Why, grant, least_loaded, shares};
 use super::round::{RoundRecord, Seen};
 use super::speeds::Work;
 use super::{Action, Scheduler};
@@ -27,6 +27,15 @@ use crate::wire::message::Returned;
 
 /// What took less than this says nothing about anybody's speed, and is nothing to take from anybody.
 const COMPUTED_MIN: Span = Span(200);
+
+/// So often it must be worth twice as much to ask the same worker again. Beyond that, whoever has much left while others
+/// are idle is helped, however often it was asked: where many are idle one after the other, that is often.
+const DOUBLINGS_MAX: u32 = 5;
+
+/// In a cluster of more workers than this, looking for slow ones takes a while, and the next look waits for so many
+/// times the microseconds that there are workers, so that looking stays a small part of the master's time.
+const LOOKS_COUNT_FROM: usize = 100;
+const LOOK_PAUSE_US: u64 = 5;
 
 /// When slow workers are looked for at the latest, in units of what must be left.
 const FIRST_LOOK: u64 = 100;
@@ -99,7 +108,8 @@ impl Scheduler {
         }
         let count = freed.len() as u32;
         record.leased -= count;
-        record.see(now, worker, returned);
+        let held = self.roster.get(worker).and_then(|w| w.leases.get(&round)).map_or(0, |held| held - count);
+        record.see(now, worker, held, returned);
         self.return_count(now, worker, round, count);
         let record = self.rounds.get_mut(&round).expect("it was there");
         if record.over {
@@ -133,7 +143,9 @@ impl Scheduler {
         let mut able: Vec<(WorkerId, f64)> =
             others().filter(|(_, w)| w.leases.is_empty()).map(|(a, _)| weigh(a)).collect();
         if able.is_empty() {
-            able = others().map(|(a, _)| weigh(a)).collect();
+            // Whoever was idle has got something else since.
+            let able_then = others().map(|(a, w)| (weigh(a), w.held())).collect();
+            able = least_loaded(able_then, blocks.len());
         }
         if able.is_empty() {
             able = dependable().map(|(id, seat, _)| weigh((id, seat.slots))).collect();
@@ -156,7 +168,14 @@ impl Scheduler {
         let is_due =
             |r: &RoundRecord| !r.over && r.begun + from <= now && r.look_at.is_none_or(|at| at <= now);
         let due: Vec<RoundId> = self.rounds.iter().filter(|(_, r)| is_due(r)).map(|(id, _)| *id).collect();
+        let pause = self.look_pause();
         for round in due {
+            let record = self.rounds.get_mut(&round).expect("a key of the map");
+            if now < record.looked + pause {
+                record.look_at = Some(record.looked + pause);
+                continue;
+            }
+            record.looked = now;
             let mut idle: Vec<Idle> = self
                 .roster
                 .up()
@@ -168,6 +187,12 @@ impl Scheduler {
             record.is_looked_at = true;
             record.look_at = look_at.map(|at| at.max(now + Span(self.config.steal_min.0 / 2 + 1)));
         }
+    }
+
+    /// How long after a look the next one may come.
+    fn look_pause(&self) -> Span {
+        let workers = self.roster.seats.len();
+        Span(if workers > LOOKS_COUNT_FROM { LOOK_PAUSE_US * workers as u64 } else { 0 })
     }
 
     /// When slow workers must be looked for, if nobody delivers before. A round that is over soon has no use for a timer
@@ -193,10 +218,12 @@ impl Scheduler {
         let mut victims: Vec<(u64, WorkerId, f64, f64)> = Vec::new();
         let mut late: Vec<(Span, Block, WorkerId)> = Vec::new();
         let mut ask_again: Vec<WorkerId> = Vec::new();
-        let backups_left = record.backups_max().saturating_sub(record.backups) > 0;
+        let backups_left = self.config.backs_up && record.backups < record.backups_max();
         let far = idle.iter().all(|i| i.remote);
         let slots: u32 = self.roster.up().map(|(_, seat, _)| seat.slots).sum();
         let is_one_each = record.blocks.len() as u32 <= slots;
+        // What was said since the last look is news.
+        let fresh = GRACE.max(Span(2 * self.look_pause().0));
         for (&worker, pace) in &record.paces {
             if record.recalls.contains_key(&worker) || self.roster.is_suspect(worker) {
                 continue;
@@ -204,7 +231,7 @@ impl Scheduler {
             let worth = self.worth(far, worker.seat);
             // Blocks should not wander between workers that all wait for their chunks: each time it must be worth more.
             let times = record.times_asked.get(&worker).copied().unwrap_or(0);
-            let times_worth = (1 << times.min(10)) * if is_one_each { ONE_EACH } else { 1 };
+            let times_worth = (1 << times.min(DOUBLINGS_MAX)) * if is_one_each { ONE_EACH } else { 1 };
             match self.guess(now, record, worker, Span(worth.0 * times_worth)) {
                 Guess::Worth { left_us, unstarted, rate } => victims.push((left_us, worker, unstarted, rate)),
                 Guess::Later(at) => later(at),
@@ -221,9 +248,7 @@ impl Scheduler {
                         }
                         match now.since(since) {
                             long if long < patience => later(since + patience),
-                            long if now.since(seen.at) <= self.config.steal_min => {
-                                late.push((long, block, worker))
-                            }
+                            long if now.since(seen.at) <= fresh => late.push((long, block, worker)),
                             _ => is_old = true, // it may have finished since
                         }
                     }
@@ -236,9 +261,10 @@ impl Scheduler {
         victims.sort_by_key(|(left_us, worker, ..)| (std::cmp::Reverse(*left_us), *worker));
         victims.truncate(idle.len());
         late.sort_by_key(|(long, block, _)| (std::cmp::Reverse(*long), *block));
-        let nobody_gives = self.recall(round, idle, &victims, out) == 0;
-        if nobody_gives {
-            // Who is slow itself is no help.
+        let asked = self.recall(round, idle, &victims, out);
+        if asked < idle.len() {
+            // As many as were asked have got something to do. Who is slow itself is no help.
+            idle.drain(..asked);
             idle.retain(|i| self.block_us(&self.rounds[&round], i.id.seat) <= median_us.map(|us| 2 * us));
             let record = self.rounds.get_mut(&round).expect("a key of the map");
             for worker in ask_again.into_iter().take(idle.len()) {
@@ -314,14 +340,26 @@ impl Scheduler {
         out: &mut Vec<Action>,
     ) -> usize {
         let record = &self.rounds[&round];
-        let idle: Vec<(u32, Option<u64>)> =
-            idle.iter().map(|i| (i.slots, self.block_us(record, i.id.seat))).collect();
+        let mut idle: Vec<(Option<u64>, u32)> =
+            idle.iter().map(|i| (self.block_us(record, i.id.seat), i.slots)).collect();
+        idle.sort_unstable();
+        // Those of whom nothing is known come first. Of the others, what the first so many do in a microsecond.
+        let unknown = idle.partition_point(|(us, _)| us.is_none());
+        let unknown_slots = idle[..unknown].iter().map(|(_, slots)| f64::from(*slots)).sum::<f64>();
+        let mut sum = 0.0;
+        let sums: Vec<f64> = idle[unknown..]
+            .iter()
+            .map(|(us, slots)| {
+                sum += f64::from(*slots) / us.unwrap_or(1) as f64;
+                sum
+            })
+            .collect();
         let mut asked: Vec<(WorkerId, u32)> = Vec::new();
         for &(left_us, worker, unstarted, rate) in victims {
             // Who is not even done with one block by then is no help; of whom nothing is known may be as fast.
-            let able = idle.iter().filter(|(_, block_us)| block_us.is_none_or(|us| us < left_us));
-            let rates = able.map(|(slots, us)| us.map_or(rate, |us| f64::from(*slots) / us as f64));
-            let help = rates.sum::<f64>() / victims.len() as f64;
+            let able = idle.partition_point(|(us, _)| us.is_none_or(|us| us < left_us)) - unknown;
+            let known = able.checked_sub(1).map_or(0.0, |last| sums[last]);
+            let help = (unknown_slots * rate + known) / victims.len() as f64;
             if help > 0.0 {
                 let blocks = (unstarted * help / (help + rate)).ceil();
                 asked.push((worker, (blocks as u32).max(1)));

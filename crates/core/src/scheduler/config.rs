@@ -21,6 +21,8 @@ pub struct Config {
     pub spare_within: Span,
     /// Whether slow workers are helped, and get less the next time.
     pub balances: bool,
+    /// Whether late blocks are given to somebody else, too, where slow workers are helped.
+    pub backs_up: bool,
     /// Blocks are taken from a worker for the idle only if it has at least so much time left with what it has.
     pub steal_min: Span,
     /// The same if either is on another host, where chunks may have to be sent first.
@@ -53,6 +55,7 @@ impl Default for Config {
             remote_let_go_within: Span::from_ms(10_000),
             spare_within: Span::from_ms(60_000),
             balances: true,
+            backs_up: true,
             steal_min: Span(500),
             remote_steal_min: Span::from_ms(50),
             start_within: Span::from_ms(15_000),

@@ -24,6 +24,19 @@ pub fn check(s: &Scheduler) {
     recalls_are_answered_by_the_living(s);
     few_blocks_are_backed_up(s);
     speeds_are_bounded(s);
+    no_deadline_is_missed(s);
+}
+
+/// Every seat is looked at by its deadline.
+fn no_deadline_is_missed(s: &Scheduler) {
+    let is_empty = s.roster.is_empty();
+    for (&id, seat) in &s.roster.seats {
+        let (due, noted) = (s.deadline(seat, is_empty), s.deadlines.noted(id));
+        assert!(
+            due.is_none_or(|due| noted.is_some_and(|noted| noted <= due)),
+            "{id} is due at {due:?}, noted is {noted:?}"
+        );
+    }
 }
 
 /// The number of blocks a worker is recorded to have equals the number of blocks recorded to be with it.

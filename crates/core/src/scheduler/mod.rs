@@ -34,8 +34,10 @@
 mod action;
 mod balance;
 mod config;
+mod deadlines;
 mod event;
 pub mod invariants;
+mod median;
 mod placement;
 mod retry;
 mod roster;
@@ -54,6 +56,7 @@ use crate::journal::What;
 use crate::reduce::Node;
 use crate::time::Time;
 use crate::wire::message;
+use deadlines::Deadlines;
 use roster::{Goodbye, Roster, SeatRecord, SeatState, WorkerRecord};
 use round::RoundRecord;
 use speeds::Speeds;
@@ -69,16 +72,37 @@ pub struct Scheduler {
     rounds: BTreeMap<RoundId, RoundRecord>,
     /// How fast seats were.
     speeds: Speeds,
+    /// When which seat is to be looked at.
+    deadlines: Deadlines,
 }
 
 impl Scheduler {
     /// A machine without seats and rounds.
     pub fn new(config: Config) -> Self {
-        Scheduler { config, roster: Roster::default(), rounds: BTreeMap::new(), speeds: Speeds::default() }
+        Scheduler {
+            config,
+            roster: Roster::default(),
+            rounds: BTreeMap::new(),
+            speeds: Speeds::default(),
+            deadlines: Deadlines::default(),
+        }
     }
 
     /// Takes in what happened and says what to do about it.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
+        let (seat, before) = (Self::seat_of(&event), out.len());
+        let is_loss = matches!(event, Event::WorkerLost { .. } | Event::SeatRemoved { .. });
+        self.take_in(now, event, out);
+        self.note_deadlines(seat, &out[before..]);
+        if is_loss && self.roster.is_empty() {
+            self.note_all_deadlines();
+        }
+        if cfg!(debug_assertions) {
+            invariants::check(self);
+        }
+    }
+
+    fn take_in(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         match event {
             Event::SeatAdded { seat, slots, remote } => self.on_seat_added(now, seat, slots, remote, out),
             Event::SeatRemoved { seat } => self.on_seat_removed(now, seat, out),
@@ -121,22 +145,24 @@ impl Scheduler {
                 self.rebalance(now, out);
             }
         }
-        if cfg!(debug_assertions) {
-            invariants::check(self);
-        }
     }
 
-    /// When the next [`Event::Ticked`] is due if nothing else happens.
+    /// When the next [`Event::Ticked`] is due if nothing else happens. It may find that there is nothing to do yet.
     pub fn next_deadline(&self) -> Option<Time> {
         let looks = self.rounds.values().filter(|r| !r.over).filter_map(|r| self.next_look(r));
-        looks.chain(self.next_judgement()).min()
+        looks.chain(self.deadlines.first()).min()
     }
 
     /// When somebody is next asked, doubted, killed, started or given up.
     fn next_judgement(&self) -> Option<Time> {
-        let c = &self.config;
         let is_empty = self.roster.is_empty();
-        let seats = self.roster.seats.values().filter_map(|seat| match &seat.state {
+        self.roster.seats.values().filter_map(|seat| self.deadline(seat, is_empty)).min()
+    }
+
+    /// When something must be done about a seat, if nothing is heard of it.
+    fn deadline(&self, seat: &SeatRecord, is_empty: bool) -> Option<Time> {
+        let c = &self.config;
+        match &seat.state {
             SeatState::Starting { since, dying: false } if !seat.remote => Some(*since + c.start_within),
             SeatState::Resting { until } if seat.remote && is_empty => {
                 Some(self.roster.gives_up_at(seat, c.remote_patience).min(*until))
@@ -148,8 +174,7 @@ impl Scheduler {
                 Some(ping.min(verdict).min(seat.let_go_by().unwrap_or(ping)))
             }
             _ => None,
-        });
-        seats.min()
+        }
     }
 
     /// Whether every seat has a worker that is ready.
@@ -312,11 +337,11 @@ impl Scheduler {
     fn on_ticked(&mut self, now: Time, out: &mut Vec<Action>) {
         self.excuse(now);
         let config = self.config;
-        let seats: Vec<SeatId> = self.roster.seats.keys().copied().collect();
+        let seats = self.deadlines.take_due(now);
         let is_empty = self.roster.is_empty();
         let mut doubted = false;
-        for seat_id in seats {
-            let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
+        for &seat_id in &seats {
+            let Some(seat) = self.roster.seats.get_mut(&seat_id) else { continue };
             let id = WorkerId { seat: seat_id, incarnation: seat.incarnation };
             let let_go_by = seat.let_go_by();
             match &mut seat.state {
@@ -357,6 +382,7 @@ impl Scheduler {
                 _ => {}
             }
         }
+        seats.into_iter().for_each(|seat| self.note_deadline(seat));
         if doubted {
             self.place_all(now, out);
         }
@@ -368,10 +394,11 @@ impl Scheduler {
     /// Time in which nobody looked does not count against anybody: a master that was stopped for a while finds its
     /// workers as it left them, and asks before it judges.
     fn excuse(&mut self, now: Time) {
-        let late = self.next_judgement().map(|due| now.since(due)).unwrap_or_default();
-        if late < self.config.ping_after {
+        let is_late = |due: Option<Time>| due.is_some_and(|due| now.since(due) >= self.config.ping_after);
+        if !is_late(self.deadlines.first()) || !is_late(self.next_judgement()) {
             return;
         }
+        let late = self.next_judgement().map(|due| now.since(due)).unwrap_or_default();
         let shifted = |time: Time| (time + late).min(now);
         self.roster.last_up = shifted(self.roster.last_up);
         for seat in self.roster.seats.values_mut() {

@@ -29,22 +29,28 @@ impl Scheduler {
         let weigh = |id: WorkerId, slots: u32| {
             f64::from(slots) * if is_one_each { 1.0 } else { speeds.applied(&key, id.seat) }
         };
-        let able: Vec<(WorkerId, f64)> = roster
-            .up()
-            .filter(|(_, _, w)| w.is_dependable())
-            .map(|(id, seat, _)| (id, weigh(id, seat.slots)))
-            .collect();
+        let dependable = roster.up().filter(|(_, _, w)| w.is_dependable());
+        let loads: Vec<((WorkerId, f64), u32)> =
+            dependable.map(|(id, seat, w)| ((id, weigh(id, seat.slots)), w.held())).collect();
+        let able: Vec<(WorkerId, f64)> = loads.iter().map(|(worker, _)| *worker).collect();
         if able.is_empty() {
             return;
         }
         let (risky, plain): (Vec<Block>, Vec<Block>) =
             needy.iter().partition(|&&b| record.blocks[b as usize].kills > 0);
-        let mut shares: Vec<Vec<Block>> = shares(&plain, &able);
+        // At the start of a round everybody has the place it had before. What is left over later goes to those who have
+        // least, in the same order.
+        let few = least_loaded(loads, if record.leased == 0 { able.len() } else { plain.len() });
+        let mut runs = few.iter().zip(shares(&plain, &few)).peekable();
+        let mut run_of = |worker: WorkerId| runs.next_if(|((of, _), _)| *of == worker).map(|(_, run)| run);
+        let mut shares: Vec<Vec<Block>> =
+            able.iter().map(|(id, _)| run_of(*id).unwrap_or_default()).collect();
         // A block that has killed goes last, so that its next victim has delivered everything else, and not to the
-        // same seat each time, in case it was the seat. While nothing at all has been delivered it goes first: a
+        // same seat each time, in case it was the seat; nor do all such blocks go to the same. While nothing at all has been delivered it goes first: a
         // function that kills on every block is found out after three deaths, not after two for each block.
+        let deaths: usize = record.deaths.values().map(Vec::len).sum();
         for (n, &block) in risky.iter().enumerate() {
-            let turn = n + record.blocks[block as usize].kills as usize;
+            let turn = n + deaths;
             let share = &mut shares[turn % able.len()];
             share.insert(if record.done == 0 { 0 } else { share.len() }, block);
         }
@@ -107,8 +113,24 @@ pub(super) fn grant(
     out.push(Action::Assign { worker, round, spans });
 }
 
+/// So many of these workers, those who have the fewest blocks for what they can do; in the order they were in.
+pub(super) fn least_loaded(able: Vec<((WorkerId, f64), u32)>, wanted: usize) -> Vec<(WorkerId, f64)> {
+    if wanted >= able.len() {
+        return able.into_iter().map(|(worker, _)| worker).collect();
+    }
+    let load = |n: usize| f64::from(able[n].1) / able[n].0.1.max(1e-3);
+    let mut order: Vec<usize> = (0..able.len()).collect();
+    order.sort_by(|&a, &b| load(a).total_cmp(&load(b)));
+    order.truncate(wanted);
+    order.sort_unstable();
+    order.into_iter().map(|n| able[n].0).collect()
+}
+
 /// Cuts a sorted list of blocks into one run per worker, in proportion to what each is expected to do.
 pub(super) fn shares(blocks: &[Block], able: &[(WorkerId, f64)]) -> Vec<Vec<Block>> {
+    if able.is_empty() {
+        return Vec::new();
+    }
     // In thousandths of a slot, so that the last run ends where the blocks do.
     let weight = |w: f64| ((w * 1e3) as u64).max(1);
     let weights: u64 = able.iter().map(|(_, w)| weight(*w)).sum();
@@ -156,6 +178,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_left_over_goes_to_those_who_have_least() {
+        let loads = [5, 2, 0, 9, 2];
+        let able = || able(&[1, 1, 1, 1, 2]).into_iter().zip(loads).collect();
+        let seats = |wanted| -> Vec<u32> {
+            least_loaded(able(), wanted).iter().map(|(worker, _)| worker.seat.0).collect()
+        };
+        assert_eq!(seats(1), [2]);
+        assert_eq!(seats(3), [1, 2, 4]);
+        assert_eq!(seats(9), [0, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl Scheduler {
         self.rounds.values_mut().for_each(|r| r.recalls.retain(|asked, _| *asked != worker));
         self.speeds.forget(seat_id);
         self.roster.seats.remove(&seat_id);
+        self.deadlines.forget(seat_id);
         out.push(Action::Note(What::SeatRemoved(seat_id)));
         self.go_on(now, rounds, out);
     }
@@ -167,9 +168,12 @@ impl Scheduler {
     /// Somebody is up: there is no more reason to do without hosts for which nobody had the patience.
     pub(super) fn retry_given_up(&mut self, now: Time) {
         let fruitless_max = self.config.fruitless_max;
-        let given_up = |s: &&mut SeatRecord| s.remote && matches!(s.state, SeatState::GivenUp);
-        for seat in self.roster.seats.values_mut().filter(given_up).filter(|s| s.fruitless <= fruitless_max) {
-            seat.state = SeatState::Resting { until: now + pause(seat, &self.config) };
+        let given_up = |s: &SeatRecord| s.remote && matches!(s.state, SeatState::GivenUp);
+        let seats = self.roster.seats.iter_mut().filter(|(_, s)| given_up(s));
+        for (&seat_id, seat) in seats.filter(|(_, s)| s.fruitless <= fruitless_max) {
+            let until = now + pause(seat, &self.config);
+            seat.state = SeatState::Resting { until };
+            self.deadlines.note(seat_id, until);
         }
     }
 

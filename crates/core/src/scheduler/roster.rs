@@ -97,6 +97,11 @@ impl WorkerRecord {
         }
     }
 
+    /// How many blocks it has, of all rounds.
+    pub(crate) fn held(&self) -> u32 {
+        self.leases.values().sum()
+    }
+
     /// Whether it may be given work.
     pub(crate) fn is_dependable(&self) -> bool {
         !self.suspect && !self.dying

@@ -1,5 +1,6 @@
 //! What the scheduler believes of a round and its blocks.
 
+use super::median::Median;
 use super::speeds::{Key, Work};
 use crate::ids::{Attempt, Block, SeatId, WorkerId};
 use crate::job::{Death, RoundSpec};
@@ -128,11 +129,13 @@ pub(crate) struct RoundRecord {
     /// What each seat has done.
     pub(crate) work: BTreeMap<SeatId, Work>,
     /// What a block took in a slot, by delivery.
-    pub(crate) block_times: Vec<u64>,
+    pub(crate) block_times: Median,
     /// When it was submitted.
     pub(crate) begun: Time,
     /// Whether slow workers were looked for.
     pub(crate) is_looked_at: bool,
+    /// When they were last looked for.
+    pub(crate) looked: Time,
     /// Before then there is no use in looking for them again. `None`: look when somebody is idle.
     pub(crate) look_at: Option<Time>,
 }
@@ -152,9 +155,10 @@ impl RoundRecord {
             times_asked: BTreeMap::new(),
             backups: 0,
             work: BTreeMap::new(),
-            block_times: Vec::new(),
+            block_times: Median::default(),
             begun,
             is_looked_at: false,
+            looked: Time(0),
             look_at: None,
         }
     }
@@ -171,9 +175,7 @@ impl RoundRecord {
 
     /// What a block takes in a slot, as far as anything was delivered.
     pub(crate) fn median_block_us(&self) -> Option<u64> {
-        let mut times = self.block_times.clone();
-        let middle = times.len() / 2;
-        (!times.is_empty()).then(|| *times.select_nth_unstable(middle).1)
+        self.block_times.get()
     }
 
     /// Whoever is still at a block that somebody else has done has shown how slow it is, though it delivered nothing: as
@@ -189,9 +191,8 @@ impl RoundRecord {
         }
     }
 
-    /// Notes how a worker stands, before what it gave back is struck off.
-    pub(crate) fn see(&mut self, now: Time, worker: WorkerId, returned: &Returned) {
-        let held = self.blocks.iter().flat_map(|b| b.leases()).filter(|l| l.worker == worker).count();
+    /// Notes how a worker stands that has so many blocks besides what it gave back.
+    pub(crate) fn see(&mut self, now: Time, worker: WorkerId, held: u32, returned: &Returned) {
         let blocks = self.blocks.len() as u32;
         let Some(pace) = self.paces.get_mut(&worker) else { return };
         let running: Vec<(Block, Time)> = returned
@@ -200,9 +201,9 @@ impl RoundRecord {
             .filter(|(block, _)| *block < blocks)
             .map(|(block, us)| (*block, Time(now.0.saturating_sub(*us))))
             .collect();
-        let finished = held.saturating_sub(returned.unstarted as usize + running.len());
+        let finished = held.saturating_sub(returned.unstarted.saturating_add(running.len() as u32));
         // One that has not finished anything yet is taken to be half through with something.
-        let rate = (finished as f64).max(0.5) / now.since(pace.since).0.max(1) as f64;
+        let rate = f64::from(finished).max(0.5) / now.since(pace.since).0.max(1) as f64;
         pace.seen = Some(Box::new(Seen { at: now, unstarted: returned.unstarted, running, rate }));
     }
 

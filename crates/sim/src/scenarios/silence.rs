@@ -61,7 +61,7 @@ fn a_block_comes_back_before_the_end_of_its_first_run_is_reported() {
         for seat in &mut plan.seats {
             (seat.inline, seat.ticks, seat.report) = (false, true, Span::from_ms(400));
         }
-        for ending in play_all(&plan, 4) {
+        for ending in play_all(&plan, 16) {
             assert!(all_have_values(&ending));
             back += ending.tally.blocks_back_early;
         }
