@@ -5,6 +5,7 @@
 //! between rounds, and for rounds that were submitted and not waited for.
 
 mod driver;
+mod inline;
 mod lent;
 mod options;
 mod round;
@@ -25,6 +26,7 @@ use lent::{Lent, Loan};
 use options::Options;
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::journal::{Entry, RoundReport};
+use qjam_core::tuner::Explained;
 use round::{Answer, Wanted};
 use std::convert::Infallible;
 use std::fmt;
@@ -216,7 +218,7 @@ impl Master {
     }
 
     fn start(workers: &str, options: Options) -> Result<Master> {
-        let seats = WorkerString::parse(workers)?.seats;
+        let WorkerString { seats, auto } = WorkerString::parse(workers)?;
         if seats.iter().any(|s| s.kind != SeatKind::Local) && !worker::is_hooked() {
             return Err(Error::NotHooked);
         }
@@ -233,7 +235,10 @@ impl Master {
             })
             .map_err(system("starting a thread"))?;
         let begun = runs::begin(&options.runs, workers, options.seed)?;
-        let driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun)?;
+        let mut driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun)?;
+        if auto {
+            driver.choose_workers();
+        }
         let tended = Tended::start(driver, news).map_err(system("starting a thread"))?;
         let master = Master { tended, keeper: Mutex::new(keeper), options };
         match master.await_seats(0..usize::MAX) {
@@ -246,9 +251,10 @@ impl Master {
     }
 
     /// Takes on more workers while it runs, given as another worker string, and waits until they are ready. Rounds that
-    /// begin after that use them; the results are the same.
+    /// begin after that use them; the results are the same. Whether their number is chosen (`auto`) was said when the
+    /// master was connected.
     pub fn add_workers(&self, workers: &str) -> Result<()> {
-        let seats = WorkerString::parse(workers)?.seats;
+        let seats = WorkerString::parse(workers)?.without_auto(workers)?;
         if seats.iter().any(|s| s.kind != SeatKind::Local) && !worker::is_hooked() {
             return Err(Error::NotHooked);
         }
@@ -345,7 +351,12 @@ impl Master {
         let answer: Arc<Answer> = Arc::default();
         let wanted = Wanted { function, data: data.erased().clone(), answer: answer.clone(), submitted };
         let urgent = lent.is_none();
-        let round = self.ask(urgent, |driver| driver.submit(wanted, params, lent));
+        let (round, inline) =
+            self.ask(urgent, |driver| (driver.submit(wanted, params, lent), driver.take_inline()));
+        if let Some(inline) = inline {
+            let done = inline.run();
+            self.ask(false, |driver| driver.end_inline(done));
+        }
         let tended = self.tended.clone();
         Ok(Pending { tended, round, answer, is_over: false, report: None, output: PhantomData })
     }
@@ -357,6 +368,27 @@ impl Master {
     /// Where the time of the last finished round went.
     pub fn last_round(&self) -> Option<RoundReport> {
         self.ask(false, |driver| driver.last_report)
+    }
+
+    /// What is known of the costs of each kind of work, and how many workers follow from that: for masters that were
+    /// connected to `auto`, otherwise nothing. Printed, each says all of it on a few lines.
+    ///
+    /// ```
+    /// # use qjam::{DataSet, Dense, Master};
+    /// #[qjam::map]
+    /// fn total(_: &(), x: &Dense<f64>) -> f64 {
+    ///     x.as_slice().iter().sum()
+    /// }
+    ///
+    /// let m = Master::connect("auto")?;
+    /// m.run(total, &(), &DataSet::dense(vec![0.5; 8], 1)?)?;
+    /// let known = &m.explain()[0];
+    /// assert_eq!(known.choice, 0); // nobody is woken for eight numbers
+    /// println!("{known}");
+    /// # Ok::<(), qjam::Error>(())
+    /// ```
+    pub fn explain(&self) -> Vec<Explained> {
+        self.ask(false, |driver| driver.explain())
     }
 
     /// What happened so far, oldest first: workers that came and went, rounds, retries, reports.

@@ -10,9 +10,11 @@ pub(crate) const BLOCKS_PER_THREAD: u32 = 2;
 /// Something for a slot to do; it is told which slot it got.
 pub(crate) type Work = Box<dyn FnOnce(u32) + Send>;
 
-#[derive(Default)]
 struct Queue {
     waiting: VecDeque<Work>,
+    /// Threads that are at work, and how many may be.
+    busy: u32,
+    busy_max: u32,
     closed: bool,
 }
 
@@ -24,7 +26,8 @@ pub(crate) struct Slots {
 impl Slots {
     /// Starts the threads.
     pub(crate) fn start(slots: u32, name: &str) -> std::io::Result<Self> {
-        let shared: Arc<(Mutex<Queue>, Condvar)> = Arc::default();
+        let queue = Queue { waiting: VecDeque::new(), busy: 0, busy_max: slots, closed: false };
+        let shared = Arc::new((Mutex::new(queue), Condvar::new()));
         let pool = Slots { shared: shared.clone() };
         for slot in 0..slots {
             let shared = shared.clone();
@@ -36,8 +39,22 @@ impl Slots {
 
     /// Hands work to the next free thread.
     pub(crate) fn run(&self, work: Work) {
-        lock(&self.shared.0).waiting.push_back(work);
-        self.shared.1.notify_one();
+        let mut queue = lock(&self.shared.0);
+        queue.waiting.push_back(work);
+        // Otherwise one that is busy takes it next.
+        if queue.busy < queue.busy_max {
+            self.shared.1.notify_one();
+        }
+    }
+
+    /// So many threads may be at work from now on; those that are finish first.
+    pub(crate) fn limit(&self, busy_max: u32) {
+        let mut queue = lock(&self.shared.0);
+        let more = busy_max > queue.busy_max;
+        queue.busy_max = busy_max.max(1);
+        if more && !queue.waiting.is_empty() {
+            self.shared.1.notify_all();
+        }
     }
 }
 
@@ -56,18 +73,56 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 }
 
 fn serve(shared: &(Mutex<Queue>, Condvar), slot: u32) {
+    let mut queue = lock(&shared.0);
     loop {
-        let mut queue = lock(&shared.0);
-        let work = loop {
-            if let Some(work) = queue.waiting.pop_front() {
-                break work;
-            }
-            if queue.closed {
-                return;
-            }
+        let free = if queue.busy < queue.busy_max { queue.waiting.pop_front() } else { None };
+        if let Some(work) = free {
+            queue.busy += 1;
+            drop(queue);
+            work(slot);
+            queue = lock(&shared.0);
+            queue.busy -= 1;
+        } else if queue.closed {
+            return;
+        } else {
             queue = shared.1.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        };
-        drop(queue);
-        work(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// The most threads that were at work at once.
+    fn most_at_once(slots: &Slots, works: u32) -> u32 {
+        let counts = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+        let (done, all) = mpsc::channel();
+        for _ in 0..works {
+            let (counts, done) = (counts.clone(), done.clone());
+            slots.run(Box::new(move |_| {
+                let now = counts.0.fetch_add(1, SeqCst) + 1;
+                counts.1.fetch_max(now, SeqCst);
+                std::thread::sleep(Duration::from_millis(5));
+                counts.0.fetch_sub(1, SeqCst);
+                done.send(()).unwrap();
+            }));
+        }
+        (0..works).for_each(|_| all.recv_timeout(Duration::from_secs(20)).unwrap());
+        counts.1.load(SeqCst)
+    }
+
+    #[test]
+    fn no_more_threads_work_than_may() {
+        let slots = Slots::start(4, "test").unwrap();
+        for limit in [1, 2, 1, 3] {
+            slots.limit(limit);
+            assert!(most_at_once(&slots, 12) <= limit, "limit {limit}");
+        }
+        slots.limit(4);
+        assert!(most_at_once(&slots, 40) > 1);
     }
 }
