@@ -67,6 +67,9 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
     let trained =
         training::train(&m, &params, &data, args.evaluations, |n, cost| progress.step(&m, n, cost))?;
     output::moved();
+    if args.explain {
+        output::explain(&m);
+    }
     let row = Row {
         patches: args.patches,
         workers: args.workers.clone(),

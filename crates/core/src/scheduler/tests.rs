@@ -1,5 +1,6 @@
 mod balance;
 mod hosts;
+mod team;
 
 use super::*;
 use crate::ids::DataSetId;

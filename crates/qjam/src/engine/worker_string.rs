@@ -427,6 +427,43 @@ mod tests {
     }
 
     #[test]
+    fn auto_stands_before_all_that_there_is_to_choose_from() {
+        let parse = |text: &str| WorkerString::parse_with(text, None, &mut |_| Ok("big*2".into()));
+        for (text, same) in [
+            ("auto", "local"),
+            (" auto ", "local"),
+            ("auto:local:8", "local:8"),
+            ("auto:proc:4", "proc:4"),
+            (" auto : a*2, b*2", "a*2,b*2"),
+            ("auto:@hosts", "@hosts"),
+            ("auto:ssh://auto*2", "ssh://auto*2"),
+        ] {
+            let (chosen, fixed) = (parse(text).unwrap(), parse(same).unwrap());
+            assert!(chosen.auto && !fixed.auto, "{text}");
+            assert_eq!(chosen.seats, fixed.seats, "{text}");
+        }
+        // Hosts may be called like it, said with more than the name.
+        assert_eq!(parse("ssh://auto").unwrap().seats[0].name, "ssh://auto");
+        assert_eq!(parse("ann@auto:22").unwrap().seats[0].name, "ann@auto:22");
+        assert_eq!(parse("autobahn").unwrap().seats[0].name, "autobahn");
+        for text in [
+            "auto:",
+            "auto:4",
+            "auto: 22",
+            "auto*4",
+            "auto,proc:2",
+            "proc:2,auto",
+            "auto:auto",
+            "proc:2,auto:proc:2",
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains("`auto:proc:4,big*8`"), "{text}: {error}");
+        }
+        let file = WorkerString::parse_with("@hosts", None, &mut |_| Ok("auto:proc:2".into()));
+        assert!(file.unwrap_err().to_string().contains("line 1"));
+    }
+
+    #[test]
     fn a_host_named_twice_is_two_seats_told_apart() {
         assert_eq!(seats("big*2,big,big", ""), [seat("big", 2), open_seat("big#2"), open_seat("big#3")]);
     }

@@ -137,6 +137,13 @@ impl Builder {
         self
     }
 
+    /// With `auto` workers: has every round run by so many slots, and 0 by the caller's thread, instead of choosing. For
+    /// comparisons; a number that cannot be chosen means the next larger one.
+    pub fn fixed_slots(mut self, slots: u32) -> Self {
+        self.options.fixed_slots = Some(slots);
+        self
+    }
+
     /// How long a worker may hold finished work while it has more to do: what its death may cost at most.
     pub fn deliver_after(mut self, time: Duration) -> Self {
         self.options.deliver_after = time;

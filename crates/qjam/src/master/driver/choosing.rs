@@ -90,7 +90,11 @@ impl Driver {
         };
         let (chunks, bytes) = (data.chunks.len() as u32, data.bytes());
         let work = Work { kind, name: function.name(), bytes, chunks, can_inline };
-        let plan = chooser.tuner.choose(&work);
+        let plan = match self.options.fixed_slots {
+            Some(slots) if slots > 0 || can_inline => Plan::fixed(slots),
+            Some(_) => Plan::fixed(1),
+            None => chooser.tuner.choose(&work),
+        };
         let slots = plan.slots;
         if let Some(why) = plan.change.clone() {
             self.note(What::WorkersChosen { round, slots, why });
