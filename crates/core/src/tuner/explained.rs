@@ -20,7 +20,7 @@ pub struct Explained {
     pub predicted: Vec<Predicted>,
     /// Slots of the last choice; 0 is the caller's thread.
     pub choice: u32,
-    /// Why that was chosen, when it was.
+    /// Why.
     pub why: String,
     /// Time in rounds that were tried and turned out longer than the best known choice.
     pub lost_us: f64,
@@ -74,18 +74,40 @@ impl Tuner {
                 rounds: tried.map_or(0, |t| t.visits),
             }
         };
+        let predicted: Vec<Predicted> = std::iter::once(inline).chain(self.teams.iter().map(with)).collect();
+        let choice = known.choice.unwrap_or(0);
         Explained {
+            why: why(&predicted, choice),
             function: known.name.clone(),
             bytes,
             chunks,
             rounds,
             serial_us,
-            predicted: std::iter::once(inline).chain(self.teams.iter().map(with)).collect(),
-            choice: known.choice.unwrap_or(0),
-            why: known.why.clone(),
+            predicted,
+            choice,
             lost_us,
             spent_us,
         }
+    }
+}
+
+/// A choice against the best of the others.
+fn why(predicted: &[Predicted], choice: u32) -> String {
+    let total = |p: &Predicted| p.total_us();
+    let own = predicted.iter().find(|p| p.slots == choice);
+    let others = predicted.iter().filter(|p| p.slots != choice);
+    let next = others.min_by(|a, b| total(a).total_cmp(&total(b)));
+    let (Some(own), Some(next)) = (own, next) else { return "there is nothing else to choose".into() };
+    let (choice, other, us) = (workers(choice), workers(next.slots), time(total(next)));
+    match next.rounds {
+        _ if total(own) > total(next) && next.rounds > 0 => {
+            format!("{choice}, to see what it takes; {other} should take {us}")
+        }
+        0 if total(own) > total(next) => {
+            format!("{choice}, until trying {other}, perhaps {us}, is worth its risk")
+        }
+        0 => format!("{choice}, since {other}, never tried, would hardly take less than {us}"),
+        _ => format!("{choice}, since {other}, the next best, would take {us}"),
     }
 }
 

@@ -198,7 +198,6 @@ struct Known {
     inline: Tried,
     tried: BTreeMap<u32, Tried>,
     choice: Option<u32>,
-    why: String,
     rounds: u64,
     spent_us: f64,
     lost_us: f64,
@@ -273,8 +272,7 @@ impl Tuner {
         };
         let known = self.kinds.get_mut(&work.kind).expect("it was looked up");
         if known.choice != Some(plan.slots) {
-            known.why = self_explanation(&plan, known.choice, serial_us);
-            plan.change = Some(known.why.clone());
+            plan.change = Some(reason(&plan, known.choice, serial_us));
             known.choice = Some(plan.slots);
         }
         self.forget_oldest();
@@ -444,7 +442,8 @@ impl Tuner {
         if outcome.is_disturbed {
             return;
         }
-        if let Some(best_us) = plan.best_us.filter(|_| plan.is_trial || outcome.begun.is_some()) {
+        let is_handed_over = outcome.slots > 0 && outcome.begun.is_some();
+        if let Some(best_us) = plan.best_us.filter(|_| plan.is_trial || is_handed_over) {
             known.lost_us += (outcome.total_us - best_us).max(0.0);
         }
         match (outcome.slots, outcome.begun) {
@@ -508,7 +507,6 @@ impl Known {
             inline: Tried::default(),
             tried: BTreeMap::new(),
             choice: None,
-            why: String::new(),
             rounds: 0,
             spent_us: 0.0,
             lost_us: 0.0,
@@ -527,7 +525,7 @@ impl Known {
 }
 
 /// One line for the journal.
-fn self_explanation(plan: &Plan, before: Option<u32>, serial_us: Option<f64>) -> String {
+fn reason(plan: &Plan, before: Option<u32>, serial_us: Option<f64>) -> String {
     let now = explained::workers(plan.slots);
     match (before, serial_us, plan.best_us) {
         (None, None, _) => format!("{now} first: nothing is known of it yet"),
