@@ -2,7 +2,8 @@
 //!
 //! A job is so many rounds of a cheap pass over data that nobody has seen before, by a master that knows nothing yet. Its
 //! time is that of all its rounds, so what it takes to find the best choice counts, and so does data that is sent in vain.
-//! The choices take turns, and the median of each counts.
+//! The jobs of all choices run in short turns, so that a slow moment of the machine hits all of them; the median of a few
+//! such runs counts.
 
 use crate::args::Auto;
 use crate::output;
@@ -14,10 +15,12 @@ use std::time::{Duration, Instant};
 
 /// Bytes of data, rounds of a job, and jobs.
 const JOBS: [(u64, u32, usize); 5] =
-    [(1 << 10, 20_000, 7), (32 << 10, 20_000, 7), (1 << 20, 2_000, 7), (32 << 20, 60, 7), (1 << 30, 12, 5)];
+    [(1 << 10, 50_000, 5), (32 << 10, 50_000, 5), (1 << 20, 5_000, 5), (32 << 20, 100, 5), (1 << 30, 12, 5)];
 /// A job with many rounds ends after so long: nobody wants to wait for the worst choice.
-const LONG: Duration = Duration::from_millis(400);
-const ROUNDS_MIN: u32 = 60;
+const LONG: Duration = Duration::from_millis(800);
+const ROUNDS_MIN: u32 = 100;
+/// Jobs take turns of this length.
+const TURN: Duration = Duration::from_millis(20);
 /// `auto` may take so many times as long as the best fixed choice.
 const RATIO_MAX: f64 = 1.25;
 const COLS: usize = 16;
@@ -87,28 +90,44 @@ fn choices(args: &Auto) -> anyhow::Result<Vec<u32>> {
     Ok(known[0].predicted.iter().map(|p| p.slots).collect())
 }
 
-/// Time of a round in microseconds, over a whole job; and what was chosen last.
-fn job(args: &Auto, slots: Option<u32>, bytes: u64, rounds: u32, seed: u64) -> anyhow::Result<(f64, u32)> {
-    let numbers = bytes as usize / 8;
-    // Other numbers in every chunk, so that no cache has them.
-    let values: Vec<f64> = (0..numbers).map(|n| (n as u64 ^ seed << 32) as f64).collect();
-    let data = DataSet::dense(values, COLS)?;
-    let builder = slots.map_or(Master::builder(), |slots| Master::builder().fixed_slots(slots));
-    let m = builder.connect(&auto(args))?;
-    let theta = [0.5; COLS];
-    let start = Instant::now();
-    let mut done = 0;
-    while done < rounds && (done < ROUNDS_MIN || start.elapsed() < LONG) {
-        let sums = m.run(pass, &theta[..], &data)?;
-        ensure!(sums.len() == COLS, "a sum is missing, which must not happen");
-        done += 1;
+/// A job under way.
+struct Job {
+    m: Master,
+    data: DataSet<Dense<f64>>,
+    rounds: u32,
+    spent: Duration,
+}
+
+impl Job {
+    fn new(args: &Auto, slots: Option<u32>, bytes: u64, seed: u64) -> anyhow::Result<Self> {
+        let numbers = bytes as usize / 8;
+        // Other numbers in every chunk, so that no cache has them.
+        let values: Vec<f64> = (0..numbers).map(|n| (n as u64 ^ seed << 32) as f64).collect();
+        let data = DataSet::dense(values, COLS)?;
+        let builder = slots.map_or(Master::builder(), |slots| Master::builder().fixed_slots(slots));
+        Ok(Job { m: builder.connect(&auto(args))?, data, rounds: 0, spent: Duration::ZERO })
     }
-    let us = start.elapsed().as_secs_f64() * 1e6 / f64::from(done);
-    let known = m.explain();
-    if args.explain && slots.is_none() {
-        known.iter().for_each(|known| output::note(&known.to_string()));
+
+    /// Runs rounds for a while, or the rest; says whether there was anything left.
+    fn turn(&mut self, rounds_max: u32) -> anyhow::Result<bool> {
+        let is_over = |job: &Job| job.rounds >= rounds_max || job.rounds >= ROUNDS_MIN && job.spent >= LONG;
+        if is_over(self) {
+            return Ok(false);
+        }
+        let (theta, start) = ([0.5; COLS], Instant::now());
+        while self.rounds < rounds_max && start.elapsed() < TURN {
+            let sums = self.m.run(pass, &theta[..], &self.data)?;
+            ensure!(sums.len() == COLS, "a sum is missing, which must not happen");
+            self.rounds += 1;
+        }
+        self.spent += start.elapsed();
+        Ok(true)
     }
-    Ok((us, known.first().map_or(0, |known| known.choice)))
+
+    /// Microseconds of a round.
+    fn round_us(&self) -> f64 {
+        self.spent.as_secs_f64() * 1e6 / f64::from(self.rounds.max(1))
+    }
 }
 
 fn measure(
@@ -117,28 +136,39 @@ fn measure(
     (bytes, rounds, jobs): (u64, u32, usize),
     seed: &mut u64,
 ) -> anyhow::Result<Row> {
-    let mut fixed: Vec<(u32, Vec<f64>)> = choices.iter().map(|slots| (*slots, Vec::new())).collect();
-    let mut chosen = Vec::new();
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); choices.len() + 1];
+    let mut choice = 0;
     for _ in 0..jobs {
-        for (slots, times) in &mut fixed {
+        let kinds = choices.iter().copied().map(Some).chain([None]);
+        let running = kinds.map(|slots| {
             *seed += 1;
-            times.push(job(args, Some(*slots), bytes, rounds, *seed)?.0);
+            Job::new(args, slots, bytes, *seed)
+        });
+        let mut running = running.collect::<anyhow::Result<Vec<Job>>>()?;
+        loop {
+            let mut goes_on = false;
+            for job in &mut running {
+                goes_on |= job.turn(rounds)?;
+            }
+            if !goes_on {
+                break;
+            }
         }
-        *seed += 1;
-        chosen.push(job(args, None, bytes, rounds, *seed)?);
+        for (times, job) in times.iter_mut().zip(&running) {
+            times.push(job.round_us());
+        }
+        let known = running.last().map_or(Vec::new(), |job| job.m.explain());
+        choice = known.first().map_or(0, |known| known.choice);
+        if args.explain {
+            known.iter().for_each(|known| output::note(&known.to_string()));
+        }
     }
-    let fixed_us: Vec<(u32, f64)> = fixed.into_iter().map(|(slots, times)| (slots, median(times))).collect();
-    let auto_us = median(chosen.iter().map(|(us, _)| *us).collect());
-    let best = fixed_us.iter().map(|(_, us)| *us).fold(f64::INFINITY, f64::min);
-    Ok(Row {
-        workers: args.workers.clone(),
-        bytes,
-        rounds,
-        fixed_us,
-        auto_us,
-        choice: chosen.last().map_or(0, |(_, slots)| *slots),
-        ratio: auto_us / best,
-    })
+    let mut medians: Vec<f64> = times.into_iter().map(median).collect();
+    let auto_us = medians.pop().unwrap_or(0.0);
+    let best = medians.iter().copied().fold(f64::INFINITY, f64::min);
+    let fixed_us = choices.iter().copied().zip(medians).collect();
+    let workers = args.workers.clone();
+    Ok(Row { workers, bytes, rounds, fixed_us, auto_us, choice, ratio: auto_us / best })
 }
 
 fn print(args: &Auto, row: &Row) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! The master: what users hold in their hands.
 //!
+//! Where a round is so short that nobody should be woken for it, its caller runs it: [`inline`].
+//!
 //! A [`Master`] owns the loop ([`driver`]) and two threads. The *keeper* starts processes, because a process dies with
 //! the thread that started it and the user's threads come and go. The *tender* turns the loop when nobody waits:
 //! between rounds, and for rounds that were submitted and not waited for.
