@@ -204,3 +204,19 @@ fn workers_are_added_without_auto() {
     let slots: Vec<u32> = m.explain()[0].predicted.iter().map(|p| p.slots).collect();
     assert_eq!(slots, [0, 1, 2]);
 }
+
+#[test]
+fn what_was_opened_inline_goes_with_its_data_set() {
+    let mapped = || {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let rest = maps.lines().filter_map(|line| line.strip_prefix("Rss:"));
+        rest.filter_map(|kib| kib.trim().trim_end_matches(" kB").parse::<u64>().ok()).sum::<u64>() >> 10
+    };
+    let m = Master::builder().fixed_slots(0).connect("auto:local:1").unwrap();
+    let before = mapped();
+    for n in 0..20 {
+        let data = DataSet::dense(vec![f64::from(n); 2 << 20], 16).unwrap();
+        m.run(squares, &1.0, &data).unwrap();
+    }
+    assert!(mapped() < before + 100, "{} MiB after 20 data sets of 16 MiB, {before} before", mapped());
+}

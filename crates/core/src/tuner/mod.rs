@@ -204,7 +204,7 @@ struct Known {
 }
 
 /// Decides, and learns from what comes of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tuner {
     teams: Vec<Team>,
     kinds: BTreeMap<Kind, Known>,
@@ -214,19 +214,6 @@ pub struct Tuner {
     overheads: BTreeMap<u32, Estimate>,
     bytes_per_us: Estimate,
     clock: u64,
-}
-
-impl Default for Tuner {
-    fn default() -> Self {
-        Tuner {
-            teams: Vec::new(),
-            kinds: BTreeMap::new(),
-            rates: BTreeMap::new(),
-            overheads: BTreeMap::new(),
-            bytes_per_us: Estimate::default(),
-            clock: 0,
-        }
-    }
 }
 
 impl Tuner {
@@ -266,7 +253,7 @@ impl Tuner {
                 is_trial: false,
                 change: None,
             },
-            // A favourite of ours: as long as nothing is known a byte takes a nanosecond.
+            // As long as nothing is known a byte takes a nanosecond.
             None => Plan::fixed(self.best_tried(known, work, work.amount() * 1e-3).0),
             Some(serial_us) => self.decide(known, work, serial_us),
         };
@@ -344,13 +331,21 @@ impl Tuner {
     }
 
     fn share_guess(&self, known: &Known, work: &Work<'_>, team: &Team) -> f64 {
-        let perfect = 1.0 / team.speedup_max.min(f64::from(work.chunks)).max(1.0);
-        // Where twice as many were no faster, four times as many are not either.
-        let tried = |slots: &u32| known.tried.get(slots).filter(|t| !t.is_cold()).map(|t| t.share);
-        let mut smaller = self.teams.iter().map(|t| t.slots).filter(|slots| *slots < team.slots).rev();
+        let perfect = |team: &Team| 1.0 / team.speedup_max.min(f64::from(work.chunks)).max(1.0);
+        let tried = |team: &&Team| {
+            let tried = known.tried.get(&team.slots).filter(|t| !t.is_cold());
+            tried.map(|t| (t.share, **team))
+        };
+        let mut smaller = self.teams.iter().filter(|t| t.slots < team.slots).rev();
         match (smaller.next().as_ref().and_then(tried), smaller.next().as_ref().and_then(tried)) {
-            (Some(near), Some(far)) if near > 0.9 * far => near,
-            _ => perfect,
+            // Where twice as many were no faster, four times as many are not either.
+            (Some((near, _)), Some((far, _))) if near > 0.9 * far => near,
+            // Cores that others use, too: whoever brings more workers gets more of them.
+            (Some((share, near)), _) if share > 1.1 * perfect(&near) => {
+                let least = 1.0 / f64::from(team.slots.min(work.chunks));
+                least.max(share * f64::from(near.slots) / f64::from(team.slots))
+            }
+            _ => perfect(team),
         }
     }
 

@@ -9,6 +9,8 @@ struct World {
     overhead_us: (f64, f64),
     /// Cores that there really are.
     cores: f64,
+    /// How many others want them.
+    others: f64,
     /// What a link carries.
     bytes_per_us: f64,
     bytes: u64,
@@ -37,6 +39,7 @@ impl World {
             teams: workers.iter().map(team).collect(),
             overhead_us,
             cores,
+            others: 0.0,
             bytes_per_us: 300.0,
             bytes: 1 << 10,
             chunks: 1,
@@ -83,7 +86,10 @@ impl World {
     }
 
     fn speedup(&self, slots: u32) -> f64 {
-        f64::from(slots).min(self.cores).min(f64::from(self.chunks)).max(1.0)
+        let slots = f64::from(slots).min(f64::from(self.chunks)).max(1.0);
+        // A fair system gives everybody the same.
+        let of_one = (self.cores / (slots + self.others)).min(1.0);
+        slots * of_one
     }
 
     /// What a share of the work takes with a team.
@@ -116,7 +122,7 @@ impl World {
 
     fn inline(&mut self) -> f64 {
         let touch_us = if std::mem::replace(&mut self.touched, true) { 0.0 } else { self.first_touch_us };
-        let us = self.serial_us + touch_us;
+        let us = (self.serial_us + touch_us) / self.speedup(1);
         self.noisy(us)
     }
 
@@ -250,6 +256,17 @@ fn data_are_sent_only_when_the_rounds_so_far_would_have_paid_for_it() {
     assert!((20..180).contains(&inline), "{inline} rounds before: {slots:?}");
     assert!(slots[199] > 0, "{slots:?}");
     assert_eq!(tuner.explain()[0].choice, slots[199]);
+}
+
+#[test]
+fn where_others_use_the_cores_too_more_workers_than_cores_are_tried() {
+    let mut world = World::processes().pass(32 << 20);
+    // Each worker gets a sixth of a machine of two cores: nobody gets a core of its own.
+    world.others = 4.0;
+    let mut tuner = Tuner::default();
+    tuner.set_teams(world.teams.clone());
+    let slots: Vec<u32> = (0..60).map(|_| world.round(&mut tuner).slots).collect();
+    assert!(slots[40..].iter().all(|slots| *slots == 4), "{slots:?}\n{}", tuner.explain()[0]);
 }
 
 #[test]

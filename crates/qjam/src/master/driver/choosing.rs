@@ -220,12 +220,13 @@ impl Driver {
         if let Some(chosen) = &mut running.chosen {
             chosen.slots = slots;
         }
-        let data = running.data.clone();
-        let spec =
-            RoundSpec { slots_max: Some(slots), done: blocks, ..RoundSpec::new(data.located, running.cut) };
+        let spec = RoundSpec {
+            slots_max: Some(slots),
+            done: blocks,
+            ..RoundSpec::new(running.data.located, running.cut)
+        };
         let why = format!("the rest from block {blocks} on: it takes longer than {slots} slots should");
         self.note(What::WorkersChosen { round, slots, why });
-        self.remember(&data);
         self.tell(Event::RoundSubmitted { round, spec });
     }
 

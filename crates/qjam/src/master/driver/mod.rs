@@ -321,10 +321,8 @@ impl Driver {
         let lent = lent.filter(|_| long && host && !local && !proc && !is_inline);
         let inline = !long || local || is_inline || (host && lent.is_none());
         let inline = if inline { params.to_bytes() } else { Bytes::new() };
+        self.remember(&data);
         let spec = RoundSpec { slots_max, ..RoundSpec::new(data.located, cut) };
-        if !is_inline {
-            self.remember(&data);
-        }
         let report = RoundReport {
             round: id.0,
             master_us: submitted.elapsed().as_micros() as u64,
