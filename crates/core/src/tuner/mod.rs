@@ -35,6 +35,8 @@ use std::collections::BTreeMap;
 const KINDS_MAX: usize = 64;
 /// Attempts stop while they have cost more than this share of all time beyond the best known choice.
 const LOST_SHARE: f64 = 0.1;
+/// What looking at more workers may cost, as a share of all time.
+const LOOK_SHARE: f64 = 0.02;
 /// A number of workers is tried only if it may be better than the best known one by this factor.
 const TRY_BELOW: f64 = 0.9;
 /// The choice is changed only for a gain of this factor.
@@ -389,7 +391,11 @@ impl Tuner {
                 }
                 _ => continue,
             };
-            if hope_us < TRY_BELOW * best_us && (best_us - hope_us) * past >= risk_us {
+            let pays = hope_us < TRY_BELOW * best_us && (best_us - hope_us) * past >= risk_us;
+            // The next larger team here may get more of cores that others use, too. To see that costs little.
+            let may_look =
+                known.lost_us + overhead_us <= LOOK_SHARE * known.spent_us && hope_us < 1.1 * best_us;
+            if pays || tried.is_none() && may_look && self.is_next(known, team) {
                 trials.push((hope_us, team.slots));
             }
         }
@@ -399,6 +405,12 @@ impl Tuner {
             trials.push((0.7 * serial_us, 0));
         }
         trials.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, slots)| slots)
+    }
+
+    /// Whether a team is the one after that which is chosen, and needs nothing sent.
+    fn is_next(&self, known: &Known, team: &Team) -> bool {
+        let mut chosen = self.teams.iter().skip_while(|t| known.choice != Some(t.slots));
+        chosen.next().is_some() && chosen.next() == Some(team) && team.far_share == 0.0
     }
 
     /// To whom the caller's thread may hand over.
@@ -454,10 +466,8 @@ impl Tuner {
                 known.learn_team(slots, &rest, rest_us, self.overheads.entry(slots).or_default());
             }
             (slots, None) => {
-                let team = self.teams.iter().find(|team| team.slots == slots);
-                let speedup = team.map_or(1.0, |t| t.speedup_max.min(f64::from(work.chunks)));
                 // Nobody is faster than all of them together can be.
-                let most_us = outcome.worker_us * speedup;
+                let most_us = outcome.worker_us * f64::from(slots.min(work.chunks).max(1));
                 let serial_us = match known.serial.get() {
                     Some(us) if us <= 1.1 * most_us => us,
                     _ => {
