@@ -99,6 +99,20 @@ pub fn on_hosts(shop: &Shop) -> Outcome {
     })
 }
 
+/// `auto` against every fixed number of workers, on threads, processes and hosts; the command itself fails where it is too
+/// slow.
+pub fn auto(shop: &Shop) -> Outcome {
+    shop.cargo("build --release -p qjam-cli").run()?;
+    let qjam = shop.release.join("qjam");
+    hosts::with_hosts(shop, |dir, _| {
+        for workers in ["local:2", "proc:4", "a*2,b*2"] {
+            let run = shop.program(&qjam).args(["bench", "auto", "--check", "--workers", workers]);
+            run.env("QJAM_SSH", hosts::ssh(dir)).tee_and_leave_nothing()?;
+        }
+        Ok("within 1.25 x of the best fixed choice from 1 KiB to 1 GiB".to_string())
+    })
+}
+
 /// Measures both in turns and asks that ours is `at_least` times as fast.
 fn compare(
     what: &str,

@@ -38,6 +38,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
     Step::new("bench-hosts", Bench, bench::on_hosts),
+    Step::new("bench-auto", Bench, bench::auto),
 ];
 
 /// The peer's gradient against central differences: it is what the tests compare with, so it is checked first.

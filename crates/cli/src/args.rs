@@ -22,6 +22,8 @@ Workers are named by a string, wherever --workers is asked for:
   ann@big:2222*4  user, port and number of slots there
   @hosts.txt  what the file says, one or more to a line
   proc:2,big  both; commas join
+  auto        as many threads of this machine as pay, or none but the caller's
+  auto:proc:4,big  as many of these workers as pay
 
 Colours and progress lines appear only on a terminal; NO_COLOR=1 turns colours off.";
 
@@ -234,6 +236,9 @@ pub(crate) struct Demo {
     /// Where the work is done
     #[arg(long, default_value = "proc:2", value_name = "WORKERS")]
     pub(crate) workers: String,
+    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// How many image patches to learn from
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = value_parser!(u64).range(1..=10_000_000))]
     pub(crate) patches: u64,
@@ -251,6 +256,8 @@ pub(crate) enum Bench {
     Rounds(Rounds),
     /// What it costs to bring data to workers, the first time and the next
     Transfer(Transfer),
+    /// Whether `auto` chooses well: jobs of 1 KiB to 1 GiB, by it and by every fixed number of workers
+    Auto(Auto),
     /// How a real job scales: the sparse autoencoder by L-BFGS, against one worker and against processes that don't talk
     Autoencoder(Autoencoder),
 }
@@ -260,6 +267,9 @@ pub(crate) struct Rounds {
     /// Where the work is done
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
+    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// How many doubles each way
     #[arg(long, default_value_t = 8, value_name = "D", value_parser = value_parser!(u64).range(0..=1 << 28))]
     pub(crate) doubles: u64,
@@ -279,6 +289,9 @@ pub(crate) struct Transfer {
     /// Where the work is done
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
+    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// How many MiB of data
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 24))]
     pub(crate) mib: u64,
@@ -292,6 +305,25 @@ pub(crate) struct Transfer {
     #[arg(long, value_name = "HOST")]
     pub(crate) beside: Option<String>,
     /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Auto {
+    /// What there is to choose from
+    #[arg(long, value_name = "WORKERS")]
+    pub(crate) workers: String,
+    /// Leave out jobs of more than so many MiB
+    #[arg(long, value_name = "N")]
+    pub(crate) mib_max: Option<u64>,
+    /// Fail where `auto` takes more than 1.25 times as long as the best fixed choice
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Say for each job what was measured and what followed from it
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Print one line of JSON for each size
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -311,6 +343,9 @@ pub(crate) struct Autoencoder {
     /// Let every worker process take at most so much memory: a number, with K, M, G or T for powers of 1024
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
+    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// How many evaluations of cost and gradient
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = value_parser!(u32).range(10..=1_000_000))]
     pub(crate) evaluations: u32,

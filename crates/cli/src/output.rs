@@ -79,6 +79,17 @@ pub(crate) fn note(text: &str) {
     eprintln!("[qjam] {text}");
 }
 
+/// What a master knows of costs and how many workers follow from it, beside the results.
+pub(crate) fn explain(m: &qjam::Master) {
+    let known = m.explain();
+    if known.is_empty() {
+        note("nothing was chosen: only with `auto`, or `auto:` before the workers, is their number measured");
+    }
+    for known in known {
+        note(&known.to_string());
+    }
+}
+
 /// Columns under their headings, as wide as they need be.
 pub(crate) fn table<const N: usize>(heads: [&str; N], rows: impl Iterator<Item = [String; N]>) {
     let rows: Vec<[String; N]> = std::iter::once(heads.map(str::to_owned)).chain(rows).collect();

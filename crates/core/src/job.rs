@@ -17,6 +17,17 @@ pub struct RoundSpec {
     pub dataset: DataSetId,
     /// Its chunks and blocks.
     pub cut: Cut,
+    /// As many workers take part as have so many slots together, if not all should.
+    pub slots_max: Option<u32>,
+    /// The first so many blocks were run by the master itself; not all of them.
+    pub done: u32,
+}
+
+impl RoundSpec {
+    /// A round of all workers, with nothing done yet.
+    pub fn new(dataset: DataSetId, cut: Cut) -> Self {
+        RoundSpec { dataset, cut, slots_max: None, done: 0 }
+    }
 }
 
 /// What kind of thing went wrong while a worker did what it was asked.

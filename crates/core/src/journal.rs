@@ -88,6 +88,15 @@ pub enum What {
         /// Which.
         round: RoundId,
     },
+    /// The number of workers was chosen, and it is not what it was for such work before.
+    WorkersChosen {
+        /// From which round on.
+        round: RoundId,
+        /// How many blocks at once; 0 is the caller's own thread.
+        slots: u32,
+        /// Why.
+        why: String,
+    },
 }
 
 /// Where the time and the bytes of a round went.

@@ -6,7 +6,7 @@
 //!
 //! The modules follow the way of the data: a data set is cut into [`chunk`]s; a round over them is a [`job`]; the
 //! [`scheduler`] gives its blocks out; the [`wire`] says what crosses; the [`worker`] runs them; [`reduce`] combines
-//! what they give. The [`journal`] keeps what happened.
+//! what they give. The [`journal`] keeps what happened, and the [`tuner`] learns from it how many workers pay.
 
 pub mod ids;
 pub mod time;
@@ -19,3 +19,4 @@ pub mod worker;
 
 pub mod journal;
 pub mod reduce;
+pub mod tuner;

@@ -45,6 +45,13 @@ pub(crate) struct CutData {
     source: Arc<dyn Source>,
 }
 
+impl CutData {
+    /// Bytes of all chunks together.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.source.bytes()
+    }
+}
+
 impl<T: Element> DataSet<Dense<T>> {
     /// A matrix in memory, row after row. The values are copied once, to where other processes can read them.
     pub fn dense(values: Vec<T>, cols: usize) -> Result<Self, DataError> {

@@ -87,6 +87,7 @@ pub use dataset::{DataSet, DataSetId};
 pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
 pub use master::{Awaited, Builder, LogLine, Master, Pending, Waiting, WorkerInfo};
+pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
 pub use reduce::{MergeError, Reduce};
 pub use registry::UnknownFunction;
@@ -178,6 +179,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/book/how-a-round-works.md")]
     struct HowARoundWorks;
+    #[doc = include_str!("../../../docs/book/how-many-workers.md")]
+    struct HowManyWorkers;
     #[doc = include_str!("../../../docs/book/running-on-your-hosts.md")]
     struct RunningOnYourHosts;
     #[doc = include_str!("../../../docs/book/memory.md")]

@@ -109,6 +109,10 @@ pub struct RoundPlan {
     pub bad_params: bool,
     /// When the user loses interest.
     pub cancel: Option<Cancel>,
+    /// As many workers take part as have so many slots, if not all do.
+    pub slots_max: Option<u32>,
+    /// The first so many blocks were run by the master.
+    pub ready: u32,
 }
 
 /// When a round is asked for.
@@ -181,6 +185,8 @@ impl RoundPlan {
             bad_merge: None,
             bad_params: false,
             cancel: None,
+            slots_max: None,
+            ready: 0,
         }
     }
 
@@ -262,6 +268,7 @@ impl Plan {
             draw_removals(&mut removals, &mut plan);
         }
         draw_paces(&mut rng.fork(7), &mut plan);
+        draw_teams(&mut rng.fork(8), &mut plan);
         plan
     }
 
@@ -366,6 +373,23 @@ fn draw_paces(rng: &mut Rng, plan: &mut Plan) {
     plan.config.balances = !rng.percent(4);
     if rng.percent(30) {
         plan.config.spare_within = Span(rng.magnitude(100_000, 60_000_000));
+    }
+}
+
+/// In a third of all runs some rounds are for a part of the workers, and of some the master has run a part itself.
+fn draw_teams(rng: &mut Rng, plan: &mut Plan) {
+    if !rng.percent(33) {
+        return;
+    }
+    let slots = plan.slots();
+    for round in &mut plan.rounds {
+        if rng.percent(60) {
+            round.slots_max = Some(rng.between(1, slots) as u32);
+        }
+        let blocks = u64::from(round.cut.blocks());
+        if blocks > 1 && rng.percent(40) && !round.is_doomed() {
+            round.ready = rng.between(1, blocks - 1) as u32;
+        }
     }
 }
 

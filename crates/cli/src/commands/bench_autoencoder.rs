@@ -72,6 +72,9 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
         training::train(&m, &params, &data, args.evaluations, |n, cost| progress.step(&m, n, cost))?;
     output::moved();
     let ceiling_us = (ceiling_before_us + share_us(&m, &params, &data, slots, alone_us)?) / 2.0;
+    if args.explain {
+        output::explain(&m);
+    }
     let row = Row {
         patches: args.patches,
         workers: args.workers.clone(),

@@ -65,6 +65,9 @@ pub(crate) fn run(args: &Rounds) -> anyhow::Result<()> {
             reports.extend(m.last_round());
         }
     }
+    if args.explain {
+        output::explain(&m);
+    }
     times_us.sort_by(f64::total_cmp);
     let median = |mut values: Vec<u64>| {
         values.sort_unstable();

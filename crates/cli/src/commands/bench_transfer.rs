@@ -65,6 +65,9 @@ pub(crate) fn run(args: &Transfer) -> anyhow::Result<()> {
     ensure!(runs[0].0 == runs[1].0, "the two sums differ, which must not happen");
     let bytes = args.mib * MIB;
     let rate = |took: Duration| (bytes / MIB) as f64 / took.as_secs_f64();
+    if args.explain {
+        output::explain(&m);
+    }
     let row = Row {
         workers: args.workers.clone(),
         bytes,

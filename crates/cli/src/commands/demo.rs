@@ -46,6 +46,9 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     for (name, death) in deaths(&m) {
         output::line(format!("  lost on the way: {name}, {}", death.cause));
     }
+    if args.explain {
+        output::explain(&m);
+    }
     drop(m);
 
     output::heading("The same on one thread of this process:");

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod again;
+mod bench_auto;
 mod bench_autoencoder;
 mod bench_memory;
 mod bench_rounds;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Replay(args) => return again::replay(&args),
         Command::Bench(Bench::Rounds(args)) => bench_rounds::run(&args)?,
         Command::Bench(Bench::Transfer(args)) => bench_transfer::run(&args)?,
+        Command::Bench(Bench::Auto(args)) => return bench_auto::run(&args),
         Command::Bench(Bench::Autoencoder(args)) => bench_autoencoder::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)

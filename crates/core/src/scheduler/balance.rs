@@ -18,6 +18,7 @@
 use super::placement::{Why, grant, least_loaded, shares};
 use super::round::{RoundRecord, Seen};
 use super::speeds::Work;
+use super::team::Team;
 use super::{Action, Scheduler};
 use crate::ids::{Block, RoundId, SeatId, WorkerId};
 use crate::job::Cause;
@@ -136,7 +137,8 @@ impl Scheduler {
         let (speeds, roster) = (&self.speeds, &mut self.roster);
         let record = self.rounds.get_mut(&round).expect("the caller looked");
         let key = record.key();
-        let dependable = || roster.up().filter(|(_, _, w)| w.is_dependable());
+        let team = Team::of(roster, record.spec.slots_max);
+        let dependable = || roster.up().filter(|(id, _, w)| w.is_dependable() && team.has(*id));
         let weigh = |(id, slots): (WorkerId, u32)| (id, f64::from(slots) * speeds.applied(&key, id.seat));
         let others =
             || dependable().filter(|(id, _, _)| *id != from).map(|(id, seat, w)| ((id, seat.slots), w));
@@ -176,10 +178,11 @@ impl Scheduler {
                 continue;
             }
             record.looked = now;
+            let team = Team::of(&self.roster, self.rounds[&round].spec.slots_max);
             let mut idle: Vec<Idle> = self
                 .roster
                 .up()
-                .filter(|(_, _, w)| w.is_dependable() && w.leases.is_empty())
+                .filter(|(id, _, w)| w.is_dependable() && w.leases.is_empty() && team.has(*id))
                 .map(|(id, seat, _)| Idle { id, slots: seat.slots, remote: seat.remote })
                 .collect();
             let look_at = if idle.is_empty() { None } else { self.help(now, round, &mut idle, out) };

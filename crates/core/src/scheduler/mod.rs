@@ -44,6 +44,7 @@ mod roster;
 mod round;
 mod speeds;
 mod standing;
+mod team;
 
 pub use action::Action;
 pub use config::Config;
@@ -259,6 +260,7 @@ impl Scheduler {
     fn on_round_submitted(&mut self, now: Time, round: RoundId, spec: RoundSpec, out: &mut Vec<Action>) {
         assert!(spec.cut.chunks > 0, "{round} has no chunks");
         let (chunks, blocks) = (spec.cut.chunks, spec.cut.blocks());
+        assert!(spec.done < blocks, "{round} has nothing left to do");
         let old = self.rounds.insert(round, RoundRecord::new(spec, now));
         assert!(old.is_none(), "{round} was submitted twice");
         out.push(Action::Note(What::RoundStarted { round, chunks, blocks }));

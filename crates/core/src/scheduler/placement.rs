@@ -6,6 +6,7 @@
 //! evenness (at most a sixteenth of a share). Seats that were slow with the same data before get a smaller run.
 
 use super::round::{Pace, RoundRecord};
+use super::team::Team;
 use super::{Action, Roster, Scheduler};
 use crate::ids::{Block, RoundId, WorkerId};
 use crate::journal::What;
@@ -22,16 +23,16 @@ impl Scheduler {
             return;
         }
         let (key, speeds) = (record.key(), &self.speeds);
-        let slots: u32 =
-            roster.up().filter(|(_, _, w)| w.is_dependable()).map(|(_, seat, _)| seat.slots).sum();
+        let team = Team::of(roster, record.spec.slots_max);
+        let dependable = || roster.up().filter(|(id, _, w)| w.is_dependable() && team.has(*id));
+        let slots: u32 = dependable().map(|(_, seat, _)| seat.slots).sum();
         // One block for each slot, or less: then everybody gets theirs, however slow.
         let is_one_each = record.blocks.len() as u32 <= slots;
         let weigh = |id: WorkerId, slots: u32| {
             f64::from(slots) * if is_one_each { 1.0 } else { speeds.applied(&key, id.seat) }
         };
-        let dependable = roster.up().filter(|(_, _, w)| w.is_dependable());
         let loads: Vec<((WorkerId, f64), u32)> =
-            dependable.map(|(id, seat, w)| ((id, weigh(id, seat.slots)), w.held())).collect();
+            dependable().map(|(id, seat, w)| ((id, weigh(id, seat.slots)), w.held())).collect();
         let able: Vec<(WorkerId, f64)> = loads.iter().map(|(worker, _)| *worker).collect();
         if able.is_empty() {
             return;

@@ -142,11 +142,12 @@ pub(crate) struct RoundRecord {
 
 impl RoundRecord {
     pub(crate) fn new(spec: RoundSpec, begun: Time) -> Self {
-        let blocks = vec![BlockRecord::default(); spec.cut.blocks() as usize];
+        let mut blocks = vec![BlockRecord::default(); spec.cut.blocks() as usize];
+        blocks.iter_mut().take(spec.done as usize).for_each(|block| block.done = true);
         RoundRecord {
+            done: spec.done,
             spec,
             blocks,
-            done: 0,
             leased: 0,
             over: false,
             deaths: BTreeMap::new(),

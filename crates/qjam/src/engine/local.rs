@@ -50,6 +50,8 @@ pub(crate) struct LocalTask {
     pub(crate) params: AnyShared,
     pub(crate) data: Arc<CutData>,
     pub(crate) seed: u64,
+    /// How many of the threads take part, if not all.
+    pub(crate) threads_max: Option<u32>,
     pub(crate) spans: Vec<message::Span>,
 }
 
@@ -57,6 +59,7 @@ struct RoundKept {
     here: Arc<RoundHere>,
     cancelled: Arc<AtomicBool>,
     data: Arc<CutData>,
+    threads_max: Option<u32>,
 }
 
 /// The seat.
@@ -95,14 +98,15 @@ impl LocalSeat {
 
     /// Takes on blocks.
     pub(crate) fn assign(&mut self, now: Time, task: LocalTask, out: &mut Vec<LocalSays>) {
-        let LocalTask { round, cut, function, params, data, seed, spans } = task;
+        let LocalTask { round, cut, function, params, data, seed, threads_max, spans } = task;
         self.rounds.entry(round).or_insert_with(|| {
             let cancelled = Arc::new(AtomicBool::new(false));
             let flag = cancelled.clone();
             let asked: Cancelled = Arc::new(move || flag.load(Relaxed));
             let here = Arc::new(RoundHere::new(round, cut, function, params, seed, self.slots, Some(asked)));
-            RoundKept { here, cancelled, data }
+            RoundKept { here, cancelled, data, threads_max }
         });
+        self.limit_threads();
         self.tell(now, Event::TaskReceived { round, cut, spans, missing: Vec::new() }, out);
     }
 
@@ -167,6 +171,7 @@ impl LocalSeat {
                 Action::Forget { round } => {
                     self.rounds.remove(&round);
                     self.collected.remove(&round);
+                    self.limit_threads();
                 }
                 Action::LetGo { round } => out.push(LocalSays::LetGo { round }),
                 Action::Protest { why } => {
@@ -174,6 +179,12 @@ impl LocalSeat {
                 }
             }
         }
+    }
+
+    /// As many threads as the round that wants the most of them.
+    fn limit_threads(&self) {
+        let wanted = self.rounds.values().map(|kept| kept.threads_max.unwrap_or(self.slots)).max();
+        self.threads.limit(wanted.unwrap_or(self.slots));
     }
 
     fn run(&self, round: RoundId, block: Block) {

@@ -16,6 +16,8 @@
 //! | `ssh://proc` | a machine that is called like an engine |
 //! | `@hosts.txt` | all that the file names: items on lines or between commas; `#` begins a comment |
 //! | `proc:2,big*8` | both; commas join |
+//! | `auto` | as many threads of this process as pay, or none: the thread that asks |
+//! | `auto:proc:4,big` | as many of these as pay; `ssh://auto` is a machine of that name |
 //!
 //! `QJAM_USER` is the user on hosts written without one; otherwise the configuration of `ssh` decides. A host named
 //! twice gets two workers. Names of files are relative to the working folder.

@@ -61,6 +61,8 @@ pub struct Seat {
 pub struct WorkerString {
     /// The seats, in order.
     pub seats: Vec<Seat>,
+    /// Whether only as many of them take part in a round as pay: `auto` stood before them.
+    pub auto: bool,
 }
 
 /// Why a worker string makes no sense.
@@ -104,7 +106,9 @@ impl fmt::Display for InFile<'_> {
 }
 
 const EXAMPLES: &str =
-    "write for example `local:4`, `proc:4`, `ann@big:22*8`, `@hosts.txt` or `proc:2,big*4`";
+    "write for example `auto`, `local:4`, `proc:4`, `ann@big:22*8`, `@hosts.txt` or `proc:2,big*4`";
+/// What to write where `auto` makes no sense.
+const AUTO: &str = "write `auto` for threads of this machine, or `auto:` once before all workers, for example `auto:proc:4,big*8`; a host of that name is `ssh://auto`";
 
 impl WorkerString {
     /// Reads a worker string, the files of hosts it names, and `QJAM_USER`.
@@ -122,13 +126,36 @@ impl WorkerString {
     ) -> Result<Self, WorkerStringError> {
         let mut seating = Seating { seats: Vec::new(), processes: 0, hosts: HashMap::new(), user: None };
         let mut file = None;
+        let auto = after_auto(input);
         seating.fill(input, user, read, &mut file).map_err(|Wrong { at, problem, remedy }| {
             // Bounded, so that an error about a long string is not itself long.
             let short = |text: &str| text.chars().take(100).collect::<String>();
             WorkerStringError { input: short(input), file, at: short(&at), problem, remedy }
         })?;
-        Ok(WorkerString { seats: seating.seats })
+        Ok(WorkerString { seats: seating.seats, auto: auto.is_some() })
     }
+}
+
+impl WorkerString {
+    /// The seats, where whether to choose among them is no question any more.
+    pub(crate) fn without_auto(self, input: &str) -> Result<Vec<Seat>, WorkerStringError> {
+        if !self.auto {
+            return Ok(self.seats);
+        }
+        Err(WorkerStringError {
+            input: input.chars().take(100).collect(),
+            file: None,
+            at: "auto".into(),
+            problem: "whether to choose is said when a master is connected".into(),
+            remedy: "write the workers alone, for example `proc:2`",
+        })
+    }
+}
+
+/// The workers after an `auto:`, which stands before all of them; alone it means the threads of this machine.
+fn after_auto(input: &str) -> Option<&str> {
+    let rest = input.trim_start().strip_prefix("auto")?.trim_start();
+    if rest.is_empty() { Some("local") } else { rest.strip_prefix(':') }
 }
 
 /// What is wrong with an item.
@@ -174,6 +201,11 @@ impl Seating {
         if input.trim().is_empty() {
             return wrong("", "it is empty", EXAMPLES);
         }
+        let auto = after_auto(input);
+        if let Some(rest) = auto.filter(|rest| rest.trim().bytes().all(|b| b.is_ascii_digit())) {
+            return wrong(rest.trim(), "no workers to choose from", AUTO);
+        }
+        let input = auto.unwrap_or(input);
         if let Some(user) = user.filter(|user| !user.is_empty()) {
             self.user = match check_user(user) {
                 Ok(user) => Some(user),
@@ -225,6 +257,7 @@ impl Seating {
         match (engine, count) {
             ("local", count) => self.local(item, count),
             ("proc", count) => self.proc(item, count),
+            ("auto", _) => wrong(item, "`auto` is no worker by itself", AUTO),
             _ => match item.strip_prefix("ssh://") {
                 Some(host) => self.host(host, true),
                 None => self.host(item, false),
@@ -282,7 +315,10 @@ impl Seating {
         };
         let mut address = HostAddress::parse(place)?;
         let mut name = address.to_string();
-        if address.user.is_none() && ["local", "proc"].contains(&address.host.as_str()) {
+        if address.user.is_none() && ["local", "proc", "auto"].contains(&address.host.as_str()) {
+            if !forced && address.host == "auto" {
+                return wrong(item, "`auto` has no slots of its own", AUTO);
+            }
             if !forced {
                 return wrong(
                     item,
@@ -388,6 +424,43 @@ mod tests {
             [open_seat("ssh://proc:1"), seat("proc:0", 1), seat("proc:1", 1), open_seat("ssh://local")]
         );
         assert_eq!(seats("spork:3", ""), [open_seat("spork:3")]);
+    }
+
+    #[test]
+    fn auto_stands_before_all_that_there_is_to_choose_from() {
+        let parse = |text: &str| WorkerString::parse_with(text, None, &mut |_| Ok("big*2".into()));
+        for (text, same) in [
+            ("auto", "local"),
+            (" auto ", "local"),
+            ("auto:local:8", "local:8"),
+            ("auto:proc:4", "proc:4"),
+            (" auto : a*2, b*2", "a*2,b*2"),
+            ("auto:@hosts", "@hosts"),
+            ("auto:ssh://auto*2", "ssh://auto*2"),
+        ] {
+            let (chosen, fixed) = (parse(text).unwrap(), parse(same).unwrap());
+            assert!(chosen.auto && !fixed.auto, "{text}");
+            assert_eq!(chosen.seats, fixed.seats, "{text}");
+        }
+        // Hosts may be called like it, said with more than the name.
+        assert_eq!(parse("ssh://auto").unwrap().seats[0].name, "ssh://auto");
+        assert_eq!(parse("ann@auto:22").unwrap().seats[0].name, "ann@auto:22");
+        assert_eq!(parse("autobahn").unwrap().seats[0].name, "autobahn");
+        for text in [
+            "auto:",
+            "auto:4",
+            "auto: 22",
+            "auto*4",
+            "auto,proc:2",
+            "proc:2,auto",
+            "auto:auto",
+            "proc:2,auto:proc:2",
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains("`auto:proc:4,big*8`"), "{text}: {error}");
+        }
+        let file = WorkerString::parse_with("@hosts", None, &mut |_| Ok("auto:proc:2".into()));
+        assert!(file.unwrap_err().to_string().contains("line 1"));
     }
 
     #[test]

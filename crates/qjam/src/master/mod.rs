@@ -1,10 +1,13 @@
 //! The master: what users hold in their hands.
 //!
+//! Where a round is so short that nobody should be woken for it, its caller runs it: [`inline`].
+//!
 //! A [`Master`] owns the loop ([`driver`]) and two threads. The *keeper* starts processes, because a process dies with
 //! the thread that started it and the user's threads come and go. The *tender* turns the loop when nobody waits:
 //! between rounds, and for rounds that were submitted and not waited for.
 
 mod driver;
+mod inline;
 mod lent;
 mod options;
 mod round;
@@ -25,6 +28,7 @@ use lent::{Lent, Loan};
 use options::Options;
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::journal::{Entry, RoundReport};
+use qjam_core::tuner::Explained;
 use round::{Answer, Wanted};
 use std::convert::Infallible;
 use std::fmt;
@@ -138,6 +142,13 @@ impl Builder {
         self
     }
 
+    /// With `auto` workers: has every round run by so many slots, and 0 by the caller's thread, instead of choosing. For
+    /// comparisons; a number that cannot be chosen means the next larger one.
+    pub fn fixed_slots(mut self, slots: u32) -> Self {
+        self.options.fixed_slots = Some(slots);
+        self
+    }
+
     /// How long a worker may hold finished work while it has more to do: what its death may cost at most.
     pub fn deliver_after(mut self, time: Duration) -> Self {
         self.options.deliver_after = time;
@@ -219,7 +230,7 @@ impl Master {
     }
 
     fn start(workers: &str, options: Options) -> Result<Master> {
-        let seats = WorkerString::parse(workers)?.seats;
+        let WorkerString { seats, auto } = WorkerString::parse(workers)?;
         if seats.iter().any(|s| s.kind != SeatKind::Local) && !worker::is_hooked() {
             return Err(Error::NotHooked);
         }
@@ -237,7 +248,10 @@ impl Master {
             })
             .map_err(system("starting a thread"))?;
         let begun = runs::begin(&options.runs, workers, options.seed)?;
-        let driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun)?;
+        let mut driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun)?;
+        if auto {
+            driver.choose_workers();
+        }
         let tended = Tended::start(driver, news).map_err(system("starting a thread"))?;
         let master = Master { tended, keeper: Mutex::new(keeper), options };
         match master.await_seats(0..usize::MAX) {
@@ -250,9 +264,10 @@ impl Master {
     }
 
     /// Takes on more workers while it runs, given as another worker string, and waits until they are ready. Rounds that
-    /// begin after that use them; the results are the same.
+    /// begin after that use them; the results are the same. Whether their number is chosen (`auto`) was said when the
+    /// master was connected.
     pub fn add_workers(&self, workers: &str) -> Result<()> {
-        let seats = WorkerString::parse(workers)?.seats;
+        let seats = WorkerString::parse(workers)?.without_auto(workers)?;
         if seats.iter().any(|s| s.kind != SeatKind::Local) && !worker::is_hooked() {
             return Err(Error::NotHooked);
         }
@@ -349,7 +364,12 @@ impl Master {
         let answer: Arc<Answer> = Arc::default();
         let wanted = Wanted { function, data: data.erased().clone(), answer: answer.clone(), submitted };
         let urgent = lent.is_none();
-        let round = self.ask(urgent, |driver| driver.submit(wanted, params, lent));
+        let (round, inline) =
+            self.ask(urgent, |driver| (driver.submit(wanted, params, lent), driver.take_inline()));
+        if let Some(inline) = inline {
+            let done = inline.run();
+            self.ask(false, |driver| driver.end_inline(done));
+        }
         let tended = self.tended.clone();
         Ok(Pending { tended, round, answer, is_over: false, report: None, output: PhantomData })
     }
@@ -361,6 +381,27 @@ impl Master {
     /// Where the time of the last finished round went.
     pub fn last_round(&self) -> Option<RoundReport> {
         self.ask(false, |driver| driver.last_report)
+    }
+
+    /// What is known of the costs of each kind of work, and how many workers follow from that: for masters that were
+    /// connected to `auto`, otherwise nothing. Printed, each says all of it on a few lines.
+    ///
+    /// ```
+    /// # use qjam::{DataSet, Dense, Master};
+    /// #[qjam::map]
+    /// fn total(_: &(), x: &Dense<f64>) -> f64 {
+    ///     x.as_slice().iter().sum()
+    /// }
+    ///
+    /// let m = Master::connect("auto")?;
+    /// m.run(total, &(), &DataSet::dense(vec![0.5; 8], 1)?)?;
+    /// let known = &m.explain()[0];
+    /// assert_eq!(known.choice, 0); // nobody is woken for eight numbers
+    /// println!("{known}");
+    /// # Ok::<(), qjam::Error>(())
+    /// ```
+    pub fn explain(&self) -> Vec<Explained> {
+        self.ask(false, |driver| driver.explain())
     }
 
     /// What happened so far, oldest first: workers that came and went, rounds, retries, reports.

@@ -101,6 +101,8 @@ pub(crate) struct Options {
     pub(crate) ship: Option<PathBuf>,
     pub(crate) blocks_per_slot: u32,
     pub(crate) balances: bool,
+    /// So many slots for every round, where they could be chosen.
+    pub(crate) fixed_slots: Option<u32>,
     pub(crate) deliver_after: Duration,
     pub(crate) round_timeout: Option<Duration>,
     pub(crate) on_log: OnLog,
@@ -121,6 +123,7 @@ impl Default for Options {
             ship: None,
             blocks_per_slot: 16,
             balances: true,
+            fixed_slots: None,
             deliver_after: Duration::from_secs(2),
             round_timeout: None,
             on_log: Arc::new(print_line),

@@ -1,5 +1,6 @@
 //! A round as the master's loop keeps it: what to send, what came back, what it cost.
 
+use super::driver::Chosen;
 use super::lent::Lent;
 use crate::dataset::CutData;
 use crate::error::Error;
@@ -73,6 +74,8 @@ pub(crate) struct Running {
     pub(crate) params_hash: Option<Hash>,
     /// When it was last told whom it waits for.
     pub(crate) told: Option<Instant>,
+    /// How many workers it has, where that was chosen.
+    pub(crate) chosen: Option<Box<Chosen>>,
 }
 
 impl Running {
@@ -100,7 +103,9 @@ impl Running {
     /// The report as it stands at the end.
     pub(crate) fn closed_report(&self) -> RoundReport {
         let total_us = self.submitted.elapsed().as_micros() as u64;
-        let worker_us = self.compute_us.values().copied().max().unwrap_or(0).min(total_us);
+        let (begun_us, _) = self.chosen.as_ref().map_or((0, 0), |chosen| chosen.begun());
+        let worker_us = begun_us + self.compute_us.values().copied().max().unwrap_or(0);
+        let worker_us = worker_us.min(total_us);
         let master_us = self.report.master_us.min(total_us - worker_us);
         RoundReport {
             total_us,

@@ -381,6 +381,7 @@ impl Gatherer {
             What::BackedUp { round, block, late, worker } => {
                 (name(late), format!("was late with {block} of {round}; {} got it, too", name(worker)))
             }
+            What::WorkersChosen { round, why, .. } => (String::new(), format!("{round} gets {why}")),
             other => (String::new(), format!("{other:?}")),
         };
         note(&mut self.run.notes, at_us, whom, text);

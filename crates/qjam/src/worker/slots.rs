@@ -16,14 +16,15 @@ const LONG: Duration = Duration::from_millis(1);
 /// Something for a slot to do; it is told which slot it got.
 pub(crate) type Work = Box<dyn FnOnce(u32) + Send>;
 
-#[derive(Default)]
 struct Queue {
     waiting: VecDeque<Work>,
+    /// Threads that are at work, and how many may be.
+    busy: u32,
+    busy_max: u32,
     closed: bool,
 }
 
 /// What the threads share.
-#[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
     bell: Condvar,
@@ -55,7 +56,9 @@ impl Urgency {
 impl Slots {
     /// Starts the threads.
     pub(crate) fn start(slots: u32, name: &str) -> std::io::Result<Self> {
-        let shared: Arc<Shared> = Arc::default();
+        let queue = Queue { waiting: VecDeque::new(), busy: 0, busy_max: slots, closed: false };
+        let shared = Shared { queue: Mutex::new(queue), bell: Condvar::new(), waiting: AtomicUsize::new(0) };
+        let shared = Arc::new(shared);
         let pool = Slots { shared: shared.clone(), slots: slots as usize };
         for slot in 0..slots {
             let shared = shared.clone();
@@ -70,8 +73,22 @@ impl Slots {
         let mut queue = lock(&self.shared.queue);
         queue.waiting.push_back(work);
         self.shared.waiting.store(queue.waiting.len(), Relaxed);
+        // Otherwise one that is busy takes it next.
+        let is_free = queue.busy < queue.busy_max;
         drop(queue);
-        self.shared.bell.notify_one();
+        if is_free {
+            self.shared.bell.notify_one();
+        }
+    }
+
+    /// So many threads may be at work from now on; those that are finish first.
+    pub(crate) fn limit(&self, busy_max: u32) {
+        let mut queue = lock(&self.shared.queue);
+        let more = busy_max > queue.busy_max;
+        queue.busy_max = busy_max.max(1);
+        if more && !queue.waiting.is_empty() {
+            self.shared.bell.notify_all();
+        }
     }
 
     /// To be asked by work that begins now, when it is done.
@@ -96,19 +113,56 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 }
 
 fn serve(shared: &Shared, slot: u32) {
+    let mut queue = lock(&shared.queue);
     loop {
-        let mut queue = lock(&shared.queue);
-        let work = loop {
-            if let Some(work) = queue.waiting.pop_front() {
-                shared.waiting.store(queue.waiting.len(), Relaxed);
-                break work;
-            }
-            if queue.closed {
-                return;
-            }
+        let free = if queue.busy < queue.busy_max { queue.waiting.pop_front() } else { None };
+        if let Some(work) = free {
+            queue.busy += 1;
+            shared.waiting.store(queue.waiting.len(), Relaxed);
+            drop(queue);
+            work(slot);
+            queue = lock(&shared.queue);
+            queue.busy -= 1;
+        } else if queue.closed {
+            return;
+        } else {
             queue = shared.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        };
-        drop(queue);
-        work(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::sync::mpsc;
+
+    /// The most threads that were at work at once.
+    fn most_at_once(slots: &Slots, works: u32) -> u32 {
+        let counts = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+        let (done, all) = mpsc::channel();
+        for _ in 0..works {
+            let (counts, done) = (counts.clone(), done.clone());
+            slots.run(Box::new(move |_| {
+                let now = counts.0.fetch_add(1, SeqCst) + 1;
+                counts.1.fetch_max(now, SeqCst);
+                std::thread::sleep(Duration::from_millis(5));
+                counts.0.fetch_sub(1, SeqCst);
+                done.send(()).unwrap();
+            }));
+        }
+        (0..works).for_each(|_| all.recv_timeout(Duration::from_secs(20)).unwrap());
+        counts.1.load(SeqCst)
+    }
+
+    #[test]
+    fn no_more_threads_work_than_may() {
+        let slots = Slots::start(4, "test").unwrap();
+        for limit in [1, 2, 1, 3] {
+            slots.limit(limit);
+            assert!(most_at_once(&slots, 12) <= limit, "limit {limit}");
+        }
+        slots.limit(4);
+        assert!(most_at_once(&slots, 40) > 1);
     }
 }

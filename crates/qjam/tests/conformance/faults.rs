@@ -267,8 +267,10 @@ fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_fault_too() {
         for place in [Place::EncodingThere, Place::DecodingHere, Place::Merging, Place::RefusedHere] {
             match m.run(spiteful, &place, &tasks) {
                 Err(Error::Fault(fault)) => assert!(fault.fault.message.contains("spite"), "{fault:?}"),
-                // Threads hand their results over as they are.
-                Ok(_) if engine.starts_with("local") && place != Place::Merging => {}
+                // Threads hand their results over as they are, and so does the caller's own.
+                Ok(_)
+                    if (engine.starts_with("local") || engine.starts_with("auto"))
+                        && place != Place::Merging => {}
                 other => panic!("{engine}, {place:?}: {other:?}"),
             }
             is_well(&m, &format!("{place:?} on {engine}"));

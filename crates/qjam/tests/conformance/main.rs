@@ -36,7 +36,10 @@ pub(crate) static ENGINES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
 
 /// Whether all workers of an engine are on this machine.
 pub(crate) fn is_here(engine: &str) -> bool {
-    engine.split(',').all(|item| item.starts_with("local") || item.starts_with("proc"))
+    engine
+        .trim_start_matches("auto:")
+        .split(',')
+        .all(|item| item.starts_with("local") || item.starts_with("proc"))
 }
 
 /// What there is on any machine.
@@ -51,4 +54,6 @@ const HERE: &[&str] = &[
     "proc:8",
     "proc:2*2",
     "proc:2,local:1",
+    "auto:local:2",
+    "auto:proc:3",
 ];

@@ -14,7 +14,7 @@ pub(super) fn recall(picture: &mut Picture, worker: WorkerId, round: RoundId) ->
         "only_the_dependable_are_asked_for_blocks",
         "{worker}: {holder:?}"
     );
-    let idle = picture.workers.keys().any(|w| picture.is_idle(*w));
+    let idle = picture.team(round).iter().any(|w| picture.is_idle(*w));
     promise!(idle, "blocks_are_asked_for_when_somebody_is_idle", "{worker} for blocks of {round}");
     let r = picture.rounds.get_mut(&round).filter(|r| r.answer.is_none());
     let Some(r) = r.filter(|r| r.held.contains_key(&worker)) else {
@@ -30,13 +30,13 @@ pub(super) fn goes_to_the_idle(picture: &Picture, event: &Event, to: WorkerId, r
     if returned.spans.is_empty() || *of != round {
         return Ok(());
     }
-    let dependable = picture.workers.iter().filter(|(_, w)| w.is_dependable());
+    let team = picture.team(round);
     promise!(
-        to != *worker || dependable.clone().all(|(id, _)| id == worker),
+        to != *worker || team.iter().all(|id| id == worker),
         "nobody_gets_back_what_it_gave_back",
         "{worker}: {round}"
     );
-    let idle = dependable.map(|(id, _)| *id).find(|id| id != worker && picture.is_idle(*id));
+    let idle = team.into_iter().find(|id| id != worker && picture.is_idle(*id));
     promise!(
         picture.is_idle(to) || idle.is_none(),
         "what_was_given_back_goes_to_the_idle",

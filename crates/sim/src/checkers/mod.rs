@@ -25,6 +25,7 @@ pub(crate) mod leases;
 pub(crate) mod liveness;
 pub(crate) mod parts;
 pub(crate) mod picture;
+pub(crate) mod team;
 
 pub use answers::Answer;
 
@@ -134,6 +135,7 @@ impl<'a> Observer<'a> {
             }
             Action::Ping { worker } => picture.ask(now, *worker),
             Action::Assign { worker, round, spans } => {
+                team::gets_blocks(picture, *worker, *round)?;
                 help::goes_to_the_idle(picture, step.event, *worker, *round)?;
                 leases::assign(picture, *worker, *round, spans)?;
             }

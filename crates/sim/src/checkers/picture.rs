@@ -38,6 +38,8 @@ pub(crate) struct RoundPicture {
     pub(crate) asked: BTreeSet<WorkerId>,
     /// How many late blocks were given to somebody else, too.
     pub(crate) backups: usize,
+    /// So many slots take part, if not all.
+    pub(crate) slots_max: Option<u32>,
 }
 
 /// A worker that has been started and not been lost.
@@ -134,10 +136,15 @@ impl Picture {
             }
             Event::WorkerLost { worker, death } => self.lose(now, *worker, death, config),
             Event::RoundSubmitted { round, spec } => {
+                let mut blocks = vec![BlockPicture::default(); spec.cut.blocks() as usize];
+                blocks.iter_mut().take(spec.done as usize).for_each(|block| block.done = true);
+                let ready = u64::from(spec.done) << spec.cut.level;
+                let covered = (0..u64::from(spec.cut.chunks)).map(|chunk| chunk < ready).collect();
                 let picture = RoundPicture {
                     cut: spec.cut,
-                    blocks: vec![BlockPicture::default(); spec.cut.blocks() as usize],
-                    covered: vec![false; spec.cut.chunks as usize],
+                    blocks,
+                    covered,
+                    slots_max: spec.slots_max,
                     answer: None,
                     is_closed: false,
                     held: BTreeMap::new(),

@@ -135,17 +135,26 @@ impl Engine<'_> {
 
     fn on_submitted(&mut self, round: RoundId) -> Verdict {
         let spec = self.spec(round);
-        let (cut, cancel) = (spec.cut, spec.cancel);
+        let (cut, cancel, mode) = (spec.cut, spec.cancel, spec.mode);
+        let (slots_max, done) = (spec.slots_max, spec.ready);
         let mut name = [0; 32];
         name[..4].copy_from_slice(&spec.dataset.to_le_bytes());
-        let here =
-            RoundHere { tree: Tree::new(cut), broken: None, blocks_accepted: 0, cancel_is_asked: false };
+        let mut tree = Tree::new(cut);
+        for block in 0..done {
+            let value = oracle::block(value_key(self.plan.seed, round), cut, mode, block);
+            let merge = |left: &mut Value, right: Value| {
+                left.merge(right);
+                Ok::<(), ()>(())
+            };
+            assert!(tree.insert(cut.node(block), value, merge).is_ok(), "this merge cannot fail");
+        }
+        let here = RoundHere { tree, broken: None, blocks_accepted: 0, cancel_is_asked: false };
         self.master.rounds.insert(round, here);
         if let Some(Cancel::After(span)) = cancel {
             self.queue.push(self.now + span, Happening::CancelAsked { round });
         }
         self.rounds[round.0 as usize - 1].0 = self.now;
-        let spec = RoundSpec { dataset: DataSetId(name), cut };
+        let spec = RoundSpec { slots_max, done, ..RoundSpec::new(DataSetId(name), cut) };
         self.tell(Event::RoundSubmitted { round, spec })
     }
 

@@ -7,6 +7,7 @@
 //! [`intake`] brings events in; [`orders`] and [`verdicts`] carry actions out; [`hosts`] is about other machines.
 
 mod admission;
+mod choosing;
 mod hosts;
 mod intake;
 mod lines;
@@ -18,9 +19,11 @@ mod tests;
 mod verdicts;
 mod waits;
 
+pub(crate) use choosing::Chosen;
 pub(crate) use news::{News, NewsBox};
 
 use super::WorkerInfo;
+use super::inline::Inline;
 use super::lent::Lent;
 use super::options::{Options, Throttle};
 use super::round::{Running, Wanted};
@@ -152,6 +155,10 @@ pub(crate) struct Driver {
     memory: Option<Box<Memory>>,
     /// Whose coming somebody waits for.
     starting: Option<waits::Starting>,
+    /// Chooses how many workers a round gets, if they are not all to take part.
+    chooser: Option<Box<choosing::Chooser>>,
+    /// A round that whoever submits it is to run.
+    inline: Option<Inline>,
 }
 
 fn system(step: &'static str) -> impl Fn(io::Error) -> Error {
@@ -201,6 +208,8 @@ impl Driver {
             recorder: begun.recorder,
             memory: begun.memory,
             starting: None,
+            chooser: None,
+            inline: None,
             options,
         };
         for text in begun.words {
@@ -309,7 +318,11 @@ impl Driver {
             Err(hash) => hash,
         };
         let Wanted { function, data, answer, submitted } = wanted;
-        let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64);
+        let chosen = self.choose(id, &function, &data, params.payload_bytes(), lent.is_some());
+        let is_inline = chosen.as_ref().is_some_and(|chosen| chosen.is_inline());
+        let slots_max = chosen.as_ref().and_then(|chosen| chosen.slots_max());
+        let slots = slots_max.filter(|_| !is_inline).unwrap_or_else(|| self.scheduler.slots().max(1));
+        let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64, slots);
         let long = params.payload_bytes() > INLINE_BYTES_MAX;
         let (mut proc, mut local, mut host) = (false, false, false);
         for here in self.seats.iter().filter(|here| !here.removed) {
@@ -321,11 +334,12 @@ impl Driver {
         }
         self.remember(&data);
         let refused = self.admit(&data, cut, if proc { params.payload_bytes() as u64 } else { 0 });
-        let placed = (long && proc && refused.is_ok()).then(|| self.arenas.place(params)).transpose();
-        let lent = lent.filter(|_| long && host && !local && !proc);
-        let inline = !long || local || (host && lent.is_none());
+        let placed =
+            (long && proc && !is_inline && refused.is_ok()).then(|| self.arenas.place(params)).transpose();
+        let lent = lent.filter(|_| long && host && !local && !proc && !is_inline);
+        let inline = !long || local || is_inline || (host && lent.is_none());
         let inline = if inline && refused.is_ok() { params.to_bytes() } else { Bytes::new() };
-        let spec = RoundSpec { dataset: data.located, cut };
+        let spec = RoundSpec { slots_max, ..RoundSpec::new(data.located, cut) };
         let report = RoundReport {
             round: id.0,
             master_us: submitted.elapsed().as_micros() as u64,
@@ -355,6 +369,7 @@ impl Driver {
             ends_by: self.options.round_timeout.and_then(|limit| submitted.checked_add(limit)),
             params_hash,
             told: None,
+            chosen,
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -362,18 +377,19 @@ impl Driver {
             self.rounds.remove(&id);
             return id;
         }
-        self.tell(Event::RoundSubmitted { round: id, spec });
+        if is_inline {
+            self.leave_to_caller(id);
+        } else {
+            self.tell(Event::RoundSubmitted { round: id, spec });
+        }
         self.record_params(id, params);
         id
     }
 
-    fn cut(&self, mode: Mode, data: &CutData, params_bytes: u64) -> Cut {
+    fn cut(&self, mode: Mode, data: &CutData, params_bytes: u64, slots: u32) -> Cut {
         let chunks = data.chunks.len() as u32;
         let level = match mode {
-            Mode::Map => {
-                let slots = self.scheduler.slots().max(1);
-                blocks::map_level(chunks, slots.saturating_mul(self.options.blocks_per_slot))
-            }
+            Mode::Map => blocks::map_level(chunks, slots.saturating_mul(self.options.blocks_per_slot)),
             Mode::Fold => {
                 let chunk_bytes = data.chunks.iter().map(|c| c.header.bytes).max().unwrap_or(0);
                 blocks::fold_level(chunk_bytes, params_bytes)
@@ -459,6 +475,8 @@ impl Driver {
                 }
                 self.each_link(|link| link.close(round));
             }
+            // The caller had begun it.
+            Action::Note(What::RoundStarted { round, .. }) if self.has_begun(round) => {}
             Action::Note(what) => self.note(what),
         }
     }

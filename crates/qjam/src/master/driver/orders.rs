@@ -117,8 +117,12 @@ impl Driver {
                 }
             }
         };
+        let slots_max = running.chosen.as_ref().and_then(|chosen| chosen.slots_max());
+        let threads_max = slots_max.map(|slots| self.threads_of(worker.seat, slots));
+        let running = self.rounds.get_mut(&round).expect("the caller looked");
         let task = LocalTask {
             round,
+            threads_max,
             cut: running.cut,
             function: running.function.clone(),
             params,

@@ -99,6 +99,10 @@ impl Driver {
                 Err(error) => recorder.round_failed(round.0, error),
             }
         }
+        if finished {
+            self.learn(round, &report);
+        }
+        let running = self.rounds.get_mut(&round).expect("the caller looked");
         *running.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
         running.answer.give(value);
         self.answered += 1;

@@ -2,6 +2,7 @@
 
 use super::{Driver, SeatHere};
 use crate::engine::SeatKind;
+use crate::master::inline;
 use crate::master::options::{Awaited, Waiting};
 use qjam_core::ids::{RoundId, SeatId};
 use qjam_core::scheduler::Standing;
@@ -75,6 +76,10 @@ impl Driver {
                     why: self.reason(worker.seat),
                 })
                 .collect();
+            if let Some(left) = self.inline_blocks(round) {
+                let why = "the thread that waits runs it itself".into();
+                workers = vec![Awaited { worker: inline::NAME.into(), blocks: left, why }];
+            }
             if workers.is_empty() {
                 workers = self.absent(0..usize::MAX);
             }

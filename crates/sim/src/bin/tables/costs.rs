@@ -46,7 +46,7 @@ fn busy(workers: u32) -> (Scheduler, Vec<Action>) {
         scheduler.handle(Time(1), Event::WorkerJoined { worker: worker(n), slots: 1 }, &mut out);
     }
     out.clear();
-    let spec = RoundSpec { dataset: DataSetId([1; 32]), cut: Cut::new(workers * BLOCKS, 0) };
+    let spec = RoundSpec::new(DataSetId([1; 32]), Cut::new(workers * BLOCKS, 0));
     scheduler.handle(Time(2), Event::RoundSubmitted { round: RoundId(1), spec }, &mut out);
     (scheduler, out)
 }
@@ -86,7 +86,7 @@ fn scheduler_us(workers: u32) -> [f64; 3] {
         let mut out = Vec::new();
         let begun = clock();
         if round > 1 {
-            let spec = RoundSpec { dataset: DataSetId([1; 32]), cut: Cut::new(workers * BLOCKS, 0) };
+            let spec = RoundSpec::new(DataSetId([1; 32]), Cut::new(workers * BLOCKS, 0));
             scheduler.handle(
                 Time(round * 100),
                 Event::RoundSubmitted { round: RoundId(round), spec },

@@ -1,0 +1,544 @@
+//! How many workers a round should use.
+//!
+//! Short rounds are over sooner where they are asked for than anywhere else; long ones want everybody. Where the line is
+//! depends on the function, the data, the parameters and the machine, so it is measured. For each [`Kind`] of work the
+//! tuner keeps what the whole of it costs on one thread, and for each number of workers that was tried two figures: what
+//! a round costs beside the computing, and to what share the computing shrinks. From these follows the time with any
+//! number of workers, also after the cost of the work has changed:
+//!
+//! ```text
+//!   time with w workers = overhead of w + share of w × time on one thread (+ data that must be sent first)
+//! ```
+//!
+//! A number that was not tried is guessed favourably: the overhead of its kind of worker, and a perfect speed-up. It is
+//! tried when that guess beats what is known, and when what the rounds so far would have gained pays for the attempt:
+//! whoever has run for an hour may try what costs a second. What attempts have cost beyond the best known choice is
+//! kept below a share of all time ([`LOST_SHARE`]).
+//!
+//! Work of an unknown cost begins on the caller's thread; after each block the [`Plan`] says whether to hand the rest
+//! over. So even the first round is never much slower than one thread, and sends no data that is not worth it.
+//!
+//! There is no clock in here: times come from the reports of finished rounds.
+
+mod costs;
+mod explained;
+#[cfg(test)]
+mod tests;
+
+pub use explained::{Explained, Predicted};
+
+use crate::ids::DataSetId;
+use costs::{Estimate, Tried};
+use std::collections::BTreeMap;
+
+/// For so many kinds of work costs are remembered.
+const KINDS_MAX: usize = 64;
+/// Attempts stop while they have cost more than this share of all time beyond the best known choice.
+const LOST_SHARE: f64 = 0.1;
+/// What looking at more workers may cost, as a share of all time.
+const LOOK_SHARE: f64 = 0.02;
+/// A number of workers is tried only if it may be better than the best known one by this factor.
+const TRY_BELOW: f64 = 0.9;
+/// The choice is changed only for a gain of this factor.
+const CHANGE_BELOW: f64 = 0.95;
+/// A choice that was tried and found worse is tried again after so many rounds; then twice as many, and so on.
+const AGAIN_AFTER: u64 = 48;
+/// Bytes that go to another host in a microsecond, until that was measured.
+const BYTES_PER_US: f64 = 200.0;
+/// The rest of a round is handed over only for a gain of this factor.
+const HAND_OVER_BELOW: f64 = 0.9;
+
+/// What costs belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind {
+    /// A number for the function.
+    pub function: u64,
+    /// The data.
+    pub dataset: DataSetId,
+    /// The magnitude of the parameters: how many bits their length has.
+    pub params_bits: u32,
+}
+
+/// A round to decide about.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// The function, for people.
+    pub name: &'a str,
+    /// Bytes of its data.
+    pub bytes: u64,
+    /// Its chunks; no more than so many can be worked on at once.
+    pub chunks: u32,
+    /// Whether the caller's thread may run it.
+    pub can_inline: bool,
+}
+
+impl Work<'_> {
+    /// What cost is counted in where the data are new.
+    fn amount(&self) -> f64 {
+        self.bytes.max(u64::from(self.chunks)).max(1) as f64
+    }
+}
+
+/// How far away workers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Threads of the master.
+    Threads,
+    /// Processes beside it.
+    Processes,
+    /// Other hosts: data must be sent there.
+    Hosts,
+}
+
+/// A number of workers that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Team {
+    /// Blocks that they run at once. No two teams have the same number.
+    pub slots: u32,
+    /// How many of them there are: each costs messages.
+    pub workers: u32,
+    /// Where the farthest are.
+    pub place: Place,
+    /// How much faster than one thread they can be at best: a machine has only so many cores.
+    pub speedup_max: f64,
+    /// Which share of the data has to be sent, if nobody has any.
+    pub far_share: f64,
+}
+
+impl Team {
+    /// What a round costs beside its computing, as far as one can know before it was measured. Rather too little, since
+    /// what looks too dear is never tried.
+    fn overhead_us(&self) -> f64 {
+        let workers = f64::from(self.workers);
+        match self.place {
+            Place::Threads => 10.0 + 2.0 * f64::from(self.slots),
+            Place::Processes => 30.0 + 8.0 * workers,
+            Place::Hosts => 200.0 + 50.0 * workers,
+        }
+    }
+}
+
+/// What was chosen for a round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// How many slots; 0 is the caller's own thread.
+    pub slots: u32,
+    /// How long it should take on the caller's thread, where that is known.
+    expected_us: Option<f64>,
+    /// To whom the rest may be handed over if it takes longer.
+    ways: Vec<Way>,
+    /// What the best known choice would take.
+    best_us: Option<f64>,
+    /// Whether this is another, to see what it takes.
+    is_trial: bool,
+    /// Why, if this is not what was chosen for such work before.
+    pub change: Option<String>,
+}
+
+/// What it takes to hand over: so much, and such a share of what is left.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Way {
+    slots: u32,
+    fixed_us: f64,
+    share: f64,
+    /// What the gain must be worth.
+    risk_us: f64,
+}
+
+impl Plan {
+    /// So many slots, whatever it costs.
+    pub fn fixed(slots: u32) -> Self {
+        Plan { slots, expected_us: None, ways: Vec::new(), best_us: None, is_trial: false, change: None }
+    }
+
+    /// Asked after each block on the caller's thread: whether so many slots should have the rest.
+    pub fn hands_over(&self, elapsed_us: f64, done: u32, blocks: u32) -> Option<u32> {
+        // What takes as long as it should is left alone: blocks may differ.
+        if done == 0 || done >= blocks || self.expected_us.is_some_and(|us| elapsed_us < 1.5 * us) {
+            return None;
+        }
+        let rest_us = elapsed_us * f64::from(blocks - done) / f64::from(done);
+        let with = |way: &Way| way.fixed_us + way.share.max(1.0 / f64::from(blocks - done)) * rest_us;
+        let best = self.ways.iter().min_by(|a, b| with(a).total_cmp(&with(b)))?;
+        let gain = rest_us - with(best);
+        (with(best) < HAND_OVER_BELOW * rest_us && gain >= best.risk_us).then_some(best.slots)
+    }
+}
+
+/// What a round took, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// How many slots it had in the end.
+    pub slots: u32,
+    /// All of it.
+    pub total_us: f64,
+    /// Computing of the slowest worker; on the caller's thread the blocks it ran.
+    pub worker_us: f64,
+    /// If the caller's thread had begun it: for how long, and how many of how many blocks.
+    pub begun: Option<(f64, u32, u32)>,
+    /// Bytes of chunks that went to other hosts.
+    pub bytes_sent: u64,
+    /// Whether workers had to get or open chunks first. The next such round need not.
+    pub is_cold: bool,
+    /// Whether other rounds went on, or workers were lost: then it says little.
+    pub is_disturbed: bool,
+}
+
+/// What is known of a kind of work.
+#[derive(Debug)]
+struct Known {
+    name: String,
+    bytes: u64,
+    chunks: u32,
+    /// When it was last asked for.
+    used: u64,
+    /// All of it on one thread.
+    serial: Estimate,
+    /// The caller's thread, as one of the choices.
+    inline: Tried,
+    tried: BTreeMap<u32, Tried>,
+    choice: Option<u32>,
+    rounds: u64,
+    spent_us: f64,
+    lost_us: f64,
+}
+
+/// Decides, and learns from what comes of it.
+#[derive(Debug, Default)]
+pub struct Tuner {
+    teams: Vec<Team>,
+    kinds: BTreeMap<Kind, Known>,
+    /// What functions cost on one thread for each byte, or chunk without bytes.
+    rates: BTreeMap<u64, f64>,
+    /// What rounds cost beside their computing, whatever they were.
+    overheads: BTreeMap<u32, Estimate>,
+    bytes_per_us: Estimate,
+    clock: u64,
+}
+
+impl Tuner {
+    /// What can be chosen from now on. What was measured of teams that are still there is kept.
+    pub fn set_teams(&mut self, teams: Vec<Team>) {
+        let before = std::mem::replace(&mut self.teams, teams);
+        let is_same = |slots: &u32| {
+            let of = |teams: &[Team]| teams.iter().find(|team| team.slots == *slots).copied();
+            of(&before) == of(&self.teams)
+        };
+        self.overheads.retain(|slots, _| is_same(slots));
+        for known in self.kinds.values_mut() {
+            known.tried.retain(|slots, _| is_same(slots));
+        }
+    }
+
+    /// The teams that can be chosen.
+    pub fn teams(&self) -> &[Team] {
+        &self.teams
+    }
+
+    /// Says how many workers a round should have.
+    pub fn choose(&mut self, work: &Work<'_>) -> Plan {
+        self.clock += 1;
+        let clock = self.clock;
+        let guess = self.rates.get(&work.kind.function).map(|rate| rate * work.amount());
+        let known = self.kinds.entry(work.kind).or_insert_with(|| Known::new(work));
+        known.used = clock;
+        let serial_us = known.serial.get().or(guess);
+        let known = &self.kinds[&work.kind];
+        let mut plan = match serial_us {
+            None if work.can_inline => Plan {
+                slots: 0,
+                expected_us: None,
+                ways: self.ways(known, work, None),
+                best_us: None,
+                is_trial: false,
+                change: None,
+            },
+            // As long as nothing is known a byte takes a nanosecond.
+            None => Plan::fixed(self.best_tried(known, work, work.amount() * 1e-3).0),
+            Some(serial_us) => self.decide(known, work, serial_us),
+        };
+        let known = self.kinds.get_mut(&work.kind).expect("it was looked up");
+        if known.choice != Some(plan.slots) {
+            plan.change = Some(reason(&plan, known.choice, serial_us));
+            known.choice = Some(plan.slots);
+        }
+        self.forget_oldest();
+        plan
+    }
+
+    /// Chooses where the cost on one thread is known, or guessed.
+    fn decide(&self, known: &Known, work: &Work<'_>, serial_us: f64) -> Plan {
+        let (best, best_us) = self.best_tried(known, work, serial_us);
+        let current = known.choice.filter(|&slots| slots != best);
+        let current = current.and_then(|slots| Some((slots, self.predict(known, work, slots, serial_us)?)));
+        let mut slots = match current {
+            Some((slots, us)) if best_us > CHANGE_BELOW * us => slots,
+            _ => best,
+        };
+        let trial = self.trial(known, work, serial_us, best_us);
+        slots = trial.unwrap_or(slots);
+        let ways = if slots == 0 { self.ways(known, work, Some(serial_us)) } else { Vec::new() };
+        Plan {
+            slots,
+            expected_us: Some(serial_us),
+            ways,
+            best_us: Some(best_us),
+            is_trial: trial.is_some(),
+            change: None,
+        }
+    }
+
+    /// The best of what was tried; if nothing was, of what is guessed. The caller's thread counts as tried.
+    fn best_tried(&self, known: &Known, work: &Work<'_>, serial_us: f64) -> (u32, f64) {
+        let inline = work.can_inline.then_some((0, serial_us));
+        let tried = known
+            .tried
+            .keys()
+            .filter_map(|&slots| Some((slots, self.predict(known, work, slots, serial_us)?)));
+        let least = |ways: &mut dyn Iterator<Item = (u32, f64)>| ways.min_by(|a, b| a.1.total_cmp(&b.1));
+        let guessed = || {
+            let teams = self.teams.iter();
+            least(&mut teams.map(|team| (team.slots, self.guess(known, work, team, serial_us))))
+        };
+        least(&mut inline.into_iter().chain(tried)).or_else(guessed).unwrap_or((0, serial_us))
+    }
+
+    /// What a round takes with a number of workers that was tried.
+    fn predict(&self, known: &Known, work: &Work<'_>, slots: u32, serial_us: f64) -> Option<f64> {
+        if slots == 0 {
+            return work.can_inline.then_some(serial_us);
+        }
+        self.teams.iter().find(|team| team.slots == slots)?;
+        let tried = known.tried.get(&slots)?;
+        Some(tried.overhead.get()? + tried.share * serial_us)
+    }
+
+    /// What a round might take, seen favourably.
+    fn guess(&self, known: &Known, work: &Work<'_>, team: &Team, serial_us: f64) -> f64 {
+        self.overhead_guess(known, team) + self.share_guess(known, work, team) * serial_us
+    }
+
+    fn overhead_guess(&self, known: &Known, team: &Team) -> f64 {
+        // As those of other sizes turned out for this work, or this one for other work.
+        let nearest = known.tried.iter().filter(|(_, t)| !t.is_cold()).filter_map(|(slots, t)| {
+            let other = self.teams.iter().find(|team| team.slots == *slots)?;
+            let us = t.overhead.get()? * team.overhead_us() / other.overhead_us();
+            Some((slots.abs_diff(team.slots), if other.place == team.place { us } else { return None }))
+        });
+        let nearest = nearest.min_by_key(|(distance, _)| *distance).map(|(_, us)| us);
+        let usual = || self.overheads.get(&team.slots).and_then(Estimate::get);
+        nearest.or_else(usual).unwrap_or(team.overhead_us())
+    }
+
+    fn share_guess(&self, known: &Known, work: &Work<'_>, team: &Team) -> f64 {
+        let perfect = |team: &Team| 1.0 / team.speedup_max.min(f64::from(work.chunks)).max(1.0);
+        let tried = |team: &&Team| {
+            let tried = known.tried.get(&team.slots).filter(|t| !t.is_cold());
+            tried.map(|t| (t.share, **team))
+        };
+        let mut smaller = self.teams.iter().filter(|t| t.slots < team.slots).rev();
+        match (smaller.next().as_ref().and_then(tried), smaller.next().as_ref().and_then(tried)) {
+            // Where twice as many were no faster, four times as many are not either.
+            (Some((near, _)), Some((far, _))) if near > 0.9 * far => near,
+            // Cores that others use, too: whoever brings more workers gets more of them.
+            (Some((share, near)), _) if share > 1.1 * perfect(&near) => {
+                let least = 1.0 / f64::from(team.slots.min(work.chunks));
+                least.max(share * f64::from(near.slots) / f64::from(team.slots))
+            }
+            _ => perfect(team),
+        }
+    }
+
+    /// What sending the data takes that a team has not got.
+    fn transfer_us(&self, known: &Known, team: &Team) -> f64 {
+        let is_far = |slots: &u32| self.teams.iter().any(|t| t.slots == *slots && t.far_share > 0.0);
+        let there = match known.tried.keys().filter(|slots| is_far(slots)).count() {
+            0 => 0.0,
+            // Another number of workers: about half of it lies with the wrong ones.
+            _ if !known.tried.contains_key(&team.slots) => 0.5,
+            _ => 1.0,
+        };
+        let bytes = known.bytes as f64 * team.far_share * (1.0 - there);
+        bytes / self.bytes_per_us.get().unwrap_or(BYTES_PER_US)
+    }
+
+    /// A number of workers that is worth trying, or trying again.
+    fn trial(&self, known: &Known, work: &Work<'_>, serial_us: f64, best_us: f64) -> Option<u32> {
+        let may_risk = known.lost_us <= LOST_SHARE * known.spent_us;
+        let past = known.rounds as f64 + 1.0;
+        let mut trials: Vec<(f64, u32)> = Vec::new();
+        for team in &self.teams {
+            let tried = known.tried.get(&team.slots);
+            let overhead_us = self.overhead_guess(known, team);
+            let share = self.share_guess(known, work, team);
+            // What may be gained each time, and what it may cost this time.
+            let (hope_us, risk_us) = match tried {
+                None if may_risk => {
+                    let transfer_us = self.transfer_us(known, team);
+                    let fear_us = 2.0 * overhead_us + serial_us + 2.0 * transfer_us;
+                    (overhead_us + share * serial_us, fear_us - best_us)
+                }
+                // What was spent to get it going is spent; the second time shows what it is worth.
+                Some(t) if t.is_cold() => {
+                    let hope_us = overhead_us.min(t.overhead.get()?) + t.share * serial_us;
+                    (hope_us, overhead_us)
+                }
+                Some(t) if may_risk && known.rounds >= t.again_at => {
+                    let known_us = t.overhead.get()? + t.share * serial_us;
+                    (0.7 * known_us, known_us - best_us)
+                }
+                _ => continue,
+            };
+            let pays = hope_us < TRY_BELOW * best_us && (best_us - hope_us) * past >= risk_us;
+            // The next larger team here may get more of cores that others use, too. To see that costs little.
+            let may_look =
+                known.lost_us + overhead_us <= LOOK_SHARE * known.spent_us && hope_us < 1.1 * best_us;
+            if pays || tried.is_none() && may_look && self.is_next(known, team) {
+                trials.push((hope_us, team.slots));
+            }
+        }
+        let inline = &known.inline;
+        let is_due = known.rounds >= inline.again_at && known.choice != Some(0);
+        if work.can_inline && is_due && may_risk && 0.7 * serial_us < TRY_BELOW * best_us {
+            trials.push((0.7 * serial_us, 0));
+        }
+        trials.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, slots)| slots)
+    }
+
+    /// Whether a team is the one after that which is chosen, and needs nothing sent.
+    fn is_next(&self, known: &Known, team: &Team) -> bool {
+        let mut chosen = self.teams.iter().skip_while(|t| known.choice != Some(t.slots));
+        chosen.next().is_some() && chosen.next() == Some(team) && team.far_share == 0.0
+    }
+
+    /// To whom the caller's thread may hand over.
+    fn ways(&self, known: &Known, work: &Work<'_>, serial_us: Option<f64>) -> Vec<Way> {
+        let way = |team: &Team| {
+            let tried = known.tried.get(&team.slots).filter(|t| !t.is_cold());
+            let overhead_us = tried.and_then(|t| t.overhead.get());
+            let fixed_us = overhead_us.unwrap_or_else(|| self.overhead_guess(known, team));
+            let share = tried.map_or_else(|| self.share_guess(known, work, team), |t| t.share);
+            let risk_us = match tried {
+                Some(_) => 0.0,
+                None => fixed_us + 2.0 * self.transfer_us(known, team),
+            };
+            Way { slots: team.slots, fixed_us, share, risk_us }
+        };
+        let may = serial_us.is_none() || known.lost_us <= LOST_SHARE * known.spent_us;
+        let is_open = |team: &&Team| may || known.tried.contains_key(&team.slots);
+        self.teams.iter().filter(is_open).map(way).collect()
+    }
+
+    fn forget_oldest(&mut self) {
+        if self.kinds.len() > KINDS_MAX {
+            let oldest = self.kinds.iter().min_by_key(|(_, known)| known.used).map(|(kind, _)| *kind);
+            oldest.map(|kind| self.kinds.remove(&kind));
+        }
+        if self.rates.len() > KINDS_MAX {
+            self.rates.pop_first();
+        }
+    }
+
+    /// A round is over that was run as planned.
+    pub fn learn(&mut self, work: &Work<'_>, plan: &Plan, outcome: &Outcome) {
+        let Some(known) = self.kinds.get_mut(&work.kind) else { return };
+        known.rounds += 1;
+        known.spent_us += outcome.total_us;
+        if outcome.is_disturbed {
+            return;
+        }
+        let is_handed_over = outcome.slots > 0 && outcome.begun.is_some();
+        if let Some(best_us) = plan.best_us.filter(|_| plan.is_trial || is_handed_over) {
+            known.lost_us += (outcome.total_us - best_us).max(0.0);
+        }
+        match (outcome.slots, outcome.begun) {
+            (0, _) => {
+                known.serial.learn(outcome.total_us, known.inline.visits < 2);
+                known.inline.visit(known.rounds);
+            }
+            (slots, Some((us, done, blocks))) => {
+                let whole_us = us * f64::from(blocks) / f64::from(done.max(1));
+                known.serial.learn(whole_us, known.inline.visits < 2);
+                let rest_us = (whole_us - us).max(1e-3);
+                let rest = Outcome { total_us: outcome.total_us - us, ..*outcome };
+                known.learn_team(slots, &rest, rest_us, self.overheads.entry(slots).or_default());
+            }
+            (slots, None) => {
+                // Nobody is faster than all of them together can be.
+                let most_us = outcome.worker_us * f64::from(slots.min(work.chunks).max(1));
+                let serial_us = match known.serial.get() {
+                    Some(us) if us <= 1.1 * most_us => us,
+                    _ => {
+                        known.serial.set(most_us);
+                        most_us
+                    }
+                };
+                let tried = known.tried.get(&slots).filter(|t| !t.is_cold() && t.share > 0.0);
+                if let Some(share) = tried.map(|t| t.share) {
+                    // How much faster so many are than one is known: what differs is the work.
+                    known.serial.learn(outcome.worker_us / share, false);
+                }
+                let overhead = self.overheads.entry(slots).or_default();
+                known.learn_team(slots, outcome, serial_us.max(1e-3), overhead);
+            }
+        }
+        if outcome.bytes_sent > 1 << 20 {
+            let us = (outcome.total_us - outcome.worker_us).max(1.0);
+            self.bytes_per_us.learn(outcome.bytes_sent as f64 / us, false);
+        }
+        if let Some(us) = known.serial.get() {
+            self.rates.insert(work.kind.function, us / work.amount());
+        }
+    }
+
+    /// All that is known, the kinds of work used last first.
+    pub fn explain(&self) -> Vec<Explained> {
+        let mut known: Vec<(&Kind, &Known)> = self.kinds.iter().filter(|(_, k)| k.rounds > 0).collect();
+        known.sort_by_key(|(_, known)| std::cmp::Reverse(known.used));
+        known.into_iter().map(|(kind, known)| self.explained(kind, known)).collect()
+    }
+}
+
+impl Known {
+    fn new(work: &Work<'_>) -> Self {
+        Known {
+            name: work.name.to_owned(),
+            bytes: work.bytes,
+            chunks: work.chunks,
+            used: 0,
+            serial: Estimate::default(),
+            inline: Tried::default(),
+            tried: BTreeMap::new(),
+            choice: None,
+            rounds: 0,
+            spent_us: 0.0,
+            lost_us: 0.0,
+        }
+    }
+
+    fn learn_team(&mut self, slots: u32, outcome: &Outcome, serial_us: f64, usual: &mut Estimate) {
+        let overhead_us = (outcome.total_us - outcome.worker_us).max(0.0);
+        let tried = self.tried.entry(slots).or_default();
+        let is_first = tried.is_cold();
+        tried.learn(outcome.is_cold, overhead_us, outcome.worker_us / serial_us, self.rounds);
+        if !outcome.is_cold {
+            usual.learn(overhead_us, is_first);
+        }
+    }
+}
+
+/// One line for the journal.
+fn reason(plan: &Plan, before: Option<u32>, serial_us: Option<f64>) -> String {
+    let now = explained::workers(plan.slots);
+    match (before, serial_us, plan.best_us) {
+        (None, None, _) => format!("{now} first: nothing is known of it yet"),
+        (_, Some(serial_us), Some(best_us)) => format!(
+            "{now}: one thread takes {}, the best known choice {}",
+            explained::time(serial_us),
+            explained::time(best_us)
+        ),
+        _ => format!("{now}: as far as can be guessed"),
+    }
+}
