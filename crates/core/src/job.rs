@@ -4,7 +4,7 @@
 //! business of the crate around them. A [`Fault`] is a failure inside user code or user data that a worker reports;
 //! a [`Death`] is the end of a worker as its supervisor saw it.
 
-use crate::ids::{Block, DataSetId, RoundId, WorkerId};
+use crate::ids::{Block, DataSetId, HoldId, RoundId, WorkerId};
 use crate::reduce::Cut;
 use crate::time::Span;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ pub struct RoundSpec {
     pub dataset: DataSetId,
     /// Its chunks and blocks.
     pub cut: Cut,
+    /// The states it needs, if any: then its blocks are single chunks, and each goes where its state is.
+    pub held: Option<HoldId>,
 }
 
 /// What kind of thing went wrong while a worker did what it was asked.
@@ -34,6 +36,17 @@ pub enum FaultKind {
     Merge,
     /// A result could not be read back.
     Result,
+    /// The state of a partition could not be had.
+    State,
+    /// The states of a worker would take more memory than it may.
+    StateMemory {
+        /// How many partitions it has.
+        partitions: u32,
+        /// Bytes of the state of one.
+        bytes: u64,
+        /// Most bytes of private memory.
+        limit: u64,
+    },
 }
 
 /// A failure inside user code or user data. It fails its round at once.

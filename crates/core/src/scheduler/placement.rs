@@ -21,6 +21,9 @@ impl Scheduler {
         if needy.is_empty() {
             return;
         }
+        if record.spec.held.is_some() {
+            return self.place_at_home(now, round, needy, out);
+        }
         let (key, speeds) = (record.key(), &self.speeds);
         let slots: u32 =
             roster.up().filter(|(_, _, w)| w.is_dependable()).map(|(_, seat, _)| seat.slots).sum();

@@ -73,7 +73,7 @@ impl Story {
     }
 
     fn submit(&mut self, chunks: u32) -> &[Action] {
-        let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(chunks, 0) };
+        let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(chunks, 0), held: None };
         self.tell(Event::RoundSubmitted { round: ROUND, spec })
     }
 
@@ -263,7 +263,7 @@ fn a_new_round_tries_once_more_when_every_seat_was_given_up() {
     let said = story.tell(Event::WorkerLost { worker: worker(0, tries), death }).to_vec();
     assert!(matches!(said[0], Action::Fail { failure: RoundFailure::NoWorkers { .. }, .. }), "{said:?}");
 
-    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
+    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0), held: None };
     story.tell(Event::RoundSubmitted { round: RoundId(9), spec });
     let said = story.tell(joined(worker(0, tries + 1))).to_vec();
     assert!(matches!(said[0], Action::Assign { round: RoundId(9), .. }), "{said:?}");
@@ -310,7 +310,7 @@ fn a_cancelled_round_is_over_at_once_and_a_deaf_worker_is_killed() {
 #[test]
 fn a_death_for_not_letting_go_blames_no_block_and_no_seat() {
     let mut story = Story::with_workers(1);
-    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
+    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0), held: None };
     story.tell(Event::RoundSubmitted { round: ROUND, spec: spec.clone() });
     for n in 0..=Config::default().fruitless_max {
         // A second round is called off while both are running, and the worker does not stop in time.
@@ -334,7 +334,7 @@ fn a_convicted_block_acquits_the_seats_it_killed_on() {
     let mut incarnation = 0;
     for n in 1..9 {
         let round = RoundId(n);
-        let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
+        let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0), held: None };
         story.tell(Event::RoundSubmitted { round, spec });
         for kills in 1..=Config::default().kills_max {
             let death = Death { inside: vec![(round, 0)], ..Death::of(Cause::Signal(11)) };

@@ -1,5 +1,6 @@
 //! A round as the master's loop keeps it: what to send, what came back, what it cost.
 
+use super::driver::HeldRound;
 use super::lent::Lent;
 use crate::dataset::CutData;
 use crate::error::Error;
@@ -7,7 +8,7 @@ use crate::function::{AnyBox, AnyShared, Function};
 use crate::runs::Hash;
 use crate::worker::arenas::{OwnArenas, Placed};
 use bytes::Bytes;
-use qjam_core::ids::SeatId;
+use qjam_core::ids::{HoldId, SeatId};
 use qjam_core::journal::RoundReport;
 use qjam_core::reduce::{Cut, Tree};
 use std::collections::HashMap;
@@ -20,6 +21,8 @@ pub(crate) struct Wanted {
     pub(crate) data: Arc<CutData>,
     pub(crate) answer: Arc<Answer>,
     pub(crate) submitted: Instant,
+    /// The states it needs, if any.
+    pub(crate) held: Option<HoldId>,
 }
 
 /// Where a round's value is put when it is there.
@@ -73,6 +76,8 @@ pub(crate) struct Running {
     pub(crate) params_hash: Option<Hash>,
     /// When it was last told whom it waits for.
     pub(crate) told: Option<Instant>,
+    /// What it has to do with states, until it is answered.
+    pub(crate) held: Option<HeldRound>,
 }
 
 impl Running {

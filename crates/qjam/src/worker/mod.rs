@@ -6,7 +6,7 @@
 //! [`serve_if_asked`] is that fork in the road; `#[qjam::main]` and [`worker_hook!`](crate::worker_hook) put it in place.
 //!
 //! [`entry`] is how a supervisor begins, [`supervisor`] what it does; [`executor`] is the process, [`round`] how blocks are run, [`slots`] threads for several at once, [`chunks`] what is
-//! kept open, [`faults`] how panics are caught.
+//! kept open, [`states`] what is kept between rounds, [`recipes`] how that is made again, [`faults`] how panics are caught.
 
 pub(crate) mod arenas;
 pub(crate) mod chunks;
@@ -14,8 +14,10 @@ mod data;
 pub(crate) mod entry;
 mod executor;
 mod faults;
+pub(crate) mod recipes;
 pub(crate) mod round;
 pub(crate) mod slots;
+pub(crate) mod states;
 pub(crate) mod supervisor;
 
 use std::ffi::OsString;

@@ -221,7 +221,7 @@ impl Engine<'_> {
         for chunks in ask.chunks(64) {
             self.send_to_master(id, ToMaster::Blocked { dataset, chunks: chunks.to_vec() }, 0);
         }
-        self.prompt(id, Event::TaskReceived { round, cut, spans, missing })
+        self.prompt(id, Event::TaskReceived { round, cut, spans, missing, behind: Vec::new() })
     }
 
     /// Every second while there is work: a sign of life if a block is running.

@@ -144,7 +144,7 @@ impl Engine<'_> {
         if let Some(Cancel::After(span)) = cancel {
             self.queue.push(self.now + span, Happening::CancelAsked { round });
         }
-        let spec = RoundSpec { dataset: DataSetId(name), cut };
+        let spec = RoundSpec { dataset: DataSetId(name), cut, held: None };
         self.tell(Event::RoundSubmitted { round, spec })
     }
 

@@ -61,7 +61,7 @@ fn who_is_known_to_be_slow_is_asked_at_once_and_gets_less_next_time() {
     story.tell(part(worker(0, 0), node(3, 0), &[(0, 8, 1)]));
     story.tell(computed(worker(1, 0), 8, 800));
     story.tell(part(worker(1, 0), node(3, 1), &[(8, 8, 1)]));
-    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(16, 0) };
+    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(16, 0), held: None };
     let said = story.tell(Event::RoundSubmitted { round: RoundId(2), spec }).to_vec();
     let sizes: Vec<u32> = said
         .iter()
@@ -77,7 +77,8 @@ fn who_is_known_to_be_slow_is_asked_at_once_and_gets_less_next_time() {
 fn where_there_is_one_block_for_each_slot_everybody_gets_one() {
     let mut story = Story::with_workers(3);
     for round in 1..4 {
-        let (round, spec) = (RoundId(round), RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(3, 0) });
+        let (round, spec) =
+            (RoundId(round), RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(3, 0), held: None });
         let said = story.tell(Event::RoundSubmitted { round, spec }).to_vec();
         assert_eq!(said.iter().filter(|a| matches!(a, Action::Assign { .. })).count(), 3, "{said:?}");
         for seat in 0..3 {

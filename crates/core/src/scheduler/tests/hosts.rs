@@ -211,7 +211,7 @@ fn a_new_round_tries_hosts_that_were_given_up_once_more() {
     let said = story.fail_start(worker(1, 1)).to_vec();
     assert!(matches!(said[0], Action::Fail { failure: RoundFailure::NoWorkers { .. }, .. }), "{said:?}");
 
-    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0) };
+    let spec = RoundSpec { dataset: DataSetId([0; 32]), cut: Cut::new(1, 0), held: None };
     story.tell(Event::RoundSubmitted { round: RoundId(9), spec });
     let said = story.tell(joined(worker(0, 3))).to_vec();
     assert!(matches!(said[0], Action::Assign { round: RoundId(9), .. }), "{said:?}");

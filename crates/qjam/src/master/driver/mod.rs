@@ -6,6 +6,7 @@
 //!
 //! [`intake`] brings events in; [`orders`] and [`verdicts`] carry actions out; [`hosts`] is about other machines.
 
+mod holding;
 mod hosts;
 mod intake;
 mod lines;
@@ -17,6 +18,7 @@ mod tests;
 mod verdicts;
 mod waits;
 
+pub(crate) use holding::HeldRound;
 pub(crate) use news::{News, NewsBox};
 
 use super::WorkerInfo;
@@ -37,7 +39,7 @@ use crate::runs::{Begun, Memory, Recorder};
 use crate::worker::arenas::OwnArenas;
 use crate::worker::chunks::OpenChunks;
 use bytes::Bytes;
-use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
+use qjam_core::ids::{DataSetId, HoldId, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
 use qjam_core::journal::{Journal, RoundReport, What};
 use qjam_core::reduce::{Cut, Node, Tree, blocks};
@@ -123,6 +125,11 @@ pub(crate) struct Driver {
     seats: Vec<SeatHere>,
     rounds: HashMap<RoundId, Running>,
     next_round: u64,
+    /// Rounds of our own so far.
+    next_internal: u64,
+    /// States that workers keep.
+    holds: HashMap<HoldId, holding::Hold>,
+    next_hold: u64,
     known: HashMap<DataSetId, Known>,
     arenas: OwnArenas,
     open: Arc<OpenChunks>,
@@ -175,6 +182,9 @@ impl Driver {
             seats: Vec::new(),
             rounds: HashMap::new(),
             next_round: 0,
+            next_internal: 0,
+            holds: HashMap::new(),
+            next_hold: 0,
             known: HashMap::new(),
             arenas: OwnArenas::default(),
             open: Arc::new(OpenChunks::new(options.cache_bytes_max)),
@@ -286,14 +296,24 @@ impl Driver {
     /// Begins a round. Long parameters are written straight into shared memory if a process needs them. If only other
     /// hosts do, and the caller lends them, they stay where they are.
     pub(crate) fn submit(&mut self, wanted: Wanted, params: &Encoder<'_>, lent: Option<Lent>) -> RoundId {
-        let id = RoundId(self.next_round);
-        self.next_round += 1;
+        if let Some(error) = wanted.held.and_then(|hold| self.refusal(hold, &wanted.function)) {
+            wanted.answer.give(Err(error));
+            self.answered += 1;
+            return self.internal_round();
+        }
+        let id = if wanted.function.only_looks() {
+            self.internal_round()
+        } else {
+            self.next_round += 1;
+            RoundId(self.next_round - 1)
+        };
+        let mut held = wanted.held.and_then(|hold| self.begin_held(hold, id, &wanted.function, params));
         self.record_begin(id, &wanted);
-        let params_hash = match self.answer_from_memory(id, &wanted, params) {
+        let params_hash = match self.answer_from_memory(id, &wanted, &mut held, params) {
             Ok(()) => return id,
             Err(hash) => hash,
         };
-        let Wanted { function, data, answer, submitted } = wanted;
+        let Wanted { function, data, answer, submitted, .. } = wanted;
         let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64);
         let long = params.payload_bytes() > INLINE_BYTES_MAX;
         let (mut proc, mut local, mut host) = (false, false, false);
@@ -309,7 +329,7 @@ impl Driver {
         let inline = !long || local || (host && lent.is_none());
         let inline = if inline { params.to_bytes() } else { Bytes::new() };
         self.remember(&data);
-        let spec = RoundSpec { dataset: data.located, cut };
+        let spec = RoundSpec { dataset: data.located, cut, held: held.as_ref().map(|h| h.task.hold) };
         let report = RoundReport {
             round: id.0,
             master_us: submitted.elapsed().as_micros() as u64,
@@ -338,6 +358,7 @@ impl Driver {
             ends_by: self.options.round_timeout.and_then(|limit| submitted.checked_add(limit)),
             params_hash,
             told: None,
+            held,
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -350,9 +371,15 @@ impl Driver {
         id
     }
 
+    fn internal_round(&mut self) -> RoundId {
+        self.next_internal += 1;
+        RoundId::internal(self.next_internal - 1)
+    }
+
     fn cut(&self, mode: Mode, data: &CutData, params_bytes: u64) -> Cut {
         let chunks = data.chunks.len() as u32;
         let level = match mode {
+            Mode::Step => 0,
             Mode::Map => {
                 let slots = self.scheduler.slots().max(1);
                 blocks::map_level(chunks, slots.saturating_mul(self.options.blocks_per_slot))
@@ -469,6 +496,11 @@ impl Driver {
                 }
             }
             _ => {}
+        }
+        if let What::RoundStarted { round, .. } | What::RoundOver { round, .. } = &what
+            && round.is_internal()
+        {
+            return; // told in its own words when it is over
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.happened(&what);
