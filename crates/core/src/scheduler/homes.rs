@@ -166,7 +166,8 @@ impl Scheduler {
         self.roster.up().find(|(_, _, w)| w.is_dependable())?;
         let waiting = (0..).zip(&record.blocks).filter(|(_, b)| !b.done && b.leases().next().is_none());
         let seats = waiting.filter_map(|(block, _)| self.roster.seats.get(homes.get(&block)?));
-        seats.filter(|seat| is_coming(seat)).map(|seat| seat.vacant_since + self.config.home_patience).min()
+        let patience = self.config.home_patience;
+        seats.filter(|seat| is_coming(seat, patience)).map(|seat| seat.vacant_since + patience).min()
     }
 
     /// Gives another home to what has waited long enough.
@@ -191,17 +192,22 @@ impl Scheduler {
     pub(super) fn waits_for_home(&self, record: &RoundRecord, block: Block) -> bool {
         let home = record.spec.held.and_then(|hold| self.homes.get(&hold)?.get(&block));
         let seat = home.and_then(|seat| self.roster.seats.get(seat));
-        seat.is_some_and(|seat| matches!(seat.state, SeatState::Starting { .. }))
+        seat.is_some_and(|seat| matches!(seat.state, SeatState::Starting { .. } | SeatState::Resting { .. }))
     }
 }
 
-/// Whether somebody is being started on a seat where somebody was.
-fn is_coming(seat: &SeatRecord) -> bool {
-    seat.has_joined && matches!(seat.state, SeatState::Starting { dying: false, .. })
+/// Whether somebody is started, or will be soon, on a seat where somebody was.
+fn is_coming(seat: &SeatRecord, patience: Span) -> bool {
+    seat.has_joined
+        && match seat.state {
+            SeatState::Starting { dying, .. } => !dying,
+            SeatState::Resting { until } => until < seat.vacant_since + patience,
+            SeatState::Up(_) | SeatState::GivenUp => false,
+        }
 }
 
 fn is_awaited(now: Time, seat: &SeatRecord, patience: Span) -> bool {
-    is_coming(seat) && now.since(seat.vacant_since) < patience
+    is_coming(seat, patience) && now.since(seat.vacant_since) < patience
 }
 
 /// Everybody who may get blocks, with what they have of a hold.

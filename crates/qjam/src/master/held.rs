@@ -1,5 +1,6 @@
 //! States that stay with the data, as users see them.
 
+use super::driver::Cost;
 use super::tender::Tended;
 use super::{Master, Pending, lent, tender};
 use crate::codec::{Encoder, Params};
@@ -8,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::function::{Function, Job};
 use crate::registry;
 use crate::state::{self, Portraits, State};
-use qjam_core::ids::HoldId;
+use qjam_core::ids::{HoldId, Version};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -34,7 +35,8 @@ impl Master {
     /// [`partitions`](DataSet::partitions) first.
     ///
     /// Where worker processes have a [memory limit](super::Builder::memory_limit) it is refused with
-    /// [`Error::StateMemory`] if they do not fit: each is kept twice, as a round found it and as it left it.
+    /// [`Error::StateMemory`] if they do not fit: each is there three times, as a round found it, as it left it, and on its way
+    /// home for a checkpoint. An eighth of the limit is left for everything else.
     pub fn hold<S: State>(&self, data: &DataSet<S::Chunk>) -> Result<Held<S>> {
         let kind = registry::state(std::any::type_name::<S>())?;
         data.must_be_unchanged()?;
@@ -42,8 +44,8 @@ impl Master {
         let hold = self.ask(false, |driver| driver.hold(cut, kind));
         let held =
             Held { tended: self.tended.clone(), hold, data: data.clone(), state: PhantomData::<fn() -> S> };
-        let looker = held.looker();
-        looker.look(false)?;
+        let portraits = held.looker().look(false)?.portraits;
+        self.ask(false, |driver| driver.keep_sizes(hold, &portraits));
         Ok(held)
     }
 
@@ -102,15 +104,14 @@ impl<S: State> Held<S> {
 
     /// Brings all states home, in the order of the chunks.
     pub fn collect(&self) -> Result<Vec<S>> {
-        let looker = self.looker();
-        let (portraits, version) = looker.look(true)?;
+        let Look { portraits, version, .. } = self.looker().look(true)?;
         let read = |portrait: &state::Portrait| {
             let state = portrait.state.clone().unwrap_or_default();
             state::decode::<S>(state).map_err(|source| Error::State { partition: portrait.partition, source })
         };
         let states = portraits.0.iter().map(read).collect::<Result<Vec<S>>>()?;
         // As good as a checkpoint, and paid for.
-        tended(&self.tended, |driver| driver.keep_checkpoint(self.hold, version, portraits, None))?;
+        tended(&self.tended, |driver| driver.keep_checkpoint(self.hold, version, portraits, Cost::None))?;
         Ok(states)
     }
 
@@ -154,23 +155,36 @@ struct Looker<'a> {
     function: Function,
 }
 
+/// What was seen.
+struct Look {
+    portraits: Portraits,
+    /// As which round left them.
+    version: Version,
+    /// What it took, unless something else did.
+    took_us: Option<u64>,
+}
+
 impl Looker<'_> {
-    /// The states, or only how large they are; and as which round left them.
-    fn look(&self, whole: bool) -> Result<(Portraits, qjam_core::ids::Version)> {
+    /// The states, or only how large they are.
+    fn look(&self, whole: bool) -> Result<Look> {
         let mut encoder = Encoder::new();
         whole.encode_params(&mut encoder);
         let (function, submitted) = (self.function.clone(), Instant::now());
         let version = tended(self.tended, |driver| driver.version_of(self.hold))?.ok_or(Error::Cancelled)?;
-        let pending: Pending<Portraits> =
+        let mut pending: Pending<Portraits> =
             super::begin(self.tended, function, &encoder, None, self.data, Some(self.hold), submitted)?;
-        Ok((pending.wait()?, version))
+        let portraits = pending.answer_within(None)?.expect("without a limit there is an answer");
+        // Where states had to be made again first, that would have had to be in any case.
+        let is_calm = pending.report().is_none_or(|r| r.lost + r.restored == 0);
+        let took_us = is_calm.then(|| submitted.elapsed().as_micros() as u64);
+        Ok(Look { portraits, version, took_us })
     }
 
     fn checkpoint(&self) -> Result<()> {
-        let start = Instant::now();
-        let (portraits, version) = self.look(true)?;
-        let took_us = start.elapsed().as_micros() as u64;
-        tended(self.tended, |driver| driver.keep_checkpoint(self.hold, version, portraits, Some(took_us)))
+        let Look { portraits, version, took_us } = self.look(true)?;
+        tended(self.tended, |driver| {
+            driver.keep_checkpoint(self.hold, version, portraits, Cost::Took(took_us))
+        })
     }
 }
 

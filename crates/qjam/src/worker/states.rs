@@ -24,6 +24,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The number of the round that a state is made in: none that there will be.
 const NO_ROUND: u64 = u64::MAX;
 
+/// A state is there so many times: as a round found it, as it left it, and encoded, on its way home or back.
+pub(crate) const COPIES: u64 = 3;
+
 /// All states of a worker.
 #[derive(Default)]
 pub(crate) struct States {
@@ -73,14 +76,14 @@ impl States {
         let _ = caught(None, || drop(gone));
     }
 
-    /// Whether there is room for the states of so many partitions of this size, each twice.
+    /// Whether there is room for the states of so many partitions of this size.
     fn check_room(&self, hold: HoldId, partitions: u32, bytes: u64) -> Result<(), FaultKind> {
         let Some(limit) = self.memory_bytes_max else { return Ok(()) };
         let holds = lock(&self.holds);
         let others = holds.iter().filter(|(id, _)| **id != hold).flat_map(|(_, hold)| hold.values());
-        let others: u64 = others.map(|kept| 2 * lock(kept).bytes).sum();
+        let others: u64 = others.map(|kept| COPIES * lock(kept).bytes).sum();
         let here = holds.get(&hold).map_or(0, |hold| hold.len() as u32).max(partitions);
-        let all = u64::from(here).saturating_mul(bytes.saturating_mul(2)).saturating_add(others);
+        let all = u64::from(here).saturating_mul(bytes.saturating_mul(COPIES)).saturating_add(others);
         // An eighth is left for everything else.
         if all <= limit - limit / 8 {
             return Ok(());

@@ -5,4 +5,11 @@
 qjam::worker_hook!();
 
 mod bits;
+mod counting;
+mod failures;
+mod kills;
+mod lifecycle;
+mod memory;
+mod moving;
+mod resume;
 mod ridge;

@@ -4,7 +4,7 @@
 use qjam::{Ctx, DataSet, Dense, Master, Result, Rng, State, Sum, Wire};
 
 /// Rows of the problem: the length of the vector that is exchanged.
-const ROWS: usize = 400;
+const ROWS: usize = 200;
 
 /// The coefficients of the columns of a partition.
 #[derive(Clone, Wire)]

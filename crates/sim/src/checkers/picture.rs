@@ -159,7 +159,8 @@ impl Picture {
                 self.hear(now, *worker);
                 self.give_back(*worker, *round, &returned.spans);
             }
-            Event::Computed { .. }
+            Event::HoldDropped { .. }
+            | Event::Computed { .. }
             | Event::WorkerJoined { .. }
             | Event::RoundCancelled { .. }
             | Event::Faulted { worker: None, .. }

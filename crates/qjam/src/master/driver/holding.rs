@@ -48,6 +48,14 @@ struct Checkpoint {
     states: Vec<Bytes>,
 }
 
+/// What bringing states home is charged with.
+pub(crate) enum Cost {
+    /// Nothing: the user asked for them.
+    None,
+    /// What it took; `None` if it took longer for reasons that are not its own, so that the last one says more.
+    Took(Option<u64>),
+}
+
 /// What the master knows of one hold.
 pub(super) struct Hold {
     data: Arc<CutData>,
@@ -80,6 +88,13 @@ pub(crate) struct HeldRound {
     step: Option<Logged>,
     /// The hash of its parameters, where the run is recorded.
     params: Option<Hash>,
+}
+
+impl Hold {
+    /// What the next checkpoint may be expected to take.
+    fn expected_cost_us(&self) -> u64 {
+        self.cost_us.unwrap_or(self.bytes / BYTES_PER_US + ROUND_US)
+    }
 }
 
 impl Driver {
@@ -222,7 +237,7 @@ impl Driver {
         if hold.log.is_empty() || hold.since_us == 0 {
             return false;
         }
-        let cost_us = hold.cost_us.unwrap_or(hold.bytes / BYTES_PER_US + ROUND_US);
+        let cost_us = hold.expected_cost_us();
         let is_paid_for =
             hold.since_us >= COST * cost_us && hold.worked_us >= COST * (hold.spent_us + cost_us);
         is_paid_for || hold.log_bytes > LOG_BYTES_MAX
@@ -233,16 +248,17 @@ impl Driver {
         self.holds.get(&hold).map(|hold| hold.version)
     }
 
-    /// States have come home. `took_us` if that was to be able to make them again.
-    pub(crate) fn keep_checkpoint(
-        &mut self,
-        id: HoldId,
-        version: Version,
-        portraits: Portraits,
-        took_us: Option<u64>,
-    ) {
+    /// It is known how large the states are.
+    pub(crate) fn keep_sizes(&mut self, hold: HoldId, portraits: &Portraits) {
+        if let Some(hold) = self.holds.get_mut(&hold) {
+            hold.bytes = portraits.0.iter().map(|p| p.bytes).sum();
+        }
+    }
+
+    /// States have come home.
+    pub(crate) fn keep_checkpoint(&mut self, id: HoldId, version: Version, portraits: Portraits, cost: Cost) {
+        self.keep_sizes(id, &portraits);
         let Some(hold) = self.holds.get_mut(&id) else { return };
-        hold.bytes = portraits.0.iter().map(|p| p.bytes).sum();
         let states: Option<Vec<Bytes>> = portraits.0.into_iter().map(|p| p.state).collect();
         let is_newer = hold.checkpoint.as_ref().is_none_or(|old| old.version <= version);
         let Some(states) = states.filter(|_| is_newer) else { return };
@@ -251,12 +267,15 @@ impl Driver {
         hold.log.retain(|step| Version::after(step.round) > version);
         hold.log_bytes = hold.log.iter().map(|step| step.params.len() as u64 + STEP_BYTES).sum();
         hold.since_us = 0;
-        if let Some(us) = took_us {
-            hold.spent_us += us;
+        let took_us = match cost {
+            Cost::None => 0,
+            Cost::Took(us) => us.unwrap_or_else(|| hold.expected_cost_us()),
+        };
+        if let Cost::Took(Some(us)) = cost {
             hold.cost_us = Some(us);
         }
+        hold.spent_us += took_us;
         let bytes = hold.bytes;
-        let took_us = took_us.unwrap_or(0);
         self.note(What::Checkpointed { hold: id, version, partitions, bytes, took_us });
     }
 

@@ -18,7 +18,7 @@ mod tests;
 mod verdicts;
 mod waits;
 
-pub(crate) use holding::HeldRound;
+pub(crate) use holding::{Cost, HeldRound};
 pub(crate) use news::{News, NewsBox};
 
 use super::WorkerInfo;
