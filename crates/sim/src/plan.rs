@@ -102,6 +102,8 @@ pub struct RoundPlan {
     pub bad_params: bool,
     /// When the user loses interest.
     pub cancel: Option<Cancel>,
+    /// Whether it changes states, which are the same for all such rounds of a plan.
+    pub is_held: bool,
 }
 
 /// When a round is asked for.
@@ -163,6 +165,7 @@ impl RoundPlan {
             bad_merge: None,
             bad_params: false,
             cancel: None,
+            is_held: false,
         }
     }
 
@@ -242,6 +245,7 @@ impl Plan {
             draw_removals(&mut removals, &mut plan);
         }
         draw_paces(&mut rng.fork(7), &mut plan);
+        draw_states(&mut rng.fork(8), &mut plan);
         plan
     }
 
@@ -345,6 +349,35 @@ fn draw_paces(rng: &mut Rng, plan: &mut Plan) {
     plan.config.balances = !rng.percent(4);
     if rng.percent(30) {
         plan.config.spare_within = Span(rng.magnitude(100_000, 60_000_000));
+    }
+}
+
+/// In one run of three, most rounds are over states that stay with the chunks: one after the other, over the same data.
+fn draw_states(rng: &mut Rng, plan: &mut Plan) {
+    if !rng.percent(33) {
+        return;
+    }
+    let cut = Cut::new(plan.rounds[0].cut.chunks.min(200), 0);
+    if rng.percent(50) {
+        let last = plan.rounds[0].clone();
+        plan.rounds.extend((0..rng.below(6)).map(|_| last.clone()));
+    }
+    for (n, round) in plan.rounds.iter_mut().enumerate() {
+        if n > 0 {
+            round.submit = Submit::AfterPrevious(Span(rng.magnitude(1, 1_000_000)));
+        }
+        if !rng.percent(85) {
+            continue;
+        }
+        // A block was several chunks before.
+        round.block = Span(round.block.0 >> round.cut.level | 1);
+        (round.is_held, round.mode, round.dataset, round.cut) = (true, Mode::Map, 7, cut);
+        round.bad_merge = None;
+        round.poison.retain(|block| *block < cut.blocks());
+        round.panics.retain(|block| *block < cut.blocks());
+    }
+    if rng.percent(50) {
+        plan.config.home_patience = Span(rng.magnitude(1_000, 20_000_000));
     }
 }
 

@@ -37,6 +37,12 @@ pub struct Tally {
     pub parts_overlapping: u64,
     /// Chunks that workers had to ask for.
     pub chunks_fetched: u64,
+    /// States that workers had to ask for.
+    pub states_asked: u64,
+    /// States that were made again by running rounds again.
+    pub states_restored: u64,
+    /// Partitions that went to a worker that had none.
+    pub partitions_moved: u64,
     /// Messages lost with their link.
     pub messages_lost: u64,
     /// Messages from workers that were already given up.
@@ -70,6 +76,7 @@ impl Tally {
             What::Retried { blocks, .. } => self.blocks_retried += u64::from(*blocks),
             What::Stolen { blocks, .. } => self.blocks_stolen += u64::from(*blocks),
             What::BackedUp { .. } => self.backups += 1,
+            What::Moved { partitions, .. } => self.partitions_moved += partitions.len() as u64,
             What::Discarded { blocks, .. } => self.blocks_discarded += u64::from(*blocks),
             _ => {}
         }
@@ -92,6 +99,9 @@ impl Tally {
             (&mut self.blocks_back_early, t.blocks_back_early),
             (&mut self.parts_overlapping, t.parts_overlapping),
             (&mut self.chunks_fetched, t.chunks_fetched),
+            (&mut self.states_asked, t.states_asked),
+            (&mut self.states_restored, t.states_restored),
+            (&mut self.partitions_moved, t.partitions_moved),
             (&mut self.messages_lost, t.messages_lost),
             (&mut self.messages_late, t.messages_late),
             (&mut self.messages_repeated, t.messages_repeated),
@@ -158,6 +168,11 @@ impl fmt::Display for Tally {
             self.blocks_discarded,
             self.parts_overlapping,
             self.chunks_fetched
+        )?;
+        writeln!(
+            f,
+            "states: {} asked for, {} made again, {} moved",
+            self.states_asked, self.states_restored, self.partitions_moved
         )?;
         write!(
             f,

@@ -164,7 +164,8 @@ impl Scheduler {
         let hold = record.spec.held.filter(|_| !record.over)?;
         let homes = self.homes.get(&hold)?;
         self.roster.up().find(|(_, _, w)| w.is_dependable())?;
-        let waiting = (0..).zip(&record.blocks).filter(|(_, b)| !b.done && b.leases().next().is_none());
+        let is_suspect = |worker| self.roster.is_suspect(worker);
+        let waiting = (0..).zip(&record.blocks).filter(|(_, b)| b.is_needy(is_suspect));
         let seats = waiting.filter_map(|(block, _)| self.roster.seats.get(homes.get(&block)?));
         let patience = self.config.home_patience;
         seats.filter(|seat| is_coming(seat, patience)).map(|seat| seat.vacant_since + patience).min()

@@ -4,8 +4,8 @@
 //! states, but what they can be made from: the last checkpoint and the rounds since, with their parameters. A worker
 //! that lacks a state asks, and is given that as a recipe.
 //!
-//! A checkpoint is a round of our own. It is due when the rounds since the last one took fifty times what that cost,
-//! so that all of them together stay under a fiftieth of the time; or when the parameters since then fill the memory.
+//! A checkpoint is a round of our own. It is due when the rounds since the last one took sixty times what that cost,
+//! so that all of them together stay under a fiftieth of the time even if one takes longer than the last; or when the parameters since then fill the memory.
 
 use super::{Driver, Sitting};
 use crate::codec::Encoder;
@@ -26,7 +26,7 @@ use qjam_core::wire::{ToHost, ToWorker};
 use std::sync::Arc;
 
 /// A checkpoint may take one part in so many of the time.
-const COST: u64 = 50;
+const COST: u64 = 60;
 /// What bringing states home is taken to cost until it has been measured: bytes in a microsecond, and a round.
 const BYTES_PER_US: u64 = 100;
 const ROUND_US: u64 = 1_000;
