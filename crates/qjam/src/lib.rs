@@ -183,6 +183,8 @@ mod book {
     struct RunningOnYourHosts;
     #[doc = include_str!("../../../docs/book/runs.md")]
     struct Runs;
+    #[doc = include_str!("../../../docs/book/state.md")]
+    struct StateThatStays;
     #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]
     struct WhenSomethingGoesWrong;
 }

@@ -23,6 +23,8 @@ qjam::worker_hook!();
 
 mod hosts;
 mod program;
+#[path = "../state/ridge.rs"]
+mod ridge;
 mod work;
 
 mod bits;
@@ -33,5 +35,6 @@ mod joining;
 mod large;
 mod mixed;
 mod schedules;
+mod state;
 mod stops;
 mod user_code;

@@ -1,6 +1,7 @@
 //! A run that goes on from another has the states that led to where it is.
 
 use crate::counting::{Mischief, Tally, add, after, data, plain, with};
+use qjam::journal::What;
 use qjam::{Master, runs};
 use std::path::{Path, PathBuf};
 
@@ -70,4 +71,43 @@ fn a_value_is_not_taken_from_a_run_whose_states_were_others() {
     assert_eq!(held.run(add, &plain(1)).unwrap(), 2);
     assert_eq!(held.run(add, &plain(2)).unwrap(), 2 * after(&[1, 2]));
     assert_eq!(held.run(add, &plain(3)).unwrap(), 2 * after(&[1, 2, 3]));
+}
+
+#[test]
+fn a_checkpoint_of_the_run_before_saves_its_rounds() {
+    let folder = Folder::new("checkpoint");
+    let x = data(4, 100);
+    let m = master("proc:2", &folder, None);
+    let mut held = m.hold::<Tally>(&x).unwrap();
+    for n in 0..30 {
+        held.run(add, &plain(n)).unwrap();
+        if n == 24 {
+            held.checkpoint().unwrap();
+        }
+    }
+    drop((held, m));
+    let again = || {
+        let m = master("proc:2", &folder, Some(&folder.last()));
+        let mut held = m.hold::<Tally>(&x).unwrap();
+        for n in 0..31 {
+            held.run(add, &plain(n)).unwrap();
+        }
+        let rounds: Vec<u64> = (0..31).collect();
+        assert!(held.collect().unwrap().iter().all(|t| t.sum == after(&rounds)));
+        let journal = m.journal();
+        let steps = journal.iter().filter_map(|entry| match entry.what {
+            What::Restored { steps, .. } => Some(steps),
+            _ => None,
+        });
+        steps.collect::<Vec<u32>>()
+    };
+    assert_eq!(again(), [5; 4], "the rounds after the checkpoint, for each partition");
+    // The one that went on left a checkpoint, too: `collect` brought the states home.
+    assert_eq!(again(), [0; 4], "all rounds were known, and so were the states after the last");
+    for entry in std::fs::read_dir(&folder.0).unwrap().flatten() {
+        if entry.path().extension().is_some_and(|suffix| suffix == "state") {
+            std::fs::write(entry.path(), b"qjamhold and nothing of use").unwrap();
+        }
+    }
+    assert_eq!(again(), [31; 4], "what cannot be used is made again from the beginning");
 }

@@ -12,7 +12,7 @@ use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::error::Error;
 use crate::function::Function;
-use crate::runs::{self, Hash};
+use crate::runs::{self, Hash, Saved};
 use crate::state::{ErasedState, Portraits};
 use crate::worker::recipes::{RecipeHere, StepHere};
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use qjam_core::wire::host::SEGMENT_BYTES;
 use qjam_core::wire::message::{HeldTask, Restored};
 use qjam_core::wire::{ToHost, ToWorker};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A checkpoint may take one part in so many of the time.
 const COST: u64 = 60;
@@ -79,6 +80,8 @@ pub(super) struct Hold {
     cost_us: Option<u64>,
     /// The hash of all rounds that led to the version, where the run is recorded.
     chain: Hash,
+    /// Checkpoints of the run that this one goes on from.
+    saved: Vec<Saved>,
 }
 
 /// What a round has to do with states.
@@ -91,6 +94,23 @@ pub(crate) struct HeldRound {
 }
 
 impl Hold {
+    /// Takes the checkpoint that the earlier run made here, if it did.
+    fn recall_checkpoint(&mut self) {
+        let (chain, version, partitions) = (self.chain, self.version, self.data.chunks.len());
+        let saved = self.saved.iter().find(|saved| (saved.chain, saved.version) == (chain, version));
+        if let Some(states) = saved.and_then(|saved| saved.load(partitions)) {
+            self.set_checkpoint(Checkpoint { version, states });
+        }
+    }
+
+    /// What was before a checkpoint is of no more use.
+    fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
+        self.log.retain(|step| Version::after(step.round) > checkpoint.version);
+        self.log_bytes = self.log.iter().map(|step| step.params.len() as u64 + STEP_BYTES).sum();
+        self.checkpoint = Some(checkpoint);
+        self.since_us = 0;
+    }
+
     /// What the next checkpoint may be expected to take.
     fn expected_cost_us(&self) -> u64 {
         self.cost_us.unwrap_or(self.bytes / BYTES_PER_US + ROUND_US)
@@ -118,6 +138,7 @@ impl Driver {
             spent_us: 0,
             cost_us: None,
             chain: *hasher.finalize().as_bytes(),
+            saved: self.memory.as_ref().map(|memory| memory.saved_states()).unwrap_or_default(),
         };
         self.holds.insert(id, hold);
         id
@@ -226,6 +247,9 @@ impl Driver {
         hold.log.push(step);
         hold.worked_us += took_us.unwrap_or(0);
         hold.since_us += took_us.unwrap_or(0);
+        if took_us.is_none() {
+            hold.recall_checkpoint();
+        }
     }
 
     // ---- checkpoints ------------------------------------------------------------------------------------------
@@ -263,20 +287,28 @@ impl Driver {
         let is_newer = hold.checkpoint.as_ref().is_none_or(|old| old.version <= version);
         let Some(states) = states.filter(|_| is_newer) else { return };
         let partitions = states.len() as u32;
-        hold.checkpoint = Some(Checkpoint { version, states });
-        hold.log.retain(|step| Version::after(step.round) > version);
-        hold.log_bytes = hold.log.iter().map(|step| step.params.len() as u64 + STEP_BYTES).sum();
-        hold.since_us = 0;
+        let begun = Instant::now();
+        let is_newest = hold.version == version;
+        let saved = match self.recorder.as_mut().filter(|_| is_newest) {
+            Some(recorder) => recorder.save_states(id, hold.chain, version, &states),
+            None => Ok(()),
+        };
+        let saving_us = begun.elapsed().as_micros() as u64;
+        hold.set_checkpoint(Checkpoint { version, states });
         let took_us = match cost {
             Cost::None => 0,
-            Cost::Took(us) => us.unwrap_or_else(|| hold.expected_cost_us()),
+            Cost::Took(Some(us)) => us + saving_us,
+            Cost::Took(None) => hold.expected_cost_us(),
         };
-        if let Cost::Took(Some(us)) = cost {
-            hold.cost_us = Some(us);
+        if let Cost::Took(Some(_)) = cost {
+            hold.cost_us = Some(took_us);
         }
         hold.spent_us += took_us;
         let bytes = hold.bytes;
         self.note(What::Checkpointed { hold: id, version, partitions, bytes, took_us });
+        if let Err(e) = saved {
+            self.say(format!("a checkpoint could not be written beside the run file: {e}"));
+        }
     }
 
     /// A checkpoint that was due could not be made. It is tried again after as long as if it had been.
