@@ -27,10 +27,13 @@ const NO_ROUND: u64 = u64::MAX;
 /// A state is there so many times: as a round found it, as it left it, and encoded, on its way home or back.
 pub(crate) const COPIES: u64 = 3;
 
+/// The states of a hold.
+type Partitions = HashMap<u32, Arc<Mutex<Kept>>>;
+
 /// All states of a worker.
 #[derive(Default)]
 pub(crate) struct States {
-    holds: Mutex<HashMap<HoldId, HashMap<u32, Arc<Mutex<Kept>>>>>,
+    holds: Mutex<HashMap<HoldId, Partitions>>,
     /// Most bytes of private memory, if there is a limit.
     memory_bytes_max: Option<u64>,
 }

@@ -13,7 +13,7 @@ impl Story {
 
     /// Everybody delivers what they were given of a round of so many blocks.
     fn finish_held(&mut self, round: u64, given: &[Action]) {
-        for action in given.to_vec() {
+        for action in given.iter().cloned() {
             let Action::Assign { worker, spans, .. } = action else { continue };
             for (block, attempt) in spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s.attempt))) {
                 let span = message::Span { first: block, len: 1, attempt, alone: false, apart: false };
