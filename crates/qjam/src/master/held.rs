@@ -23,6 +23,22 @@ use std::time::Instant;
 /// they are. Checkpoints are made by themselves, and take at most a fiftieth of the time.
 ///
 /// Dropping it has the workers drop their states.
+///
+/// A function for another state, or for none, does not compile:
+///
+/// ```compile_fail,E0271
+/// # use qjam::{Ctx, DataSet, Dense, Master, State};
+/// #[derive(Clone, qjam::Wire)] struct Alpha(f64);
+/// #[derive(Clone, qjam::Wire)] struct Beta(f64);
+/// # impl State for Alpha { type Chunk = Dense<f64>; fn init(_: &Dense<f64>, _: &Ctx) -> Self { Alpha(0.0) } }
+/// # impl State for Beta { type Chunk = Dense<f64>; fn init(_: &Dense<f64>, _: &Ctx) -> Self { Beta(0.0) } }
+/// #[qjam::map]
+/// fn step(_: &(), _: &Dense<f64>, beta: &mut Beta) -> f64 { beta.0 }
+///
+/// fn wrong(m: &Master, x: &DataSet<Dense<f64>>) -> qjam::Result<f64> {
+///     m.hold::<Alpha>(x)?.run(step, &())          // `step` changes a `Beta`
+/// }
+/// ```
 pub struct Held<S: State> {
     tended: Arc<Tended>,
     hold: HoldId,

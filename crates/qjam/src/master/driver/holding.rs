@@ -5,7 +5,8 @@
 //! that lacks a state asks, and is given that as a recipe.
 //!
 //! A checkpoint is a round of our own. It is due when the rounds since the last one took sixty times what that cost,
-//! so that all of them together stay under a fiftieth of the time even if one takes longer than the last; or when the parameters since then fill the memory.
+//! so that all of them together stay under a fiftieth of the time even if one takes longer than the last; or when the
+//! parameters since then take much memory.
 
 use super::{Driver, Sitting};
 use crate::codec::Encoder;
@@ -163,7 +164,8 @@ impl Driver {
             }
         }
         self.each_link(|link| {
-            if let Some(worker) = link.worker {
+            // One that is not through its handshake has none.
+            if let Some(worker) = link.worker.filter(|_| link.pid.is_some()) {
                 let message = ToWorker::Release(hold);
                 link.send(&ToHost::Worker { worker, message }, Bytes::new(), None);
             }
