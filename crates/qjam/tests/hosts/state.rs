@@ -36,15 +36,14 @@ fn kill_some(hosts: [&Host; 2], kills: u32, is_over: &AtomicBool) -> u32 {
 #[test]
 fn thirty_kills_on_hosts_leave_the_bits_alone() {
     let [a, b] = claim(["a", "b"]);
-    let problem = Problem::new(60, 6, 2);
+    let problem = || Problem::new(60, 6, 1);
     let rounds = 1_200;
-    let alone = problem.solve(&Master::connect("local:1").unwrap(), rounds, |_| {}).unwrap();
+    let alone = problem().solve(&Master::connect("local:1").unwrap(), rounds, |_| {}).unwrap();
     let m = Master::builder().on_log(|_| {}).connect("a*1,b*1,proc:1").unwrap();
     let is_over = AtomicBool::new(false);
     let (solution, kills) = std::thread::scope(|scope| {
         let killer = scope.spawn(|| kill_some([&a, &b], 30, &is_over));
-        // It goes on for as long as there are kills to come.
-        let solution = problem.solve(&m, rounds, |_| std::thread::sleep(Duration::from_millis(3))).unwrap();
+        let solution = problem().slowly(3_000).solve(&m, rounds, |_| {}).unwrap();
         is_over.store(true, Relaxed);
         (solution, killer.join().unwrap())
     });

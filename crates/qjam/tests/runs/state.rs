@@ -14,8 +14,7 @@ const ROUNDS: u64 = 150;
 /// Ridge regression by columns.
 pub(crate) fn stateful() {
     let m = Master::builder().on_log(|_| {}).connect("proc:2").unwrap();
-    let pause = |_| std::thread::sleep(Duration::from_millis(2));
-    let solution = Problem::new(40, 4, 1).solve(&m, ROUNDS, pause).unwrap();
+    let solution = Problem::new(40, 4, 1).slowly(2_000).solve(&m, ROUNDS, |_| {}).unwrap();
     let replayed = m.journal().into_iter().map(|entry| match entry.what {
         What::Restored { steps, .. } => u64::from(steps),
         _ => 0,

@@ -83,10 +83,10 @@ impl Account {
 }
 
 fn check(rounds: u64, kills: u32) {
-    let problem = Problem::new(64, PARTITIONS as usize, 3);
-    let alone = problem.solve(&Master::connect("local:1").unwrap(), rounds, |_| {}).unwrap();
+    let problem = || Problem::new(64, PARTITIONS as usize, 1);
+    let alone = problem().solve(&Master::connect("local:1").unwrap(), rounds, |_| {}).unwrap();
     let m = Master::builder().on_log(|_| {}).connect("proc:4").unwrap();
-    let (solution, killed) = solve_with_kills(&problem, &m, rounds, kills);
+    let (solution, killed) = solve_with_kills(&problem().slowly(2_000), &m, rounds, kills);
     assert!(solution.bits() == alone.bits(), "other bits after {killed} kills");
     let account = Account::of(&m.journal(), 4);
     let share = account.spent_us as f64 / account.worked_us as f64;
@@ -105,12 +105,12 @@ fn check(rounds: u64, kills: u32) {
 
 #[test]
 fn thirty_random_kills_leave_the_bits_alone() {
-    check(500, 30);
+    check(800, 30);
 }
 
 /// The same for longer, so that checkpoints come and go.
 #[test]
 #[ignore = "takes a minute"]
 fn a_long_run_with_a_kill_every_moment_has_the_bits_of_an_undisturbed_one() {
-    check(3_000, 400);
+    check(8_000, 400);
 }

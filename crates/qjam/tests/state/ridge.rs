@@ -2,6 +2,7 @@
 //! and one vector is exchanged per round.
 
 use qjam::{Ctx, DataSet, Dense, Master, Result, Rng, State, Sum, Wire};
+use std::time::Duration;
 
 /// Rows of the problem: the length of the vector that is exchanged.
 const ROWS: usize = 200;
@@ -32,6 +33,8 @@ pub(crate) struct Task {
     sigma: f64,
     /// How often all columns are gone through.
     passes: u32,
+    /// How long each partition sleeps besides, so that it can be hit.
+    pause_us: u64,
 }
 
 #[derive(Wire, Sum)]
@@ -46,6 +49,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 #[qjam::map]
 pub(crate) fn descend(task: &Task, columns: &Dense<f64>, alpha: &mut Alpha, ctx: &Ctx) -> Delta {
+    std::thread::sleep(Duration::from_micros(task.pause_us));
     let mut rng = ctx.rng();
     let mut change = vec![0.0; task.residual.len()];
     for _ in 0..task.passes as usize * columns.rows() {
@@ -67,6 +71,7 @@ pub(crate) struct Problem {
     target: Vec<f64>,
     partitions: usize,
     passes: u32,
+    pause_us: u64,
 }
 
 impl Problem {
@@ -75,7 +80,12 @@ impl Problem {
         let values: Vec<f64> = (0..columns * ROWS).map(|_| rng.normal()).collect();
         let target = (0..ROWS).map(|_| rng.normal()).collect();
         let columns = DataSet::dense(values, ROWS).unwrap().partitions(partitions).unwrap();
-        Problem { columns, target, partitions, passes }
+        Problem { columns, target, partitions, passes, pause_us: 0 }
+    }
+
+    /// The same, with work that takes longer: the bits are the same, too.
+    pub(crate) fn slowly(self, pause_us: u64) -> Self {
+        Problem { pause_us, ..self }
     }
 
     /// Runs so many rounds, calling `between` before each; gives the bits of all that came out.
@@ -85,7 +95,13 @@ impl Problem {
         let mut norms = Vec::new();
         for round in 0..rounds {
             between(round);
-            let task = Task { residual, lambda: 1.0, sigma: self.partitions as f64, passes: self.passes };
+            let task = Task {
+                residual,
+                lambda: 1.0,
+                sigma: self.partitions as f64,
+                passes: self.passes,
+                pause_us: self.pause_us,
+            };
             let delta = held.run(descend, &task)?;
             residual = task.residual;
             residual.iter_mut().zip(&delta.change).for_each(|(r, c)| *r -= c);
