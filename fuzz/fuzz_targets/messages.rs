@@ -1,4 +1,4 @@
-//! Messages: a good frame around any body, in all directions: between master and worker, and between master and the supervisor of a host.
+//! Messages: a good frame around any body, in all directions: between master and worker, and between master and the supervisor of a host; and recipes for states, which have no frame of their own.
 //!
 //! What is understood must survive being said again. What it costs is bounded by the length of the body: the longest
 //! element of any list in a message takes under 256 bytes of memory, and a list never has room for more elements than
@@ -10,6 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use qjam_core::wire::frame::{self, Frame};
 use qjam_core::wire::host::{KIND_FROM_HOST, KIND_TO_HOST};
 use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, MessageError};
+use qjam_core::wire::recipe::Recipe;
 use qjam_core::wire::{FromHost, ToHost, ToMaster, ToWorker};
 
 /// Bytes of memory for each byte of a body, and for an error's text.
@@ -33,10 +34,19 @@ macro_rules! check {
 
 fuzz_target!(|input: &[u8]| {
     let Some((direction, body)) = input.split_first() else { return };
-    match direction % 4 {
+    match direction % 5 {
         0 => check!(ToWorker, KIND_TO_WORKER, body),
         1 => check!(ToMaster, KIND_TO_MASTER, body),
         2 => check!(ToHost, KIND_TO_HOST, body),
-        _ => check!(FromHost, KIND_FROM_HOST, body),
+        3 => check!(FromHost, KIND_FROM_HOST, body),
+        _ => {
+            // What is found lies inside, and its steps are in order.
+            let read = qjam_fuzz::bounded(FACTOR * body.len() + SLACK_BYTES, || Recipe::parse(body));
+            if let Ok(recipe) = read {
+                let places = recipe.starts.iter().flatten().chain(&recipe.steps);
+                places.for_each(|place| assert!(place.end <= body.len() && place.start <= place.end));
+                (0..recipe.starts.len()).for_each(|n| drop(recipe.steps_of(n)));
+            }
+        }
     }
 });

@@ -4,7 +4,7 @@
 //! business of the crate around them. A [`Fault`] is a failure inside user code or user data that a worker reports;
 //! a [`Death`] is the end of a worker as its supervisor saw it.
 
-use crate::ids::{Block, DataSetId, RoundId, WorkerId};
+use crate::ids::{Block, DataSetId, HoldId, RoundId, WorkerId};
 use crate::reduce::Cut;
 use crate::time::Span;
 use serde::{Deserialize, Serialize};
@@ -21,12 +21,14 @@ pub struct RoundSpec {
     pub slots_max: Option<u32>,
     /// The first so many blocks were run by the master itself; not all of them.
     pub done: u32,
+    /// The states it needs, if any: then its blocks are single chunks, and each goes where its state is.
+    pub held: Option<HoldId>,
 }
 
 impl RoundSpec {
     /// A round of all workers, with nothing done yet.
     pub fn new(dataset: DataSetId, cut: Cut) -> Self {
-        RoundSpec { dataset, cut, slots_max: None, done: 0 }
+        RoundSpec { dataset, cut, slots_max: None, done: 0, held: None }
     }
 }
 
@@ -45,6 +47,17 @@ pub enum FaultKind {
     Merge,
     /// A result could not be read back.
     Result,
+    /// The state of a partition could not be had.
+    State,
+    /// The states of a worker would take more memory than it may.
+    StateMemory {
+        /// How many partitions it has.
+        partitions: u32,
+        /// Bytes of the state of one.
+        bytes: u64,
+        /// Most bytes of private memory.
+        limit: u64,
+    },
 }
 
 /// A failure inside user code or user data. It fails its round at once.

@@ -4,7 +4,7 @@
 //! oldest entries when it is full. Numbers that only the driver knows (bytes, time split) are in the [`RoundReport`]
 //! that ends a round.
 
-use crate::ids::{Block, RoundId, SeatId, WorkerId};
+use crate::ids::{Block, HoldId, RoundId, SeatId, Version, WorkerId};
 use crate::job::Death;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -97,6 +97,45 @@ pub enum What {
         /// Why.
         why: String,
     },
+    /// The states of a hold were brought home.
+    Checkpointed {
+        /// Which hold.
+        hold: HoldId,
+        /// The states as they were then.
+        version: Version,
+        /// Of how many partitions.
+        partitions: u32,
+        /// Bytes of them all.
+        bytes: u64,
+        /// What it took.
+        took_us: u64,
+    },
+    /// A worker made the state of a partition again.
+    Restored {
+        /// Of which hold.
+        hold: HoldId,
+        /// For which round.
+        round: RoundId,
+        /// Who.
+        worker: WorkerId,
+        /// Which partition.
+        partition: u32,
+        /// What it began from: a checkpoint, or nothing.
+        from: Version,
+        /// How many rounds it ran again.
+        steps: u32,
+    },
+    /// Partitions go to a worker that has none.
+    Moved {
+        /// Of which hold.
+        hold: HoldId,
+        /// Which partitions.
+        partitions: Vec<u32>,
+        /// From where.
+        from: SeatId,
+        /// To where.
+        to: SeatId,
+    },
 }
 
 /// Where the time and the bytes of a round went.
@@ -135,6 +174,10 @@ pub struct RoundReport {
     pub backups: u64,
     /// Workers lost while it ran.
     pub lost: u64,
+    /// Partitions whose states were made again.
+    pub restored: u64,
+    /// Rounds that were run again for that, over all those partitions.
+    pub replayed: u64,
 }
 
 /// One entry.

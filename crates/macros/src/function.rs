@@ -57,6 +57,8 @@ struct Shape<'a> {
     chunk: &'a Type,
     /// What a map returns or a fold accumulates. A map's may be `()` without saying so.
     output: &'a Type,
+    /// The state of the chunk, if it is a map that has one.
+    state: Option<&'a Type>,
 }
 
 impl Kind {
@@ -70,7 +72,7 @@ impl Kind {
     fn wanted(self) -> &'static str {
         match self {
             Kind::Map => {
-                "`fn(params: &P, chunk: &C) -> R`, with `ctx: &Ctx` as a third argument if it needs one"
+                "`fn(params: &P, chunk: &C) -> R`, with `state: &mut S` as the next argument if it changes the chunk's state, and `ctx: &Ctx` as the last if it needs one"
             }
             Kind::Fold => {
                 "`fn(params: &P, chunk: &C, acc: &mut A)`, with `ctx: &Ctx` as a fourth argument if it needs one"
@@ -93,7 +95,7 @@ impl<'a> Shape<'a> {
         if let Some(lifetime) = sig.generics.lifetimes().next() {
             return wrong(lifetime.span(), "leave the lifetimes out, each argument is borrowed for one call");
         }
-        let (least, most) = if kind == Kind::Map { (2, 3) } else { (3, 4) };
+        let (least, most) = if kind == Kind::Map { (2, 4) } else { (3, 4) };
         let mut arguments = Vec::new();
         for input in &sig.inputs {
             match input {
@@ -117,31 +119,48 @@ impl<'a> Shape<'a> {
         let params =
             borrowed(arguments[0], "the parameters are taken by reference, as in `&[f64]` or `&Theta`")?;
         let chunk = borrowed(arguments[1], "the chunk is taken by reference, as in `&Dense<f64>`")?;
-        if let Some(context) = arguments.get(least) {
+        let state = arguments.get(2).filter(|_| kind == Kind::Map).and_then(|argument| mutable(argument));
+        let before_context = least + usize::from(state.is_some());
+        if arguments.len() > before_context + 1 {
+            let state = "the state is taken by mutable reference, as in `&mut Alpha`";
+            return Err(Error::new_spanned(arguments[2], state));
+        }
+        if let Some(context) = arguments.get(before_context) {
             borrowed(context, "the context is taken by reference, as in `&Ctx`")?;
         }
         let output = match kind {
             Kind::Map => returned(&sig.output, sig.ident.span())?,
             Kind::Fold => accumulated(arguments[2], &sig.output)?,
         };
-        for named in [params, chunk, output] {
+        for named in [Some(params), Some(chunk), Some(output), state].into_iter().flatten() {
             if let Type::ImplTrait(hidden) = named {
                 return wrong(hidden.span(), "name the type instead of `impl Trait`");
             }
         }
-        Ok(Shape { params, chunk, output })
+        Ok(Shape { params, chunk, output, state })
     }
 
     /// Asks for the trait each type must have, at the place of the type.
     fn checks(&self, kind: Kind) -> TokenStream {
-        let Shape { params, chunk, output } = self;
+        let Shape { params, chunk, output, state } = self;
         let of_params = quote_spanned! { params.span() => ::qjam::__private::is_params::<#params>(); };
         let of_chunk = quote_spanned! { chunk.span() => ::qjam::__private::is_chunk::<#chunk>(); };
         let of_output = match kind {
             Kind::Map => quote_spanned! { output.span() => ::qjam::__private::is_output::<#output>(); },
             Kind::Fold => quote_spanned! { output.span() => ::qjam::__private::is_accumulator::<#output>(); },
         };
-        quote! { #of_params #of_chunk #of_output }
+        let of_state = state.map(|state| {
+            quote_spanned! { state.span() => ::qjam::__private::is_state::<#state, #chunk>(); }
+        });
+        quote! { #of_params #of_chunk #of_output #of_state }
+    }
+}
+
+/// The type behind a mutable reference, if it is one.
+fn mutable(argument: &Type) -> Option<&Type> {
+    match argument {
+        Type::Reference(TypeReference { mutability: Some(_), elem, .. }) => Some(elem),
+        _ => None,
     }
 }
 
@@ -151,7 +170,7 @@ fn borrowed<'a>(argument: &'a Type, why: &str) -> Result<&'a Type> {
         Type::Reference(TypeReference { mutability: None, elem, .. }) => Ok(elem),
         Type::Reference(TypeReference { mutability: Some(_), .. }) => Err(Error::new_spanned(
             argument,
-            format!("{why}, and not mutably; only a fold's accumulator is `&mut`"),
+            format!("{why}, and not mutably; only a state and a fold's accumulator are `&mut`"),
         )),
         _ => Err(Error::new_spanned(argument, why)),
     }
@@ -215,6 +234,15 @@ mod tests {
     }
 
     #[test]
+    fn maps_with_a_state_are_registered() {
+        let written = accepted(Kind::Map, quote! { fn f(p: &P, x: &X, s: &mut Alpha) -> f64 { 0.0 } });
+        assert!(written.contains("is_state :: < Alpha , X >"), "{written}");
+        accepted(Kind::Map, quote! { fn f(p: &P, x: &X, s: &mut Alpha, ctx: &Ctx) -> f64 { 0.0 } });
+        refused(Kind::Map, quote! { fn f(p: &P, x: &X, s: &mut Alpha) {} }, "a map returns its result");
+        refused(Kind::Map, quote! { fn f(p: &P, x: &X, s: &mut impl State) -> R {} }, "name the type");
+    }
+
+    #[test]
     fn generic_functions_are_looked_at_and_not_registered() {
         assert_eq!(accepted(Kind::Map, quote! { fn f<T: Real>(p: &T, x: &Dense<T>) -> T { *p } }), "");
         assert_eq!(
@@ -246,7 +274,11 @@ mod tests {
     fn wrong_numbers_of_arguments_are_counted() {
         refused(Kind::Map, quote! { fn f() -> R {} }, "takes no arguments");
         refused(Kind::Map, quote! { fn f(p: &P) -> R {} }, "takes 1 argument;");
-        refused(Kind::Map, quote! { fn f(p: &P, x: &X, c: &Ctx, d: &D) -> R {} }, "takes 4 arguments");
+        refused(
+            Kind::Map,
+            quote! { fn f(p: &P, x: &X, s: &mut S, c: &Ctx, d: &D) -> R {} },
+            "takes 5 arguments",
+        );
         refused(Kind::Fold, quote! { fn f(p: &P, x: &X) {} }, "takes 2 arguments");
     }
 
@@ -264,7 +296,12 @@ mod tests {
             "the context is taken by reference",
         );
         refused(Kind::Map, quote! { fn f(p: &P, x: &mut X) -> R {} }, "not mutably");
-        refused(Kind::Map, quote! { fn f(p: &P, x: &X, acc: &mut A) -> R {} }, "only a fold's accumulator");
+        refused(Kind::Map, quote! { fn f(p: &P, x: &X, c: &Ctx, s: &mut S) -> R {} }, "by mutable reference");
+        refused(
+            Kind::Map,
+            quote! { fn f(p: &P, x: &X, s: &mut S, c: &mut Ctx) -> R {} },
+            "only a state and a fold's accumulator",
+        );
         refused(Kind::Fold, quote! { fn f(p: &P, x: &X, acc: &A) {} }, "by mutable reference");
         refused(Kind::Map, quote! { fn f(p: &impl Wire, x: &X) -> R {} }, "name the type");
         refused(Kind::Map, quote! { fn f(p: &P, x: &X) -> impl Reduce {} }, "name the type");

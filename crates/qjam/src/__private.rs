@@ -3,7 +3,7 @@
 pub use crate::registry::{Entry, FUNCTIONS, build, kind_of, name_of};
 pub use linkme;
 
-use crate::{Chunk, MergeError, Params, Reduce, Wire};
+use crate::{Chunk, MergeError, Params, Reduce, State, Wire};
 
 /// Compiles only for what can be a function's parameters.
 pub fn is_params<T: Params + ?Sized>() {}
@@ -16,6 +16,9 @@ pub fn is_output<T: Reduce + Wire>() {}
 
 /// Compiles only for what a fold can accumulate.
 pub fn is_accumulator<T: Reduce + Wire + Default>() {}
+
+/// Compiles only for what a function may keep with such a chunk.
+pub fn is_state<S: State<Chunk = C>, C: Chunk>() {}
 
 /// `merge` in terms of `try_merge`, for callers who have no way to deal with an error.
 #[track_caller]

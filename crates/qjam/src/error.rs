@@ -96,6 +96,39 @@ pub enum Error {
         waiting_for: String,
     },
 
+    /// The states of a worker's partitions do not fit its memory.
+    #[error(
+        "{worker} cannot keep the states of {partitions} partitions: {bytes} bytes each, three times (as a round finds and leaves it, and on its way home), is {} bytes in all, and its memory limit is {limit}\n  remedy: more workers, a higher `memory_limit`, or smaller states",
+        crate::worker::states::COPIES * u64::from(*.partitions) * .bytes
+    )]
+    StateMemory {
+        /// Which worker.
+        worker: String,
+        /// How many partitions it has.
+        partitions: u32,
+        /// Length of the state of one of them.
+        bytes: u64,
+        /// Its limit.
+        limit: u64,
+    },
+
+    /// A state that was brought home cannot be read.
+    #[error("the state of partition {partition} cannot be read: {source}")]
+    State {
+        /// Which partition.
+        partition: u32,
+        /// Why.
+        source: crate::DecodeError,
+    },
+
+    /// A round that changes states was asked for while another one did.
+    #[error("a round over these states is not over yet: wait for it, or drop it, before the next one")]
+    HeldBusy,
+
+    /// The master is gone that something belonged to.
+    #[error("the master that this belonged to has been dropped")]
+    NoMaster,
+
     /// The run to go on from cannot be used.
     #[error("cannot go on from run {run}: {source}")]
     Resume {
@@ -144,6 +177,8 @@ impl fmt::Display for ShowFault<'_> {
             FaultKind::Chunk => "was given a chunk that cannot be used",
             FaultKind::Merge => "gave results that cannot be combined",
             FaultKind::Result => "gave a result that cannot be read",
+            FaultKind::State => "could not have the state it needs",
+            FaultKind::StateMemory { .. } => "needs states that do not fit the memory",
         };
         write!(f, "{function} {what}")?;
         match worker {
@@ -257,6 +292,10 @@ pub(crate) fn from_failure(
         deaths.into_iter().map(|(worker, death)| (name_of(worker), death)).collect()
     };
     match failure {
+        RoundFailure::Fault {
+            worker: Some(worker),
+            fault: Fault { kind: FaultKind::StateMemory { partitions, bytes, limit }, .. },
+        } => Error::StateMemory { worker: name_of(worker), partitions, bytes, limit },
         RoundFailure::Fault { worker, fault } => Error::Fault(Box::new(RemoteFault {
             function: function.into(),
             worker: worker.map(&name_of),

@@ -10,6 +10,8 @@
 //! | `fn(&P, &C, &Ctx) -> R` | the same with a [`Ctx`] |
 //! | `fn(&P, &C, &mut A)` | fold: chunks of a block one after the other into one accumulator |
 //! | `fn(&P, &C, &mut A, &Ctx)` | the same with a [`Ctx`] |
+//! | `fn(&P, &C, &mut S) -> R` | step: one result per chunk, whose [`State`] it changes |
+//! | `fn(&P, &C, &mut S, &Ctx) -> R` | the same with a [`Ctx`] |
 //!
 //! A function's name is its path in the program. Master and workers are the same executable, so the path means the
 //! same on both sides; the [`registry`](crate::registry) finds the function again by it.
@@ -18,6 +20,7 @@ use crate::chunk::{Chunk, ChunkError, Header};
 use crate::codec::{DecodeError, Decoder, Encoder, Params, Wire};
 use crate::ctx::Ctx;
 use crate::reduce::{MergeError, Reduce};
+use crate::state::{AnyState, ErasedState, Of, State};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::any::{Any, TypeId, type_name_of_val};
@@ -44,6 +47,8 @@ pub enum Mode {
     Map,
     /// One accumulator per block.
     Fold,
+    /// One result per chunk, from the chunk's state.
+    Step,
 }
 
 /// What an engine can do with a function.
@@ -81,6 +86,23 @@ pub trait Erased: Send + Sync {
         ctx: &Ctx,
     );
 
+    /// What it does with states: nothing, unless it is a step.
+    fn state(&self) -> Option<&'static dyn ErasedState>;
+
+    /// A step's result for one chunk. Panics for a function without a state.
+    fn step(
+        &self,
+        params: &(dyn Any + Send + Sync),
+        chunk: &(dyn Any + Send + Sync),
+        state: &mut AnyState,
+        ctx: &Ctx,
+    ) -> AnyBox;
+
+    /// Whether a step leaves the state as it was.
+    fn only_looks(&self) -> bool {
+        false
+    }
+
     /// Merges the right neighbour into the left one.
     fn merge(&self, left: &mut AnyBox, right: AnyBox) -> Result<(), MergeError>;
 
@@ -96,13 +118,14 @@ pub trait Erased: Send + Sync {
 
 /// An ordinary function used as a job.
 ///
-/// The marker `M` only tells the four shapes apart and is always inferred. Implemented for every function of one of
+/// The marker `M` only tells the shapes apart and is always inferred. Implemented for every function of one of
 /// these shapes; you call it through the master, not yourself.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be run over chunks",
     label = "not a function of one of the shapes below, or one of its types lacks a trait",
     note = "map:  `fn(&P, &C) -> R` or `fn(&P, &C, &Ctx) -> R`",
     note = "fold: `fn(&P, &C, &mut A)` or `fn(&P, &C, &mut A, &Ctx)`",
+    note = "step: `fn(&P, &C, &mut S) -> R` or `fn(&P, &C, &mut S, &Ctx) -> R`, with S: `qjam::State`",
     note = "P: `qjam::Wire` or a slice of numbers or `str`; C: a chunk such as `qjam::Dense<f64>`; R and A: `qjam::Wire` and `qjam::Reduce`, and A: `Default`",
     note = "`#[qjam::map]` or `#[qjam::fold]` on the function shows which of its types it is"
 )]
@@ -113,16 +136,24 @@ pub trait Job<M>: Copy + Send + Sync + 'static {
     type Chunk: Chunk;
     /// What it gives, or accumulates.
     type Output: Reduce + Wire;
+    /// The state of a chunk that it changes; `()` if it has none. A function with a state is run by a
+    /// [`Held`](crate::Held), one without by a [`Master`](crate::Master).
+    type State: 'static;
 
     /// Takes its types off.
     fn erase(self) -> Function;
 }
 
-/// The four shapes, as types.
+/// Tells a step from a fold, whose function may have the same type.
+pub struct Stateful;
+
+/// The shapes, as types.
 type Map<P, C, R> = fn(&P, &C) -> R;
 type MapCtx<P, C, R> = fn(&P, &C, &Ctx) -> R;
 type Fold<P, C, A> = fn(&P, &C, &mut A);
 type FoldCtx<P, C, A> = fn(&P, &C, &mut A, &Ctx);
+type Step<P, C, S, R> = (Stateful, fn(&P, &C, &mut S) -> R);
+type StepCtx<P, C, S, R> = (Stateful, fn(&P, &C, &mut S, &Ctx) -> R);
 
 macro_rules! job {
     ($shape:ident, $mode:ident, $out:ident: $($bound:path),*; $($call:tt)*) => {
@@ -136,6 +167,7 @@ macro_rules! job {
             type Params = P;
             type Chunk = C;
             type Output = $out;
+            type State = ();
 
             fn erase(self) -> Function {
                 Arc::new(Plain::<F, $shape<P, C, $out>> { call: self, shape: PhantomData })
@@ -156,6 +188,52 @@ macro_rules! job {
 
             fn name(&self) -> &'static str {
                 type_name_of_val(&self.call)
+            }
+
+            shape_calls!($shape);
+        }
+    };
+}
+
+macro_rules! step_job {
+    ($shape:ident; $($call:tt)*) => {
+        impl<F, P, C, S, R> Job<$shape<P, C, S, R>> for F
+        where
+            F: $($call)* + Copy + Send + Sync + 'static,
+            P: Params + ?Sized + 'static,
+            C: Chunk,
+            S: State<Chunk = C>,
+            R: Reduce + Wire,
+        {
+            type Params = P;
+            type Chunk = C;
+            type Output = R;
+            type State = S;
+
+            fn erase(self) -> Function {
+                Arc::new(Plain::<F, $shape<P, C, S, R>> { call: self, shape: PhantomData })
+            }
+        }
+
+        impl<F, P, C, S, R> Shape for Plain<F, $shape<P, C, S, R>>
+        where
+            F: $($call)* + Copy + Send + Sync + 'static,
+            P: Params + ?Sized + 'static,
+            C: Chunk,
+            S: State<Chunk = C>,
+            R: Reduce + Wire,
+        {
+            type Params = P;
+            type Chunk = C;
+            type Output = R;
+            const MODE: Mode = Mode::Step;
+
+            fn name(&self) -> &'static str {
+                type_name_of_val(&self.call)
+            }
+
+            fn state(&self) -> Option<&'static dyn ErasedState> {
+                Some(Of::<S>::ERASED)
             }
 
             shape_calls!($shape);
@@ -191,6 +269,16 @@ macro_rules! shape_calls {
             (self.call)(params, chunk, acc, ctx);
         }
     };
+    (Step) => {
+        fn step(&self, params: &P, chunk: &C, state: &mut AnyState, _: &Ctx) -> R {
+            (self.call)(params, chunk, Of::<S>::of(state))
+        }
+    };
+    (StepCtx) => {
+        fn step(&self, params: &P, chunk: &C, state: &mut AnyState, ctx: &Ctx) -> R {
+            (self.call)(params, chunk, Of::<S>::of(state), ctx)
+        }
+    };
 }
 
 /// A function together with its shape.
@@ -200,7 +288,7 @@ struct Plain<F, S> {
 }
 
 /// A function whose types are still known; [`Erased`] is built on this once for all shapes.
-trait Shape: Send + Sync {
+pub(crate) trait Shape: Send + Sync {
     type Params: Params + ?Sized + 'static;
     type Chunk: Chunk;
     type Output: Reduce + Wire;
@@ -219,12 +307,26 @@ trait Shape: Send + Sync {
     fn fold(&self, _: &Self::Params, _: &Self::Chunk, _: &mut Self::Output, _: &Ctx) {
         panic!("{} is a map and does not accumulate", self.name())
     }
+
+    fn state(&self) -> Option<&'static dyn ErasedState> {
+        None
+    }
+
+    fn step(&self, _: &Self::Params, _: &Self::Chunk, _: &mut AnyState, _: &Ctx) -> Self::Output {
+        panic!("{} has no state", self.name())
+    }
+
+    fn only_looks(&self) -> bool {
+        false
+    }
 }
 
 job!(Map, Map, R:; Fn(&P, &C) -> R);
 job!(MapCtx, Map, R:; Fn(&P, &C, &Ctx) -> R);
 job!(Fold, Fold, A: Default; Fn(&P, &C, &mut A));
 job!(FoldCtx, Fold, A: Default; Fn(&P, &C, &mut A, &Ctx));
+step_job!(Step; Fn(&P, &C, &mut S) -> R);
+step_job!(StepCtx; Fn(&P, &C, &mut S, &Ctx) -> R);
 
 /// Takes `Any` back to what it was made as.
 fn shared<'a, T: 'static>(value: &'a (dyn Any + Send + Sync), what: &str) -> &'a T {
@@ -281,6 +383,25 @@ impl<S: Shape> Erased for S {
     ) {
         let params: &<S::Params as Params>::Owned = shared(params, "parameters");
         Shape::fold(self, params.borrow(), shared(chunk, "a chunk"), partial_mut(acc), ctx);
+    }
+
+    fn state(&self) -> Option<&'static dyn ErasedState> {
+        Shape::state(self)
+    }
+
+    fn step(
+        &self,
+        params: &(dyn Any + Send + Sync),
+        chunk: &(dyn Any + Send + Sync),
+        state: &mut AnyState,
+        ctx: &Ctx,
+    ) -> AnyBox {
+        let params: &<S::Params as Params>::Owned = shared(params, "parameters");
+        Box::new(Shape::step(self, params.borrow(), shared(chunk, "a chunk"), state, ctx))
+    }
+
+    fn only_looks(&self) -> bool {
+        Shape::only_looks(self)
     }
 
     fn merge(&self, left: &mut AnyBox, right: AnyBox) -> Result<(), MergeError> {

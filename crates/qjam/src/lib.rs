@@ -33,6 +33,7 @@
 //! | run rounds | [`Master`]: [`run`](Master::run), [`submit`](Master::submit), [`builder`](Master::builder); [worker strings](engine#worker-strings) |
 //! | mark functions | [`#[map]`](macro@map), [`#[fold]`](macro@fold), [`register!`] for generic ones |
 //! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
+//! | keep state with the data | [`State`], [`Master::hold`], [`Held`] |
 //! | data | [`DataSet`], in chunks of [`Dense`], [`List`], [`Lines`] or [`Nothing`]; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
@@ -58,6 +59,8 @@ mod ctx;
 pub mod function;
 pub mod registry;
 mod rng;
+#[doc(hidden)]
+pub mod state;
 #[doc(hidden)]
 pub mod store;
 
@@ -86,13 +89,14 @@ pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
 pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
-pub use master::{Awaited, Builder, LogLine, Master, Pending, Waiting, WorkerInfo};
+pub use master::{Awaited, Builder, Held, LogLine, Master, Pending, Waiting, WorkerInfo};
 pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
 pub use reduce::{MergeError, Reduce};
 pub use registry::UnknownFunction;
 pub use rng::Rng;
 pub use source::{DataError, Records};
+pub use state::State;
 
 /// Version of this package; master and workers must have the same.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -187,6 +191,8 @@ mod book {
     struct Memory;
     #[doc = include_str!("../../../docs/book/runs.md")]
     struct Runs;
+    #[doc = include_str!("../../../docs/book/state.md")]
+    struct StateThatStays;
     #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]
     struct WhenSomethingGoesWrong;
 }

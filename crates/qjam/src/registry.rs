@@ -5,6 +5,7 @@
 //! name and it finds the function here.
 
 use crate::function::{Function, Job};
+use crate::state::{ErasedState, LOOK};
 use std::any::{TypeId, type_name_of_val};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -73,13 +74,21 @@ pub enum UnknownFunction {
     },
     /// Several different ones are.
     #[error(
-        "{count} different functions are called {name}, so a worker could not tell them apart; rename all but one"
+        "{count} different functions or states are called {name}, so a worker could not tell them apart; rename all but one"
     )]
     Ambiguous {
         /// The name asked for.
         name: String,
         /// How many there are.
         count: usize,
+    },
+    /// No function with this state is.
+    #[error(
+        "no registered function uses the state {name}; put #[qjam::map] on one that takes it as `&mut {name}`, or name it in qjam::register!(…) if it is generic"
+    )]
+    State {
+        /// The name of the state's type.
+        name: String,
     },
 }
 
@@ -108,9 +117,30 @@ pub fn lookup(name: &str) -> Result<Function, UnknownFunction> {
     match table().get(name).map(Vec::as_slice) {
         Some([only]) => Ok((only.build)()),
         Some(several) => Err(UnknownFunction::Ambiguous { name: name.into(), count: several.len() }),
+        None if name.starts_with(LOOK) => Ok(state(name.trim_start_matches(LOOK))?.look()),
         None => {
             Err(UnknownFunction::Missing { name: name.into(), near: near(name, table().keys().copied()) })
         }
+    }
+}
+
+/// The state of this name, as far as a registered function uses it.
+pub(crate) fn state(name: &str) -> Result<&'static dyn ErasedState, UnknownFunction> {
+    static STATES: OnceLock<BTreeMap<&'static str, Vec<&'static dyn ErasedState>>> = OnceLock::new();
+    let states = STATES.get_or_init(|| {
+        let mut states: BTreeMap<_, Vec<&'static dyn ErasedState>> = BTreeMap::new();
+        for state in FUNCTIONS.iter().filter_map(|entry| (entry.build)().state()) {
+            let same_name = states.entry(state.name()).or_default();
+            if same_name.iter().all(|other| other.type_id() != state.type_id()) {
+                same_name.push(state);
+            }
+        }
+        states
+    });
+    match states.get(name).map(Vec::as_slice) {
+        Some([only]) => Ok(*only),
+        Some(several) => Err(UnknownFunction::Ambiguous { name: name.into(), count: several.len() }),
+        None => Err(UnknownFunction::State { name: name.into() }),
     }
 }
 

@@ -117,7 +117,7 @@ where
         let ctx = Ctx::for_test(1, 2, index as u32);
         match (&mut total, f.mode()) {
             (Some(acc), Mode::Fold) => f.fold(&*params, &*chunk, acc, &ctx),
-            (Some(left), Mode::Map) => {
+            (Some(left), Mode::Map | Mode::Step) => {
                 let right = f.map(&*params, &*chunk, &ctx);
                 f.merge(left, there_and_back(f, &right))?;
             }

@@ -52,6 +52,34 @@ impl Value {
     }
 }
 
+/// The state of a chunk before any round.
+pub fn made_state(seed: u64, chunk: u32) -> u64 {
+    mix(seed ^ mix(u64::from(chunk) | 1 << 40))
+}
+
+/// The state of a chunk after a round.
+pub fn next_state(state: u64, key: u64) -> u64 {
+    mix(state.rotate_left(9) ^ key)
+}
+
+/// What a whole round over states must give, from the states it leaves.
+pub fn serial_of_states(states: &[u64]) -> Value {
+    walk_states(states, states.len().next_power_of_two())
+}
+
+fn walk_states(states: &[u64], width: usize) -> Value {
+    if let [only] = states {
+        return Value::of_chunk(*only, 0);
+    }
+    let half = width / 2;
+    let (left, right) = states.split_at(half.min(states.len()));
+    let mut value = walk_states(left, half);
+    if !right.is_empty() {
+        value.merge(walk_states(right, half));
+    }
+    value
+}
+
 /// What a worker computes for a block: with the tree of `core`, as the real body does.
 pub fn block(key: u64, cut: Cut, mode: Mode, block: u32) -> Value {
     let chunks = cut.chunks_of(cut.node(block));

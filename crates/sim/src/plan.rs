@@ -113,6 +113,8 @@ pub struct RoundPlan {
     pub slots_max: Option<u32>,
     /// The first so many blocks were run by the master.
     pub ready: u32,
+    /// Whether it changes states, which are the same for all such rounds of a plan.
+    pub is_held: bool,
 }
 
 /// When a round is asked for.
@@ -187,6 +189,7 @@ impl RoundPlan {
             cancel: None,
             slots_max: None,
             ready: 0,
+            is_held: false,
         }
     }
 
@@ -269,6 +272,7 @@ impl Plan {
         }
         draw_paces(&mut rng.fork(7), &mut plan);
         draw_teams(&mut rng.fork(8), &mut plan);
+        draw_states(&mut rng.fork(9), &mut plan);
         plan
     }
 
@@ -390,6 +394,35 @@ fn draw_teams(rng: &mut Rng, plan: &mut Plan) {
         if blocks > 1 && rng.percent(40) && !round.is_doomed() {
             round.ready = rng.between(1, blocks - 1) as u32;
         }
+    }
+}
+
+/// In one run of three, most rounds are over states that stay with the chunks: one after the other, over the same data.
+fn draw_states(rng: &mut Rng, plan: &mut Plan) {
+    if !rng.percent(33) {
+        return;
+    }
+    let cut = Cut::new(plan.rounds[0].cut.chunks.min(200), 0);
+    if rng.percent(50) {
+        let last = plan.rounds[0].clone();
+        plan.rounds.extend((0..rng.below(6)).map(|_| last.clone()));
+    }
+    for (n, round) in plan.rounds.iter_mut().enumerate() {
+        if n > 0 {
+            round.submit = Submit::AfterPrevious(Span(rng.magnitude(1, 1_000_000)));
+        }
+        if !rng.percent(85) {
+            continue;
+        }
+        // A block was several chunks before.
+        round.block = Span(round.block.0 >> round.cut.level | 1);
+        (round.is_held, round.mode, round.dataset, round.cut) = (true, Mode::Map, 7, cut);
+        (round.slots_max, round.ready, round.bad_merge) = (None, 0, None);
+        round.poison.retain(|block| *block < cut.blocks());
+        round.panics.retain(|block| *block < cut.blocks());
+    }
+    if rng.percent(50) {
+        plan.config.home_patience = Span(rng.magnitude(1_000, 20_000_000));
     }
 }
 

@@ -47,6 +47,12 @@ pub struct Tally {
     pub messages_in: u64,
     /// See above.
     pub bytes_in: u64,
+    /// States that workers had to ask for.
+    pub states_asked: u64,
+    /// States that were made again by running rounds again.
+    pub states_restored: u64,
+    /// Partitions that went to a worker that had none.
+    pub partitions_moved: u64,
     /// Messages lost with their link.
     pub messages_lost: u64,
     /// Messages from workers that were already given up.
@@ -80,6 +86,7 @@ impl Tally {
             What::Retried { blocks, .. } => self.blocks_retried += u64::from(*blocks),
             What::Stolen { blocks, .. } => self.blocks_stolen += u64::from(*blocks),
             What::BackedUp { .. } => self.backups += 1,
+            What::Moved { partitions, .. } => self.partitions_moved += partitions.len() as u64,
             What::Discarded { blocks, .. } => self.blocks_discarded += u64::from(*blocks),
             _ => {}
         }
@@ -107,6 +114,9 @@ impl Tally {
             (&mut self.bytes_out, t.bytes_out),
             (&mut self.messages_in, t.messages_in),
             (&mut self.bytes_in, t.bytes_in),
+            (&mut self.states_asked, t.states_asked),
+            (&mut self.states_restored, t.states_restored),
+            (&mut self.partitions_moved, t.partitions_moved),
             (&mut self.messages_lost, t.messages_lost),
             (&mut self.messages_late, t.messages_late),
             (&mut self.messages_repeated, t.messages_repeated),
@@ -173,6 +183,11 @@ impl fmt::Display for Tally {
             self.blocks_discarded,
             self.parts_overlapping,
             self.chunks_fetched
+        )?;
+        writeln!(
+            f,
+            "states: {} asked for, {} made again, {} moved",
+            self.states_asked, self.states_restored, self.partitions_moved
         )?;
         write!(
             f,

@@ -41,6 +41,8 @@ struct Report {
     errors: Vec<Noted>,
     waits: Vec<Noted>,
     notes: Vec<Noted>,
+    checkpoints: u64,
+    checkpoints_us: u64,
     cut_short: bool,
     full: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,6 +182,16 @@ fn spent(run: &Run) {
         output::count(total.stolen, "block"),
         output::count(total.backups, "late block"),
     ));
+    if run.checkpoints + total.restored > 0 {
+        let percent = run.checkpoints_us as f64 * 100.0 / total.total_us.max(1) as f64;
+        output::line(format!(
+            "  {} in {} ({percent:.1} %); states of {} made again, with {} run again for them",
+            output::count(run.checkpoints, "checkpoint"),
+            output::time(run.checkpoints_us),
+            output::count(total.restored, "partition"),
+            output::count(total.replayed, "round"),
+        ));
+    }
 }
 
 fn notes(heading: &str, notes: &[Note]) {
@@ -274,6 +286,8 @@ impl Report {
             errors: noted(run.errors),
             waits: noted(run.waits),
             notes: noted(run.notes),
+            checkpoints: run.checkpoints,
+            checkpoints_us: run.checkpoints_us,
             cut_short: run.is_cut_short,
             full: run.is_full,
             list: rounds.map(|rounds| rounds.into_iter().map(RoundRow::new).collect()),

@@ -75,7 +75,9 @@ impl Scheduler {
         let Some(slots) = self.roster.get(worker).map(|_| self.roster.seats[&worker.seat].slots) else {
             return;
         };
-        let Some(record) = self.rounds.get_mut(&round).filter(|r| !r.over && blocks > 0) else { return };
+        let Some(record) = self.rounds.get_mut(&round).filter(|r| r.may_be_helped() && blocks > 0) else {
+            return;
+        };
         let work = record.work.entry(worker.seat).or_default();
         work.blocks += u64::from(blocks);
         work.busy_us += span.0;
@@ -167,8 +169,9 @@ impl Scheduler {
             return;
         }
         let from = self.config.steal_min;
-        let is_due =
-            |r: &RoundRecord| !r.over && r.begun + from <= now && r.look_at.is_none_or(|at| at <= now);
+        let is_due = |r: &RoundRecord| {
+            r.may_be_helped() && r.begun + from <= now && r.look_at.is_none_or(|at| at <= now)
+        };
         let due: Vec<RoundId> = self.rounds.iter().filter(|(_, r)| is_due(r)).map(|(id, _)| *id).collect();
         let pause = self.look_pause();
         for round in due {
@@ -202,7 +205,7 @@ impl Scheduler {
     /// that would be set and stopped for each of its messages, so the first one comes late.
     pub(super) fn next_look(&self, record: &RoundRecord) -> Option<Time> {
         let first = record.begun + Span(FIRST_LOOK * self.config.steal_min.0);
-        let first = (self.config.balances && !record.is_looked_at).then_some(first);
+        let first = (self.config.balances && record.may_be_helped() && !record.is_looked_at).then_some(first);
         record.look_at.or(first)
     }
 

@@ -37,6 +37,8 @@ pub struct Config {
     pub remote_restart_max: Span,
     /// A seat on another host is given up when it has been empty for so long, and nobody was up anywhere either.
     pub remote_patience: Span,
+    /// So long the blocks of a worker that was lost, whose states it had, wait for the next worker on its seat.
+    pub home_patience: Span,
     /// So many executors may die inside a block before its round fails.
     pub kills_max: u32,
     /// So many starts in a row may come to nothing before a seat is given up.
@@ -63,6 +65,7 @@ impl Default for Config {
             remote_restart_after: Span::from_ms(500),
             remote_restart_max: Span::from_ms(10_000),
             remote_patience: Span::from_ms(60_000),
+            home_patience: Span::from_ms(2_000),
             kills_max: 3,
             fruitless_max: 6,
             fruitful_after: Span::from_ms(5_000),

@@ -72,7 +72,10 @@ impl Scheduler {
             | Event::Returned { worker, .. }
             | Event::RoundLetGo { worker, .. } => Some(worker.seat),
             Event::Faulted { worker, .. } => worker.map(|w| w.seat),
-            Event::RoundSubmitted { .. } | Event::RoundCancelled { .. } | Event::Ticked => None,
+            Event::RoundSubmitted { .. }
+            | Event::RoundCancelled { .. }
+            | Event::HoldDropped { .. }
+            | Event::Ticked => None,
         }
     }
 

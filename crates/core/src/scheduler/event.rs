@@ -1,6 +1,6 @@
 //! What can happen to the scheduler. Events are past facts.
 
-use crate::ids::{RoundId, SeatId, WorkerId};
+use crate::ids::{HoldId, RoundId, SeatId, WorkerId};
 use crate::job::{Death, Fault, RoundSpec};
 use crate::reduce::Node;
 use crate::time;
@@ -54,6 +54,11 @@ pub enum Event {
     RoundCancelled {
         /// Which.
         round: RoundId,
+    },
+    /// Nobody will ask for these states again.
+    HoldDropped {
+        /// Which.
+        hold: HoldId,
     },
     /// A worker handed over the root of a finished subtree.
     PartDelivered {

@@ -25,6 +25,8 @@ pub fn check(s: &Scheduler) {
     few_blocks_are_backed_up(s);
     speeds_are_bounded(s);
     no_deadline_is_missed(s);
+    states_are_at_home_somewhere(s);
+    blocks_with_states_are_not_helped(s);
 }
 
 /// Every seat is looked at by its deadline.
@@ -68,14 +70,19 @@ fn holders_are_alive(s: &Scheduler) {
     }
 }
 
-/// While somebody dependable is up, every block of an open round is done or with somebody.
+/// While somebody dependable is up, every block of an open round is done or with somebody, or its state was with somebody
+/// who is being started again.
 fn a_block_is_never_forgotten(s: &Scheduler) {
     if !s.roster.up().any(|(_, _, w)| w.is_dependable()) {
         return;
     }
     for (round, record) in s.rounds.iter().filter(|(_, r)| !r.over) {
         for (n, block) in record.blocks.iter().enumerate() {
-            assert!(block.done || block.leases().next().is_some(), "{round}: block {n} is with nobody");
+            let waits = || s.waits_for_home(record, n as u32);
+            assert!(
+                block.done || block.leases().next().is_some() || waits(),
+                "{round}: block {n} is with nobody"
+            );
         }
     }
 }
@@ -195,5 +202,27 @@ fn seats_agree_with_their_state(s: &Scheduler) {
         assert!(seat.has_joined || seat.worker().is_none(), "{id} is up but never joined");
         let counts = seat.remote && seat.worker().is_none();
         assert!(counts || seat.failed_starts == 0, "{id} counts {} failed starts", seat.failed_starts);
+    }
+}
+
+/// Homes are seats that there are.
+fn states_are_at_home_somewhere(s: &Scheduler) {
+    for (hold, homes) in &s.homes {
+        for (block, seat) in homes {
+            assert!(
+                s.roster.seats.contains_key(seat),
+                "{hold:?}: partition {block} is at home on {seat}, which is no more"
+            );
+        }
+    }
+}
+
+/// Nobody is asked to give back, or helped with, a block that needs a state.
+fn blocks_with_states_are_not_helped(s: &Scheduler) {
+    for (round, record) in s.rounds.iter().filter(|(_, r)| r.spec.held.is_some()) {
+        assert!(
+            record.recalls.is_empty() && record.backups == 0,
+            "{round} needs states, and somebody was helped"
+        );
     }
 }

@@ -8,7 +8,8 @@
 //!   events                                       actions
 //!   SeatAdded, SeatRemoved, WorkerJoined,  ┌───────────┐  Start, Kill, Ping
 //!   WorkerSpoke, WorkerLost ──────────────▶│           │──▶ Assign, Cancel
-//!   RoundSubmitted, RoundCancelled ───────▶│ Scheduler │
+//!   RoundSubmitted, RoundCancelled, ──────▶│ Scheduler │
+//!   HoldDropped ──────────────────────────▶│           │
 //!   Computed, PartDelivered, Faulted, ────▶│           │──▶ Accept, Discard
 //!   RoundLetGo, Returned ─────────────────▶│           │──▶ Recall, Apart
 //!   Ticked ───────────────────────────────▶└───────────┘──▶ Finish, Fail, Close, Note
@@ -29,6 +30,8 @@
 //!
 //! **Who is slow** loses what it has not started to the idle, and is helped with what it is late with: [`balance`].
 //!
+//! **States** stay where they are, and blocks that need them go there: [`homes`].
+//!
 //! **What must hold** between events is in [`invariants`], one named check for each.
 
 mod action;
@@ -36,6 +39,7 @@ mod balance;
 mod config;
 mod deadlines;
 mod event;
+mod homes;
 pub mod invariants;
 mod median;
 mod placement;
@@ -51,13 +55,14 @@ pub use config::Config;
 pub use event::Event;
 pub use standing::Standing;
 
-use crate::ids::{RoundId, SeatId, WorkerId};
+use crate::ids::{HoldId, RoundId, SeatId, WorkerId};
 use crate::job::{Cause, Death, RoundFailure, RoundSpec};
 use crate::journal::What;
 use crate::reduce::Node;
 use crate::time::Time;
 use crate::wire::message;
 use deadlines::Deadlines;
+use homes::Homes;
 use roster::{Goodbye, Roster, SeatRecord, SeatState, WorkerRecord};
 use round::RoundRecord;
 use speeds::Speeds;
@@ -75,6 +80,8 @@ pub struct Scheduler {
     speeds: Speeds,
     /// When which seat is to be looked at.
     deadlines: Deadlines,
+    /// Where the states of partitions are.
+    homes: BTreeMap<HoldId, Homes>,
 }
 
 impl Scheduler {
@@ -86,6 +93,7 @@ impl Scheduler {
             rounds: BTreeMap::new(),
             speeds: Speeds::default(),
             deadlines: Deadlines::default(),
+            homes: BTreeMap::new(),
         }
     }
 
@@ -114,6 +122,7 @@ impl Scheduler {
             Event::WorkerSpoke { worker } => self.hear(now, worker, out),
             Event::WorkerLost { worker, death } => self.on_worker_lost(now, worker, death, out),
             Event::RoundSubmitted { round, spec } => self.on_round_submitted(now, round, spec, out),
+            Event::HoldDropped { hold } => self.on_hold_dropped(hold),
             Event::RoundCancelled { round } => self.fail(now, round, RoundFailure::Cancelled, out),
             Event::PartDelivered { worker, round, node, spans } => {
                 self.hear(now, worker, out);
@@ -151,7 +160,8 @@ impl Scheduler {
     /// When the next [`Event::Ticked`] is due if nothing else happens. It may find that there is nothing to do yet.
     pub fn next_deadline(&self) -> Option<Time> {
         let looks = self.rounds.values().filter(|r| !r.over).filter_map(|r| self.next_look(r));
-        looks.chain(self.deadlines.first()).min()
+        let homeless = self.rounds.values().filter_map(|r| self.next_homeless(r));
+        looks.chain(homeless).chain(self.deadlines.first()).min()
     }
 
     /// When somebody is next asked, doubted, killed, started or given up.
@@ -259,6 +269,10 @@ impl Scheduler {
 
     fn on_round_submitted(&mut self, now: Time, round: RoundId, spec: RoundSpec, out: &mut Vec<Action>) {
         assert!(spec.cut.chunks > 0, "{round} has no chunks");
+        assert!(spec.held.is_none() || spec.cut.level == 0, "{round}: a state belongs to a single chunk");
+        if let Some(hold) = spec.held {
+            self.settle_newcomers(hold, out);
+        }
         let (chunks, blocks) = (spec.cut.chunks, spec.cut.blocks());
         assert!(spec.done < blocks, "{round} has nothing left to do");
         let old = self.rounds.insert(round, RoundRecord::new(spec, now));
@@ -388,6 +402,7 @@ impl Scheduler {
         if doubted {
             self.place_all(now, out);
         }
+        self.rehome(now, out);
         if self.roster.is_deserted() {
             self.fail_all(now, out);
         }
@@ -462,7 +477,7 @@ impl Scheduler {
         let record = self.rounds.get_mut(&round).expect("an open round");
         record.over = true;
         record.recalls.clear();
-        if finished && self.config.balances {
+        if finished && self.config.balances && record.spec.held.is_none() {
             record.count_the_late(now);
             let seats = &self.roster.seats;
             self.speeds.learn(record.key(), &record.work, |seat| seats.get(&seat).map(|s| s.slots));

@@ -22,6 +22,9 @@ impl Scheduler {
         if needy.is_empty() {
             return;
         }
+        if record.spec.held.is_some() {
+            return self.place_at_home(now, round, needy, out);
+        }
         let (key, speeds) = (record.key(), &self.speeds);
         let team = Team::of(roster, record.spec.slots_max);
         let dependable = || roster.up().filter(|(id, _, w)| w.is_dependable() && team.has(*id));

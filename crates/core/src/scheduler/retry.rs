@@ -49,6 +49,7 @@ impl Scheduler {
         }
         self.rounds.values_mut().for_each(|r| r.recalls.retain(|asked, _| *asked != worker));
         self.speeds.forget(seat_id);
+        self.leave_home(seat_id);
         self.roster.seats.remove(&seat_id);
         self.deadlines.forget(seat_id);
         out.push(Action::Note(What::SeatRemoved(seat_id)));
@@ -60,6 +61,7 @@ impl Scheduler {
         for round in rounds {
             self.place(now, round, out);
         }
+        self.place_held(now, out);
         if self.roster.is_deserted() {
             self.fail_all(now, out);
         }

@@ -164,6 +164,11 @@ impl RoundRecord {
         }
     }
 
+    /// Whether slow workers can be helped with it: not with what needs their states.
+    pub(crate) fn may_be_helped(&self) -> bool {
+        !self.over && self.spec.held.is_none()
+    }
+
     /// What measured speeds belong to.
     pub(crate) fn key(&self) -> Key {
         (self.spec.dataset, self.spec.cut.level)

@@ -1,4 +1,5 @@
 mod balance;
+mod homes;
 mod hosts;
 mod team;
 

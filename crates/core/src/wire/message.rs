@@ -5,7 +5,7 @@
 //! names an arena carries its file descriptor; after that the number is enough.
 
 use crate::chunk::{ChunkId, Header};
-use crate::ids::{Attempt, Block, DataSetId, RoundId, WorkerId};
+use crate::ids::{Attempt, Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::Fault;
 use crate::reduce::{Cut, Node};
 use crate::wire::frame::{Frame, FrameError};
@@ -123,6 +123,28 @@ pub struct Task {
     pub params: Payload,
     /// Arenas of this worker that the master has finished reading.
     pub released: Vec<u64>,
+    /// The states it needs, if any.
+    pub held: Option<HeldTask>,
+}
+
+/// Which states a round begins with. Its blocks are single chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldTask {
+    /// Of which hold.
+    pub hold: HoldId,
+    /// The same of each partition.
+    pub base: Version,
+}
+
+/// The state of a partition was made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// Which partition.
+    pub partition: u32,
+    /// What it was made from.
+    pub from: Version,
+    /// How many rounds were run again.
+    pub steps: u32,
 }
 
 /// One chunk and where to find it.
@@ -160,6 +182,8 @@ pub struct Outcome {
     pub cache_hits: u32,
     /// Chunks that had to be opened, since the last result.
     pub cache_misses: u32,
+    /// States that had to be made again, since the last result.
+    pub restored: Vec<Restored>,
 }
 
 /// What a worker is doing.
@@ -173,6 +197,15 @@ pub enum State {
         round: RoundId,
         /// What is missing.
         missing: Vec<ChunkId>,
+    },
+    /// Waiting to be told how to make the states of these partitions again.
+    Behind {
+        /// For which round.
+        round: RoundId,
+        /// A number for this question, chosen by who asks.
+        question: u32,
+        /// The partitions.
+        partitions: Vec<u32>,
     },
 }
 
@@ -205,6 +238,20 @@ pub enum ToWorker {
     Task(Task),
     /// Chunks that were missing.
     Refs(Vec<Ref>),
+    /// A piece of the answer to `behind`, in this frame's tail. The pieces of an answer come in order; together they are a
+    /// [`recipe`](super::recipe).
+    Recipe {
+        /// For which round.
+        round: RoundId,
+        /// Which question.
+        question: u32,
+        /// Where in the answer the piece belongs.
+        offset: u64,
+        /// Length of the whole answer.
+        bytes: u64,
+    },
+    /// Nobody will ask for these states again.
+    Release(HoldId),
     /// Nobody will ask for this data set again: drop what is kept of it.
     Forget {
         /// The data set.
@@ -326,7 +373,9 @@ impl ToWorker {
     /// What a machine relies on and the types do not say.
     pub(super) fn check(&self) -> Result<(), MessageError> {
         match self {
-            ToWorker::Task(Task { cut, .. }) if !cut.is_possible() => {
+            ToWorker::Task(Task { cut, held, .. })
+                if !cut.is_possible() || held.is_some() && cut.level > 0 =>
+            {
                 Err(MessageError::Body { kind: "master's", why: format!("{cut:?} is impossible") })
             }
             _ => Ok(()),
@@ -376,7 +425,10 @@ mod tests {
             spans: vec![span],
             params: Payload::Arena { arena: 1, arena_bytes: 1 << 20, with_fd: true, offset: 64, bytes: 8 },
             released: vec![4],
+            held: None,
         }));
+        round_trip(ToWorker::Recipe { round: RoundId(3), question: 1, offset: 1 << 20, bytes: 1 << 33 });
+        round_trip(ToWorker::Release(HoldId(7)));
         let worker = WorkerId { seat: SeatId(1), incarnation: 0 };
         round_trip(ToWorker::Welcome {
             worker,
@@ -400,10 +452,32 @@ mod tests {
                 spans: vec![],
                 params: Payload::Tail { offset: 0, bytes: 0 },
                 released: vec![],
+                held: None,
             });
             let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
             let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
             assert!(matches!(ToWorker::from_frame(&frame), Err(MessageError::Body { .. })), "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn states_belong_to_single_chunks() {
+        for (level, is_good) in [(0, true), (1, false)] {
+            let task = ToWorker::Task(Task {
+                round: RoundId(0),
+                function: String::new(),
+                seed: 0,
+                dataset: DataSetId([0; 32]),
+                cut: Cut::new(8, level),
+                chunks: vec![],
+                spans: vec![],
+                params: Payload::Tail { offset: 0, bytes: 0 },
+                released: vec![],
+                held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)) }),
+            });
+            let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
+            let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
+            assert_eq!(ToWorker::from_frame(&frame).is_ok(), is_good, "level {level}");
         }
     }
 

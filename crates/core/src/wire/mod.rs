@@ -11,6 +11,8 @@
 //!     │ ── task (function, θ, blocks) ───────▶ │
 //!     │ ◀─ state (blocked, missing hashes) ─── │   only for chunks it has not got
 //!     │ ── refs (where the bytes are) ───────▶ │
+//!     │ ◀─ state (behind, partitions) ──────── │   only for states it has not got, or not as the round wants them
+//!     │ ── recipe (checkpoint, rounds since) ▶ │   in pieces
 //!     │ ◀─ state (running) ─────────────────── │   only while a block runs for over a second
 //!     │ ── recall (so many blocks) ──────────▶ │   only while somebody is idle and this one seems slow
 //!     │ ◀─ returned (what it had not started) ─│
@@ -27,6 +29,7 @@
 pub mod frame;
 pub mod host;
 pub mod message;
+pub mod recipe;
 
 pub use frame::{Frame, FrameError, HEADER_BYTES, PROTOCOL};
 pub use host::{FromHost, ToHost};

@@ -17,6 +17,15 @@ pub enum Event {
         spans: Vec<Span>,
         /// Chunks of those blocks that are not here; the body has asked for them.
         missing: Vec<u32>,
+        /// Chunks whose states are not here as the round wants them; the body has asked how to make them.
+        behind: Vec<u32>,
+    },
+    /// It is known how to make the states of these chunks.
+    RecipesArrived {
+        /// For which round.
+        round: RoundId,
+        /// Their indices.
+        chunks: Vec<u32>,
     },
     /// Chunks are here that were missing.
     ChunksArrived {

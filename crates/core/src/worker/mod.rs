@@ -4,7 +4,8 @@
 //! the user's function, keeps the half-built reduction (a [`Tree`](crate::reduce::Tree)) and sends; the machine decides.
 //!
 //! ```text
-//!   TaskReceived, ChunksArrived ──▶┌────────┐──▶ Run a block in a slot
+//!   TaskReceived, ChunksArrived, ─▶┌────────┐──▶ Run a block in a slot
+//!   RecipesArrived ───────────────▶│        │
 //!   BlockFinished, BlockFailed ───▶│ Worker │──▶ Collect: take the finished subtrees out of the tree
 //!   Collected ────────────────────▶│        │──▶ Send them, with the attempts they belong to
 //!   RecallReceived, ApartReceived ▶│        │──▶ Return what is not started, SetApart
@@ -59,8 +60,15 @@ impl Worker {
     /// Takes in what happened and says what to do about it.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         match event {
-            Event::TaskReceived { round, cut, spans, missing } => {
-                self.on_task_received(round, cut, &spans, missing, out);
+            Event::TaskReceived { round, cut, spans, missing, behind } => {
+                self.on_task_received(round, cut, &spans, missing, behind, out);
+            }
+            Event::RecipesArrived { round, chunks } => {
+                if let Some(work) = self.rounds.get_mut(&round) {
+                    for chunk in chunks {
+                        work.behind.remove(&chunk);
+                    }
+                }
             }
             Event::ChunksArrived { round, chunks } => {
                 if let Some(work) = self.rounds.get_mut(&round) {
@@ -104,6 +112,7 @@ impl Worker {
         cut: Cut,
         spans: &[message::Span],
         missing: Vec<u32>,
+        behind: Vec<u32>,
         out: &mut Vec<Action>,
     ) {
         let work = self.rounds.entry(round).or_insert_with(|| RoundWork::new(cut));
@@ -129,6 +138,7 @@ impl Worker {
             }
         }
         work.missing.extend(missing);
+        work.behind.extend(behind);
     }
 
     fn on_block_finished(&mut self, now: Time, round: RoundId, block: Block, out: &mut Vec<Action>) {

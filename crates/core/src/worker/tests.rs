@@ -8,7 +8,7 @@ fn span(first: u32, len: u32, attempt: u32) -> message::Span {
 }
 
 fn task(cut: Cut, spans: Vec<message::Span>) -> Event {
-    Event::TaskReceived { round: ROUND, cut, spans, missing: vec![] }
+    Event::TaskReceived { round: ROUND, cut, spans, missing: vec![], behind: vec![] }
 }
 
 /// A body that does at once whatever the machine wants, and notes it.
@@ -64,7 +64,13 @@ fn blocks_run_in_order_and_go_out_as_few_roots() {
 fn a_block_without_its_chunk_waits_and_the_others_go_on() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(1, Span::from_ms(1000));
-    let event = Event::TaskReceived { round: ROUND, cut, spans: vec![span(0, 3, 1)], missing: vec![0] };
+    let event = Event::TaskReceived {
+        round: ROUND,
+        cut,
+        spans: vec![span(0, 3, 1)],
+        missing: vec![0],
+        behind: vec![],
+    };
     assert_eq!(drive(&mut worker, cut, event), ["run 1", "run 2"]);
     let mut actions = Vec::new();
     worker.handle(Time(1), Event::ChunksArrived { round: ROUND, chunks: vec![0] }, &mut actions);
@@ -168,11 +174,19 @@ fn a_risky_block_waits_until_no_round_has_anything_at_stake() {
     let mut worker = Worker::new(2, Span(1_000));
     let mut out = Vec::new();
     let spans = vec![span(0, 2, 1)];
-    worker.handle(Time(0), Event::TaskReceived { round: other, cut, spans, missing: vec![] }, &mut out);
+    worker.handle(
+        Time(0),
+        Event::TaskReceived { round: other, cut, spans, missing: vec![], behind: vec![] },
+        &mut out,
+    );
     let risky = message::Span { alone: true, ..span(3, 1, 2) };
     worker.handle(Time(1), task(cut, vec![risky]), &mut out);
     let spans = vec![span(2, 1, 1)];
-    worker.handle(Time(2), Event::TaskReceived { round: other, cut, spans, missing: vec![] }, &mut out);
+    worker.handle(
+        Time(2),
+        Event::TaskReceived { round: other, cut, spans, missing: vec![], behind: vec![] },
+        &mut out,
+    );
     out.clear();
     worker.handle(Time(3), Event::BlockFinished { round: other, block: 0 }, &mut out);
     assert_eq!(out, [], "the later round begins nothing new");
@@ -212,8 +226,13 @@ fn what_is_not_started_is_given_back_from_the_end_and_never_run() {
 fn who_gives_everything_back_forgets_the_round_and_who_has_nothing_says_so() {
     let cut = Cut::new(8, 0);
     let mut worker = Worker::new(1, Span::from_ms(1000));
-    let event =
-        Event::TaskReceived { round: ROUND, cut, spans: vec![span(0, 4, 1)], missing: vec![0, 1, 2, 3] };
+    let event = Event::TaskReceived {
+        round: ROUND,
+        cut,
+        spans: vec![span(0, 4, 1)],
+        missing: vec![0, 1, 2, 3],
+        behind: vec![],
+    };
     let mut out = Vec::new();
     worker.handle(Time(0), event, &mut out);
     worker.handle(Time(1), Event::RecallReceived { round: ROUND, blocks: 4 }, &mut out);

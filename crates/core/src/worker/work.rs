@@ -38,6 +38,8 @@ pub(super) struct RoundWork {
     pub(super) finished: BTreeSet<Block>,
     /// Chunks that have been asked for.
     pub(super) missing: BTreeSet<u32>,
+    /// Chunks whose states cannot be had yet.
+    pub(super) behind: BTreeSet<u32>,
     /// Whether the body is taking subtrees out.
     pub(super) collecting: bool,
     /// When the oldest finished block finished.
@@ -56,6 +58,7 @@ impl RoundWork {
             started: BTreeMap::new(),
             finished: BTreeSet::new(),
             missing: BTreeSet::new(),
+            behind: BTreeSet::new(),
             collecting: false,
             waiting_since: None,
         }
@@ -82,8 +85,9 @@ impl RoundWork {
     }
 
     fn has_chunks(&self, block: Block) -> bool {
-        self.missing.is_empty()
-            || self.missing.range(self.cut.chunks_of(self.cut.node(block))).next().is_none()
+        [&self.missing, &self.behind].iter().all(|lacking| {
+            lacking.is_empty() || lacking.range(self.cut.chunks_of(self.cut.node(block))).next().is_none()
+        })
     }
 
     /// Whether there is nothing left that finished work could wait for. What is apart keeps nobody waiting.
@@ -133,6 +137,7 @@ impl RoundWork {
         self.finished.clear();
         self.apart.clear();
         self.missing.clear();
+        self.behind.clear();
         self.waiting_since = None;
         let running = &self.running;
         self.attempts.retain(|block, (attempt, _)| running.get(block) == Some(attempt));

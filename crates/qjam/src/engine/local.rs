@@ -8,9 +8,11 @@ use crate::ctx::Cancelled;
 use crate::dataset::CutData;
 use crate::function::{AnyBox, AnyShared, Function};
 use crate::worker::chunks::OpenChunks;
+use crate::worker::recipes::RecipeHere;
 use crate::worker::round::{Effort, RoundHere, Stopped};
 use crate::worker::slots::{BLOCKS_PER_THREAD, Slots};
-use qjam_core::ids::{Block, RoundId, WorkerId};
+use crate::worker::states::{HeldHere, States};
+use qjam_core::ids::{Block, HoldId, RoundId, WorkerId};
 use qjam_core::job::Fault;
 use qjam_core::reduce::{Cut, Node};
 use qjam_core::time::{Span, Time};
@@ -40,6 +42,7 @@ pub(crate) enum LocalSays {
     Returned { round: RoundId, returned: message::Returned },
     Faulted { round: RoundId, fault: Fault },
     LetGo { round: RoundId },
+    Behind { round: RoundId, partitions: Vec<u32> },
 }
 
 /// A round as the threads see it.
@@ -53,6 +56,7 @@ pub(crate) struct LocalTask {
     /// How many of the threads take part, if not all.
     pub(crate) threads_max: Option<u32>,
     pub(crate) spans: Vec<message::Span>,
+    pub(crate) held: Option<message::HeldTask>,
 }
 
 struct RoundKept {
@@ -70,6 +74,7 @@ pub(crate) struct LocalSeat {
     threads: Slots,
     rounds: HashMap<RoundId, RoundKept>,
     open: Arc<OpenChunks>,
+    states: Arc<States>,
     collected: HashMap<RoundId, Vec<(Node, AnyBox)>>,
     todo: VecDeque<Action>,
     report: Report,
@@ -90,6 +95,7 @@ impl LocalSeat {
             threads: Slots::start(slots, "qjam-local")?,
             rounds: HashMap::new(),
             open,
+            states: Arc::default(),
             collected: HashMap::new(),
             todo: VecDeque::new(),
             report,
@@ -98,16 +104,44 @@ impl LocalSeat {
 
     /// Takes on blocks.
     pub(crate) fn assign(&mut self, now: Time, task: LocalTask, out: &mut Vec<LocalSays>) {
-        let LocalTask { round, cut, function, params, data, seed, threads_max, spans } = task;
-        self.rounds.entry(round).or_insert_with(|| {
+        let LocalTask { round, cut, function, params, data, seed, threads_max, spans, held } = task;
+        let kept = self.rounds.entry(round).or_insert_with(|| {
             let cancelled = Arc::new(AtomicBool::new(false));
             let flag = cancelled.clone();
             let asked: Cancelled = Arc::new(move || flag.load(Relaxed));
-            let here = Arc::new(RoundHere::new(round, cut, function, params, seed, self.slots, Some(asked)));
-            RoundKept { here, cancelled, data, threads_max }
+            let here = RoundHere::new(round, cut, function, params, seed, self.slots, Some(asked))
+                .holding(held.map(|held| HeldHere::new(held, self.states.clone())));
+            RoundKept { here: Arc::new(here), cancelled, data, threads_max }
         });
+        let mut behind = Vec::new();
+        if let Some(held) = &kept.here.held {
+            held.give(spans.iter().map(|span| span.len).sum());
+            behind = self.states.behind(held.task, spans.iter().flat_map(message::Span::blocks));
+        }
         self.limit_threads();
-        self.tell(now, Event::TaskReceived { round, cut, spans, missing: Vec::new() }, out);
+        if !behind.is_empty() {
+            out.push(LocalSays::Behind { round, partitions: behind.clone() });
+        }
+        self.tell(now, Event::TaskReceived { round, cut, spans, missing: Vec::new(), behind }, out);
+    }
+
+    /// It is known how to make states.
+    pub(crate) fn take_in(
+        &mut self,
+        now: Time,
+        round: RoundId,
+        recipe: &Arc<RecipeHere>,
+        out: &mut Vec<LocalSays>,
+    ) {
+        let held = self.rounds.get(&round).and_then(|kept| kept.here.held.as_ref());
+        if let Some(chunks) = held.map(|held| held.take_in(recipe)) {
+            self.tell(now, Event::RecipesArrived { round, chunks }, out);
+        }
+    }
+
+    /// Nobody will ask for these states again.
+    pub(crate) fn release(&self, hold: HoldId) {
+        self.states.release(hold);
     }
 
     /// A round is over.

@@ -7,26 +7,28 @@
 //! between rounds, and for rounds that were submitted and not waited for.
 
 mod driver;
+mod held;
 mod inline;
 mod lent;
 mod options;
 mod round;
 mod tender;
 
+pub use held::Held;
 pub(crate) use options::Throttle;
 pub use options::{Awaited, LogLine, Waiting};
 
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
-use crate::dataset::DataSet;
+use crate::dataset::{CutData, DataSet};
 use crate::engine::{SeatKind, WorkerString, child};
 use crate::error::{Error, Result};
-use crate::function::Job;
+use crate::function::{Function, Job};
 use crate::{registry, runs, worker};
 use driver::{Driver, News, NewsBox};
 use lent::{Lent, Loan};
 use options::Options;
-use qjam_core::ids::{RoundId, WorkerId};
+use qjam_core::ids::{HoldId, RoundId, WorkerId};
 use qjam_core::journal::{Entry, RoundReport};
 use qjam_core::tuner::Explained;
 use round::{Answer, Wanted};
@@ -287,8 +289,10 @@ impl Master {
         ready?.unwrap_or(Ok(()))
     }
 
-    /// Sends a worker away, by its name. What it has not delivered goes to the others. Says whether there was one.
+    /// Sends a worker away, by its name. What it has not delivered goes to the others, and so do the states it keeps: they
+    /// are brought home first. Says whether there was one.
     pub fn remove_worker(&self, name: &str) -> bool {
+        self.save_states_on(name);
         self.ask(true, |driver| driver.remove(name))
     }
 
@@ -296,7 +300,7 @@ impl Master {
     /// [`wait`](Pending::wait).
     pub fn run<F, M>(&self, f: F, params: &F::Params, data: &DataSet<F::Chunk>) -> Result<F::Output>
     where
-        F: Job<M>,
+        F: Job<M, State = ()>,
     {
         let submitted = Instant::now();
         let mut encoder = Encoder::new();
@@ -323,7 +327,7 @@ impl Master {
     /// ```
     pub fn run_each<F, M>(&self, f: F, params: &F::Params) -> Result<F::Output>
     where
-        F: Job<M, Chunk = Nothing>,
+        F: Job<M, Chunk = Nothing, State = ()>,
     {
         let slots: u32 = self.workers().iter().map(|w| w.slots).sum();
         self.run(f, params, &DataSet::nothing(slots as usize)?)
@@ -337,7 +341,7 @@ impl Master {
         data: &DataSet<F::Chunk>,
     ) -> Result<Pending<F::Output>>
     where
-        F: Job<M>,
+        F: Job<M, State = ()>,
     {
         let submitted = Instant::now();
         let mut encoder = Encoder::new();
@@ -355,23 +359,13 @@ impl Master {
         submitted: Instant,
     ) -> Result<Pending<F::Output>>
     where
-        F: Job<M>,
+        F: Job<M, State = ()>,
     {
         let function = f.erase();
         // Asked on every engine, so that what runs on threads runs anywhere.
         registry::contains(function.name())?;
         data.must_be_unchanged()?;
-        let answer: Arc<Answer> = Arc::default();
-        let wanted = Wanted { function, data: data.erased().clone(), answer: answer.clone(), submitted };
-        let urgent = lent.is_none();
-        let (round, inline) =
-            self.ask(urgent, |driver| (driver.submit(wanted, params, lent), driver.take_inline()));
-        if let Some(inline) = inline {
-            let done = inline.run();
-            self.ask(false, |driver| driver.end_inline(done));
-        }
-        let tended = self.tended.clone();
-        Ok(Pending { tended, round, answer, is_over: false, report: None, output: PhantomData })
+        begin(&self.tended, function, params, lent, data.erased(), None, submitted)
     }
 
     fn ask<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> R {
@@ -418,6 +412,29 @@ impl Master {
     pub fn name_of(&self, worker: WorkerId) -> String {
         self.ask(false, |driver| driver.name_of(worker))
     }
+}
+
+/// Begins a round, over states if it is told of which hold.
+fn begin<T>(
+    tended: &Arc<Tended>,
+    function: Function,
+    params: &Encoder<'_>,
+    lent: Option<Lent>,
+    data: &Arc<CutData>,
+    held: Option<HoldId>,
+    submitted: Instant,
+) -> Result<Pending<T>> {
+    let answer: Arc<Answer> = Arc::default();
+    let wanted = Wanted { function, data: data.clone(), answer: answer.clone(), submitted, held };
+    let urgent = lent.is_none();
+    let submit = |driver: &mut Driver| (driver.submit(wanted, params, lent), driver.take_inline());
+    let (round, inline) = tended.with(urgent, submit).ok_or(Error::NoMaster)?;
+    if let Some(inline) = inline {
+        let done = inline.run();
+        tended.with(false, |driver| driver.end_inline(done));
+    }
+    let tended = tended.clone();
+    Ok(Pending { tended, round, answer, is_over: false, report: None, output: PhantomData })
 }
 
 impl fmt::Debug for Master {

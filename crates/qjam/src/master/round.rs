@@ -1,6 +1,6 @@
 //! A round as the master's loop keeps it: what to send, what came back, what it cost.
 
-use super::driver::Chosen;
+use super::driver::{Chosen, HeldRound};
 use super::lent::Lent;
 use crate::dataset::CutData;
 use crate::error::Error;
@@ -8,7 +8,7 @@ use crate::function::{AnyBox, AnyShared, Function};
 use crate::runs::Hash;
 use crate::worker::arenas::{OwnArenas, Placed};
 use bytes::Bytes;
-use qjam_core::ids::SeatId;
+use qjam_core::ids::{HoldId, SeatId};
 use qjam_core::journal::RoundReport;
 use qjam_core::reduce::{Cut, Tree};
 use std::collections::HashMap;
@@ -21,6 +21,8 @@ pub(crate) struct Wanted {
     pub(crate) data: Arc<CutData>,
     pub(crate) answer: Arc<Answer>,
     pub(crate) submitted: Instant,
+    /// The states it needs, if any.
+    pub(crate) held: Option<HoldId>,
 }
 
 /// Where a round's value is put when it is there.
@@ -76,6 +78,8 @@ pub(crate) struct Running {
     pub(crate) told: Option<Instant>,
     /// How many workers it has, where that was chosen.
     pub(crate) chosen: Option<Box<Chosen>>,
+    /// What it has to do with states, until it is answered.
+    pub(crate) held: Option<HeldRound>,
 }
 
 impl Running {

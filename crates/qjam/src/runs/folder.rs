@@ -1,7 +1,8 @@
 //! Where run files are, what they are called, and which of them go when there are too many.
 
-use super::process;
+use super::{process, saved};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -49,8 +50,13 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<Listed>> {
     };
     let own = rustix::process::geteuid().as_raw();
     let mut files = Vec::new();
+    // What runs have beside their files counts with them.
+    let mut beside: HashMap<String, u64> = HashMap::new();
     for entry in entries.flatten() {
         let path = entry.path();
+        if let Some(id) = saved::owner(&path) {
+            *beside.entry(id.into()).or_default() += entry.metadata().map_or(0, |meta| meta.len());
+        }
         if path.extension().is_none_or(|suffix| suffix != SUFFIX) {
             continue;
         }
@@ -60,6 +66,9 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<Listed>> {
         if is_id(&id) && meta.is_file() && meta.uid() == own {
             files.push(Listed { path, id, bytes: meta.len() });
         }
+    }
+    for file in &mut files {
+        file.bytes += beside.get(&file.id).copied().unwrap_or(0);
     }
     files.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(files)
@@ -97,9 +106,18 @@ pub(super) fn make_room(folder: &Path, runs_max: usize, bytes_max: u64) {
             return;
         }
         if !is_living(&file.path) && std::fs::remove_file(&file.path).is_ok() {
+            remove_beside(folder, &file.id);
             count -= 1;
             bytes -= file.bytes;
         }
+    }
+}
+
+/// Removes what a run has beside its file.
+fn remove_beside(folder: &Path, id: &str) {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in entries.filter(|path| saved::owner(path) == Some(id)) {
+        let _ = std::fs::remove_file(path);
     }
 }
 
@@ -210,14 +228,18 @@ mod tests {
             std::fs::write(name(n), [0; 100]).unwrap();
         }
         std::fs::write(folder.join("notes.txt"), "mine").unwrap();
+        let beside = |n: u64| name(n).with_extension("0.state");
+        std::fs::write(beside(1), [0; 100]).unwrap();
+        std::fs::write(beside(5), [0; 100]).unwrap();
         let held = File::options().read(true).write(true).open(name(0)).unwrap();
         rustix::fs::flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
         assert!(is_living(&name(0)) && !is_living(&name(1)));
         make_room(&folder, 5, u64::MAX);
         let left = || list(&folder).unwrap().into_iter().map(|f| f.path).collect::<Vec<_>>();
         assert_eq!(left(), [name(0), name(3), name(4), name(5)]);
-        make_room(&folder, 100, 250);
-        assert_eq!(left(), [name(0), name(5)]);
+        assert!(!beside(1).exists() && beside(5).exists(), "it goes with its run");
+        make_room(&folder, 100, 350);
+        assert_eq!(left(), [name(0), name(5)], "and counts with it");
         assert!(folder.join("notes.txt").exists());
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -10,13 +10,14 @@ use super::RunError;
 use super::folder;
 use super::reader::{Item, Reader, Spot};
 use super::record::{Began, Hash, Kept, Record};
+use super::saved::{self, Saved};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::DataSetId;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 struct Remembered {
     function: u32,
@@ -28,6 +29,7 @@ struct Remembered {
 /// An earlier run.
 pub(crate) struct Memory {
     pub(crate) id: String,
+    folder: PathBuf,
     file: File,
     functions: HashMap<u32, String>,
     data: HashMap<u32, Hash>,
@@ -65,6 +67,7 @@ impl Memory {
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut memory = Memory {
             id,
+            folder: path.parent().map(Path::to_owned).unwrap_or_default(),
             file,
             functions: HashMap::new(),
             data: HashMap::new(),
@@ -109,6 +112,13 @@ impl Memory {
             }
             _ => {}
         }
+    }
+
+    /// Checkpoints of states that it, and those before it, have left.
+    pub(crate) fn saved_states(&self) -> Vec<Saved> {
+        let mut saved = saved::list(&self.folder, &self.id);
+        saved.extend(self.before.iter().flat_map(|before| before.saved_states()));
+        saved
     }
 
     /// What is known of this round.

@@ -15,6 +15,7 @@ mod reader;
 mod record;
 mod recorder;
 mod run;
+mod saved;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ pub(crate) use memory::{Memory, Recall};
 pub(crate) use record::Hash;
 pub(crate) use recorder::Recorder;
 pub use run::{DataInfo, FunctionInfo, Note, Round, Run, State};
+pub(crate) use saved::Saved;
 
 use crate::codec::Encoder;
 use crate::error::Error;

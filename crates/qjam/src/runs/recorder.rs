@@ -17,13 +17,14 @@ use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::function::{AnyBox, Function};
 use crate::worker::caught;
-use qjam_core::ids::DataSetId;
+use bytes::Bytes;
+use qjam_core::ids::{DataSetId, HoldId, Version};
 use qjam_core::journal::{RoundReport, What};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The share of the time that hashing and keeping long values may take.
@@ -60,6 +61,7 @@ struct Known {
 pub(crate) struct Recorder {
     file: File,
     pub(crate) id: String,
+    folder: PathBuf,
     started: Instant,
     buffer: Vec<u8>,
     /// Good length of the file.
@@ -98,6 +100,7 @@ impl Recorder {
         let mut recorder = Recorder {
             file,
             id,
+            folder: folder.to_owned(),
             started: now,
             buffer: record::head().to_vec(),
             written: 0,
@@ -145,6 +148,20 @@ impl Recorder {
             self.waiting_since.get_or_insert_with(Instant::now);
             record.append(&mut self.buffer, tail);
         }
+    }
+
+    /// Keeps the states of a hold beside the file, for a run that goes on from this one.
+    pub(crate) fn save_states(
+        &mut self,
+        hold: HoldId,
+        chain: Hash,
+        version: Version,
+        states: &[Bytes],
+    ) -> io::Result<()> {
+        if self.is_over {
+            return Ok(());
+        }
+        super::saved::write(&self.folder, &self.id, hold.0, chain, version, states)
     }
 
     /// Names a worker's place.

@@ -4,7 +4,7 @@ use super::RunError;
 use super::folder;
 use super::reader::Reader;
 use super::record::{Began, Kept, Record};
-use qjam_core::ids::WorkerId;
+use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::journal::{RoundReport, What};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -153,6 +153,10 @@ pub struct Run {
     pub waits: Vec<Note>,
     /// Everything else that happened.
     pub notes: Vec<Note>,
+    /// How often states were brought home to be able to make them again.
+    pub checkpoints: u64,
+    /// What that took.
+    pub checkpoints_us: u64,
     /// Recording had to stop before the run was over: the disk was full, for example.
     pub is_cut_short: bool,
     /// There were so many rounds that the last ones were only counted.
@@ -277,6 +281,8 @@ impl Run {
             errors: Vec::new(),
             waits: Vec::new(),
             notes: Vec::new(),
+            checkpoints: 0,
+            checkpoints_us: 0,
             is_cut_short: false,
             is_full: false,
             torn_bytes: 0,
@@ -354,6 +360,11 @@ impl Gatherer {
     }
 
     fn happened(&mut self, at_us: u64, what: What) {
+        if let What::Checkpointed { took_us, .. } = what {
+            self.run.checkpoints += 1;
+            self.run.checkpoints_us = self.run.checkpoints_us.saturating_add(took_us);
+        }
+        let seat_name = |seat: SeatId| self.names.get(&seat.0).cloned().unwrap_or_else(|| seat.to_string());
         let name =
             |worker: WorkerId| self.names.get(&worker.seat.0).cloned().unwrap_or_else(|| worker.to_string());
         let (whom, text) = match what {
@@ -365,9 +376,21 @@ impl Gatherer {
             What::WorkerSuspected(worker) => (name(worker), "was silent; others got its blocks, too".into()),
             What::WorkerReturned(worker) => (name(worker), "spoke again".into()),
             What::SeatGivenUp(worker) => (name(worker), "was given up".into()),
-            What::SeatRemoved(seat) => {
-                let name = self.names.get(&seat.0).cloned().unwrap_or_else(|| seat.to_string());
-                (name, "was sent away".into())
+            What::SeatRemoved(seat) => (seat_name(seat), "was sent away".into()),
+            What::Restored { round, worker, partition, from, steps, .. } => {
+                let text = format!(
+                    "made the state of partition {partition} again for {round}, from what it was {from}, with {steps} rounds"
+                );
+                (name(worker), text)
+            }
+            What::Moved { partitions, from, to, .. } => (
+                seat_name(to),
+                format!("takes the states of partitions {partitions:?} from {}", seat_name(from)),
+            ),
+            What::Checkpointed { version, partitions, bytes, took_us, .. } => {
+                let text =
+                    format!("checkpoint of {partitions} states, {version}: {bytes} bytes in {took_us} us");
+                (String::new(), text)
             }
             What::Retried { round, worker, blocks } => {
                 (name(worker), format!("got {blocks} blocks of {round} that another had had"))
@@ -411,6 +434,8 @@ fn add(total: &mut RoundReport, report: &RoundReport) {
     sum(&mut total.lost, report.lost);
     sum(&mut total.stolen, report.stolen);
     sum(&mut total.backups, report.backups);
+    sum(&mut total.restored, report.restored);
+    sum(&mut total.replayed, report.replayed);
 }
 
 fn hex(hash: &[u8; 32]) -> String {

@@ -15,8 +15,10 @@ use super::chunks::OpenChunks;
 use super::data::{DataHere, Entries};
 use super::faults;
 use super::own_limit::OwnLimit;
+use super::recipes::{Arriving, RecipeHere};
 use super::round::{Effort, RoundHere, Stopped};
 use super::slots::{BLOCKS_PER_THREAD, Slots};
+use super::states::{HeldHere, States};
 use crate::codec::Encoder;
 use crate::function::AnyBox;
 use crate::store::Page;
@@ -28,7 +30,7 @@ use qjam_core::job::{Activity, Fault, FaultKind};
 use qjam_core::reduce::Node;
 use qjam_core::time::{Span, Time};
 use qjam_core::wire::frame::TAIL_BYTES_MAX;
-use qjam_core::wire::message::{Outcome, Part, Payload, State, Task};
+use qjam_core::wire::message::{self, Outcome, Part, Payload, State, Task};
 use qjam_core::wire::{ToMaster, ToWorker};
 use qjam_core::worker::{Action, Delivery, Event, Worker};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -114,6 +116,10 @@ struct Executor {
     todo: VecDeque<Action>,
     rounds: HashMap<RoundId, (Arc<RoundHere>, Entries)>,
     data: DataHere,
+    states: Arc<States>,
+    /// Recipes of which not all is here; by round and question.
+    arriving: HashMap<(RoundId, u32), Arriving>,
+    questions: u32,
     theirs: PeerArenas,
     ours: OwnArenas,
     memory: OwnLimit,
@@ -175,6 +181,9 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
         todo: VecDeque::new(),
         rounds: HashMap::new(),
         data: DataHere::default(),
+        states: Arc::new(States::new(memory_bytes_max)),
+        arriving: HashMap::new(),
+        questions: 0,
         theirs: PeerArenas::default(),
         ours: memory_bytes_max.map_or_else(OwnArenas::default, OwnArenas::within),
         memory,
@@ -392,6 +401,10 @@ impl Executor {
                     self.tell(Event::ChunksArrived { round, chunks });
                 }
             }
+            ToWorker::Recipe { round, question, offset, bytes } => {
+                self.on_recipe(round, question, (offset, bytes), tail)?;
+            }
+            ToWorker::Release(hold) => self.states.release(hold),
             ToWorker::Forget { dataset, regions } => {
                 let gone = self.data.forget(dataset, &regions);
                 self.common.open.forget(|id| gone.contains(id));
@@ -442,8 +455,17 @@ impl Executor {
                 Err(fault) => return self.common.send(&ToMaster::Error { round, fault }, &[], &[]),
             };
             let common = self.common.clone();
-            let cancelled = Arc::new(move || common.page.is_cancelled(round));
-            let here = RoundHere::new(round, cut, function, params, task.seed, self.slots, Some(cancelled));
+            // Once seen it stays: the page has room for the last few rounds only.
+            let seen = AtomicBool::new(false);
+            let cancelled = Arc::new(move || {
+                seen.load(Relaxed)
+                    || common.page.is_cancelled(round) && {
+                        seen.store(true, Relaxed);
+                        true
+                    }
+            });
+            let here = RoundHere::new(round, cut, function, params, task.seed, self.slots, Some(cancelled))
+                .holding(task.held.map(|held| HeldHere::new(held, self.states.clone())));
             self.rounds.insert(round, (Arc::new(here), self.data.entries(dataset)));
         }
         let (missing, ask) =
@@ -452,7 +474,60 @@ impl Executor {
             let state = State::Blocked { round, missing: names.to_vec() };
             self.common.send(&ToMaster::State(state), &[], &[])?;
         }
-        self.tell(Event::TaskReceived { round, cut, spans, missing });
+        let behind = self.behind(round, &spans)?;
+        self.tell(Event::TaskReceived { round, cut, spans, missing, behind });
+        Ok(())
+    }
+
+    /// Asks how to make the states of these blocks that are not here; says which those are.
+    fn behind(&mut self, round: RoundId, spans: &[message::Span]) -> Result<Vec<u32>, ExecutorError> {
+        let Some(held) = self.rounds.get(&round).and_then(|(here, _)| here.held.as_ref()) else {
+            return Ok(Vec::new());
+        };
+        held.give(spans.iter().map(|span| span.len).sum());
+        let behind = self.states.behind(held.task, spans.iter().flat_map(message::Span::blocks));
+        for partitions in behind.chunks(64 << 10) {
+            self.questions += 1;
+            let question = self.questions;
+            let state = State::Behind { round, question, partitions: partitions.to_vec() };
+            self.common.send(&ToMaster::State(state), &[], &[])?;
+        }
+        Ok(behind)
+    }
+
+    /// A piece of a recipe: at which offset, and of how many bytes.
+    fn on_recipe(
+        &mut self,
+        round: RoundId,
+        question: u32,
+        (offset, bytes): (u64, u64),
+        piece: &Bytes,
+    ) -> Result<(), ExecutorError> {
+        let Some(here) = self.rounds.get(&round).map(|(here, _)| here.clone()) else {
+            return Ok(()); // it was called off while this was on its way
+        };
+        let key = (round, question);
+        if offset == 0 {
+            match Arriving::new(bytes) {
+                Some(arriving) => self.arriving.insert(key, arriving),
+                None => {
+                    let message = format!("no memory for a recipe of {bytes} bytes");
+                    let kind = FaultKind::State;
+                    let fault = Fault { kind, chunk: None, message, location: None, backtrace: None };
+                    return self.common.send(&ToMaster::Error { round, fault }, &[], &[]);
+                }
+            };
+        }
+        let Some(arriving) = self.arriving.get_mut(&key) else { return Ok(()) };
+        if !arriving.put(offset, piece).map_err(ExecutorError::Protocol)? {
+            return Ok(());
+        }
+        let whole = self.arriving.remove(&key).map(Arriving::into_bytes).unwrap_or_default();
+        let recipe = Arc::new(RecipeHere::from_bytes(&whole).map_err(ExecutorError::Protocol)?);
+        if let Some(held) = &here.held {
+            let chunks = held.take_in(&recipe);
+            self.tell(Event::RecipesArrived { round, chunks });
+        }
         Ok(())
     }
 
@@ -481,6 +556,7 @@ impl Executor {
                 Action::Forget { round } => {
                     self.rounds.remove(&round);
                     self.collected.remove(&round);
+                    self.arriving.retain(|(whose, _), _| *whose != round);
                 }
                 Action::LetGo { round } => self.common.send(&ToMaster::Cancelled(round), &[], &[])?,
                 Action::Protest { why } => return Err(ExecutorError::Protocol(why)),
@@ -630,8 +706,9 @@ impl Executor {
         if parts.is_empty() {
             return Ok(());
         }
-        let Effort { compute_us, hits: cache_hits, misses: cache_misses } = std::mem::take(effort);
-        let outcome = Outcome { round, parts: std::mem::take(parts), compute_us, cache_hits, cache_misses };
+        let Effort { compute_us, hits: cache_hits, misses: cache_misses, restored } = std::mem::take(effort);
+        let parts = std::mem::take(parts);
+        let outcome = Outcome { round, parts, compute_us, cache_hits, cache_misses, restored };
         self.common.send(&ToMaster::Result(outcome), tail, attached)?;
         tail.clear();
         attached.clear();

@@ -6,8 +6,8 @@
 //! [`serve_if_asked`] is that fork in the road; `#[qjam::main]` and [`worker_hook!`](crate::worker_hook) put it in place.
 //!
 //! [`entry`] is how a supervisor begins, [`supervisor`] what it does; [`executor`] is the process, [`round`] how blocks are run, [`slots`] threads for several at once, [`chunks`] what is
-//! kept open, [`faults`] how panics are caught, [`own_limit`] how a
-//! process keeps to its memory.
+//! kept open, [`states`] what is kept between rounds, [`recipes`] how that is made again, [`faults`] how panics are caught,
+//! [`own_limit`] how a process keeps to its memory.
 
 pub(crate) mod arenas;
 pub(crate) mod chunks;
@@ -16,8 +16,10 @@ pub(crate) mod entry;
 mod executor;
 mod faults;
 mod own_limit;
+pub(crate) mod recipes;
 pub(crate) mod round;
 pub(crate) mod slots;
+pub(crate) mod states;
 pub(crate) mod supervisor;
 
 use std::ffi::OsString;

@@ -6,6 +6,7 @@
 
 use super::chunks::OpenChunks;
 use super::faults::caught;
+use super::states::HeldHere;
 use crate::ctx::{Cancelled, Ctx};
 use crate::function::{AnyBox, AnyShared, Function, Mode};
 use crate::source::place::ChunkEntry;
@@ -13,6 +14,7 @@ use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Fault, FaultKind};
 use qjam_core::reduce::tree::Offer;
 use qjam_core::reduce::{Cut, Node, Tree};
+use qjam_core::wire::message::Restored;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -25,6 +27,8 @@ pub(crate) struct RoundHere {
     pub(crate) params: AnyShared,
     pub(crate) seed: u64,
     pub(crate) cancelled: Option<Cancelled>,
+    /// The states it needs, if any.
+    pub(crate) held: Option<HeldHere>,
     tree: Mutex<Tree<AnyBox>>,
     /// Time in user code since the last delivery, per slot; the busiest one counts.
     compute_us: Vec<AtomicU64>,
@@ -48,11 +52,12 @@ impl From<Fault> for Stopped {
 }
 
 /// What a delivery says besides its values.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Effort {
     pub(crate) compute_us: u64,
     pub(crate) hits: u32,
     pub(crate) misses: u32,
+    pub(crate) restored: Vec<Restored>,
 }
 
 impl RoundHere {
@@ -68,7 +73,17 @@ impl RoundHere {
         let tree = Mutex::new(Tree::new(cut));
         let compute_us = (0..slots).map(|_| AtomicU64::new(0)).collect();
         let (hits, misses) = (AtomicU32::new(0), AtomicU32::new(0));
-        RoundHere { id, cut, function, params, seed, cancelled, tree, compute_us, hits, misses }
+        RoundHere { id, cut, function, params, seed, cancelled, held: None, tree, compute_us, hits, misses }
+    }
+
+    /// The same with states.
+    pub(crate) fn holding(self, held: Option<HeldHere>) -> Self {
+        RoundHere { held, ..self }
+    }
+
+    /// Whether nobody wants it any more.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.as_ref().is_some_and(|asked| asked())
     }
 
     /// Runs a block and puts its value into the tree.
@@ -102,7 +117,7 @@ impl RoundHere {
         let mut folded = None;
         for index in self.cut.chunks_of(node) {
             // A block may be long; who has called it off should not wait for all of it.
-            if self.cancelled.as_ref().is_some_and(|asked| asked()) {
+            if self.is_cancelled() {
                 return Err(Stopped::Cancelled);
             }
             let entry = chunk_at(index)
@@ -117,6 +132,12 @@ impl RoundHere {
                     inner.insert(Node { level: 0, index }, value, |left, right| {
                         self.merge(left, right, index)
                     })?;
+                }
+                Mode::Step => {
+                    let held = self.held.as_ref().ok_or_else(|| {
+                        plain(FaultKind::State, index, "a function with a state was given none".into())
+                    })?;
+                    folded = Some(held.run(self, index, &*chunk, &ctx)?);
                 }
                 Mode::Fold => {
                     let mut acc: AnyBox = match folded.take() {
@@ -163,10 +184,12 @@ impl RoundHere {
     pub(crate) fn collect(&self) -> (Vec<(Node, AnyBox)>, Effort) {
         let parts = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
         let compute_us = self.compute_us.iter().map(|us| us.swap(0, Relaxed)).max().unwrap_or(0);
-        (parts, Effort { compute_us, hits: self.hits.swap(0, Relaxed), misses: self.misses.swap(0, Relaxed) })
+        let restored = self.held.as_ref().map(HeldHere::take_restored).unwrap_or_default();
+        let (hits, misses) = (self.hits.swap(0, Relaxed), self.misses.swap(0, Relaxed));
+        (parts, Effort { compute_us, hits, misses, restored })
     }
 }
 
-fn plain(kind: FaultKind, chunk: u32, message: String) -> Fault {
+pub(super) fn plain(kind: FaultKind, chunk: u32, message: String) -> Fault {
     Fault { kind, chunk: Some(chunk), message, location: None, backtrace: None }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Walk {
 /// What one thread gets that walks the chunks in order and merges along the tree.
 pub(crate) fn serial<F, M>(f: F, params: &F::Params, data: &DataSet<F::Chunk>, walk: Walk) -> F::Output
 where
-    F: Job<M>,
+    F: Job<M, State = ()>,
 {
     let function = f.erase();
     let mut out = Encoder::new();
@@ -36,7 +36,7 @@ where
     let params_bytes = out.payload_bytes() as u64;
     let params = function.open_params(out.to_bytes()).expect("parameters");
     let level = match function.mode() {
-        Mode::Map => 0,
+        Mode::Map | Mode::Step => 0,
         Mode::Fold => blocks::fold_level(walk.chunk_bytes, params_bytes),
     };
     let cut = Cut::new(data.len() as u32, level);
@@ -48,6 +48,7 @@ where
             let ctx = Ctx::for_test(walk.seed, walk.round, index);
             match function.mode() {
                 Mode::Map => value = Some(function.map(&*params, &chunk, &ctx)),
+                Mode::Step => panic!("a function with a state"),
                 Mode::Fold => {
                     let acc = value.get_or_insert_with(|| function.empty());
                     function.fold(&*params, &chunk, acc, &ctx);
@@ -63,7 +64,7 @@ where
 /// Runs a map twice on every engine and compares with the serial answer.
 pub(crate) fn check<F, M>(what: &str, f: F, params: &F::Params, data: &DataSet<F::Chunk>)
 where
-    F: Job<M>,
+    F: Job<M, State = ()>,
 {
     check_fold(what, f, params, data, 0);
 }
@@ -76,7 +77,7 @@ pub(crate) fn check_fold<F, M>(
     data: &DataSet<F::Chunk>,
     chunk_bytes: u64,
 ) where
-    F: Job<M>,
+    F: Job<M, State = ()>,
 {
     let seed = 17;
     let walk = |round| Walk { seed, round, chunk_bytes };

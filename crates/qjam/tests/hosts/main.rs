@@ -23,6 +23,8 @@ qjam::worker_hook!();
 
 mod hosts;
 mod program;
+#[path = "../state/ridge.rs"]
+mod ridge;
 mod work;
 
 mod bits;
@@ -34,5 +36,6 @@ mod large;
 mod memory;
 mod mixed;
 mod schedules;
+mod state;
 mod stops;
 mod user_code;

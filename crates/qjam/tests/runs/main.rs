@@ -13,6 +13,9 @@ mod files;
 mod kills;
 mod memory;
 mod program;
+#[path = "../state/ridge.rs"]
+mod ridge;
+mod state;
 mod waits;
 
 use qjam::runs::{self, Run};

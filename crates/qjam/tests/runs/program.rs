@@ -12,6 +12,7 @@ const SAYS: &str = "@ ";
 fn program() {
     match std::env::var(NAME).as_deref() {
         Ok("descent") => crate::kills::descent(),
+        Ok("stateful") => crate::state::stateful(),
         Ok("crowded") => crate::files::crowded(),
         Ok("calling") => crate::waits::calling(),
         Ok(other) => panic!("no program {other}"),

@@ -88,6 +88,7 @@ pub(super) fn silent_holders_are_doubled(picture: &Picture) -> Verdict {
         for (n, block) in r.blocks.iter().enumerate().filter(|(_, b)| !b.done) {
             if let [(only, _)] = block.holders[..]
                 && picture.workers.get(&only).is_some_and(|w| w.is_suspect && !w.is_dying)
+                && !super::homes::is_waiting(picture, r, n as u32)
             {
                 let what = format!("{round}: block {n} is with {only} alone, which is silent");
                 return Err(super::Violation::new("blocks_of_a_silent_worker_are_given_to_others_too", what));

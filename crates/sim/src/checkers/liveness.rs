@@ -74,10 +74,15 @@ fn turn(plan: &Plan) -> Span {
         let bytes = blocks * (r.params_bytes + r.partial_bytes) + u64::from(r.cut.chunks) * r.chunk_bytes;
         let once = 2 * r.block.0 + (((r.params_bytes + r.partial_bytes) * per_mib) >> 20) + 4 * trip;
         // What was begun while things were slow is finished slowly.
-        slowness * 2 * blocks * r.block.0 + ((bytes * per_mib) >> 20) + 8 * blocks * trip + slowest * once
+        let again = if r.is_held { plan.rounds.len() as u64 } else { 0 };
+        slowness * (2 + again) * blocks * r.block.0
+            + ((bytes * per_mib) >> 20)
+            + 8 * blocks * trip
+            + slowest * once
     });
     Span(
         c.lost_after.0
+            + c.home_patience.0
             + c.let_go_within.0
             + c.remote_let_go_within.0
             + c.spare_within.0

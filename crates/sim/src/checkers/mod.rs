@@ -10,6 +10,7 @@
 //! | [`parts`] | a result counts exactly when all its blocks are held as named; accepted ones are disjoint and cover everything |
 //! | [`leases`] | blocks go to the living, under a new attempt, twice only when the first holder is silent; no round is closed early |
 //! | [`help`] | blocks are asked for when somebody is idle, and go there; late ones are doubled once, and apart |
+//! | [`homes`] | blocks go where their states are, and wait for who comes back there, but not for long |
 //! | [`answers`] | each round is answered once, with the right kind of answer |
 //! | [`blame`] | a block that kills is found in time, and no innocent one is blamed for it |
 //! | [`kills`] | only those who deserve it are killed; seats are filled in time, given up for a reason and left alone when removed |
@@ -20,6 +21,7 @@ pub(crate) mod answers;
 pub(crate) mod blame;
 pub(crate) mod conduct;
 pub(crate) mod help;
+pub(crate) mod homes;
 pub(crate) mod kills;
 pub(crate) mod leases;
 pub(crate) mod liveness;
@@ -118,6 +120,9 @@ impl<'a> Observer<'a> {
         blame::killers_are_stopped(&self.picture, step.event, &self.plan.config)?;
         kills::useful_seats_are_filled_at_once(&self.picture, step.event, &self.plan.config)?;
         help::what_was_given_back_is_given_out(&self.picture, step.event)?;
+        if !self.stalls {
+            homes::nobody_waits_for_long(&self.picture, step.now, &self.plan.config)?;
+        }
         leases::silent_holders_are_doubled(&self.picture)
     }
 
@@ -137,7 +142,11 @@ impl<'a> Observer<'a> {
             Action::Assign { worker, round, spans } => {
                 team::gets_blocks(picture, *worker, *round)?;
                 help::goes_to_the_idle(picture, step.event, *worker, *round)?;
+                homes::assign(picture, now, *worker, *round, spans, &plan.config)?;
                 leases::assign(picture, *worker, *round, spans)?;
+            }
+            Action::Recall { round, .. } | Action::Apart { round, .. } if picture.rounds[round].is_held => {
+                return Err(Violation::new("nobody_is_helped_with_states", format!("{action:?}")));
             }
             Action::Recall { worker, round, .. } => help::recall(picture, *worker, *round)?,
             Action::Apart { worker, round, block } => help::apart(picture, *worker, *round, *block)?,
@@ -162,6 +171,9 @@ impl<'a> Observer<'a> {
                 };
                 picture.join(now, *worker, *slots, &plan.config);
             }
+            Action::Note(What::Moved { partitions, from, to, .. }) => {
+                homes::moved(picture, step.event, partitions, *from, *to)?;
+            }
             Action::Note(What::WorkerSuspected(worker)) => picture.suspect(*worker, true),
             Action::Note(What::WorkerReturned(worker)) => picture.suspect(*worker, false),
             Action::Note(What::SeatGivenUp(worker)) => {
@@ -171,6 +183,11 @@ impl<'a> Observer<'a> {
             Action::Note(_) => {}
         }
         Ok(())
+    }
+
+    /// Whether a round has been submitted and not been answered.
+    pub(crate) fn is_open(&self, round: RoundId) -> bool {
+        self.picture.rounds.get(&round).is_some_and(|r| r.answer.is_none())
     }
 
     /// The answer of a round was changed by the driver: it could not merge what it had accepted.

@@ -40,6 +40,8 @@ pub(crate) struct RoundPicture {
     pub(crate) backups: usize,
     /// So many slots take part, if not all.
     pub(crate) slots_max: Option<u32>,
+    /// Whether it is over states.
+    pub(crate) is_held: bool,
 }
 
 /// A worker that has been started and not been lost.
@@ -108,6 +110,8 @@ pub(crate) struct Picture {
     pub(crate) up: usize,
     pub(crate) last_up: Time,
     pub(crate) suspects: usize,
+    /// Which seat got each partition last.
+    pub(crate) homes: BTreeMap<Block, SeatId>,
     /// Results of open rounds of which a part was done already and a part was not.
     pub(crate) overlaps: u64,
 }
@@ -130,7 +134,10 @@ impl Picture {
                 };
                 self.seats.insert(*seat, picture);
             }
-            Event::SeatRemoved { seat } => self.remove(now, *seat),
+            Event::SeatRemoved { seat } => {
+                self.homes.retain(|_, home| home != seat);
+                self.remove(now, *seat);
+            }
             Event::WorkerSpoke { worker } | Event::Faulted { worker: Some(worker), .. } => {
                 self.hear(now, *worker);
             }
@@ -150,6 +157,7 @@ impl Picture {
                     held: BTreeMap::new(),
                     asked: BTreeSet::new(),
                     backups: 0,
+                    is_held: spec.held.is_some(),
                 };
                 self.rounds.insert(*round, picture);
                 self.revive(config);
@@ -166,6 +174,7 @@ impl Picture {
                 self.hear(now, *worker);
                 self.give_back(*worker, *round, &returned.spans);
             }
+            Event::HoldDropped { .. } => self.homes.clear(),
             Event::Computed { .. }
             | Event::WorkerJoined { .. }
             | Event::RoundCancelled { .. }

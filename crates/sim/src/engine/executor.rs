@@ -1,15 +1,15 @@
 //! A worker's process: runs blocks, keeps half-built reductions, talks to the master, as its machine wants.
 
-use super::Engine;
 use super::master::{merge_fault, value_key};
 use super::queue::{Happening, Part, ToExecutor, ToMaster};
+use super::{Engine, StatesHere};
 use crate::checkers::Verdict;
 use crate::checkers::conduct::Conduct;
 use crate::network::Way;
 use crate::oracle::{self, Value};
 use crate::plan::SeatPlan;
 use crate::random::mix;
-use qjam_core::ids::{Block, RoundId, WorkerId};
+use qjam_core::ids::{Block, RoundId, Version, WorkerId};
 use qjam_core::job::{Cause, Fault, FaultKind};
 use qjam_core::reduce::tree::Offer;
 use qjam_core::reduce::{Node, Tree};
@@ -47,6 +47,7 @@ pub(super) struct Executor {
     inbox: VecDeque<ToExecutor>,
     beats: bool,
     prompted: u64,
+    pub(super) states: StatesHere,
 }
 
 /// A block in a slot.
@@ -90,6 +91,7 @@ impl Executor {
             inbox: VecDeque::new(),
             beats: false,
             prompted: 0,
+            states: StatesHere::default(),
         }
     }
 
@@ -148,13 +150,14 @@ impl Engine<'_> {
         }
     }
 
-    fn process(&mut self, id: WorkerId) -> &mut Executor {
+    pub(super) fn process(&mut self, id: WorkerId) -> &mut Executor {
         self.executors.get_mut(&id).expect("things happen in living processes only")
     }
 
     fn on_message(&mut self, id: WorkerId, message: ToExecutor) -> Verdict {
         match message {
-            ToExecutor::Task { round, spans } => self.on_task(id, round, spans),
+            ToExecutor::Task { round, spans, base } => self.on_task(id, round, spans, base),
+            ToExecutor::Recipe { round, partitions, steps } => self.on_recipe(id, round, partitions, steps),
             ToExecutor::Refs { dataset, chunks } => {
                 let executor = self.process(id);
                 let mut ready: BTreeMap<RoundId, Vec<u32>> = BTreeMap::new();
@@ -179,7 +182,13 @@ impl Engine<'_> {
         }
     }
 
-    fn on_task(&mut self, id: WorkerId, round: RoundId, spans: Vec<message::Span>) -> Verdict {
+    fn on_task(
+        &mut self,
+        id: WorkerId,
+        round: RoundId,
+        spans: Vec<message::Span>,
+        base: Option<Version>,
+    ) -> Verdict {
         let spec = &self.plan.rounds[round.0 as usize - 1];
         if spec.bad_params {
             // The machine never hears of it; the master will say that the round is over.
@@ -221,7 +230,9 @@ impl Engine<'_> {
         for chunks in ask.chunks(64) {
             self.send_to_master(id, ToMaster::Blocked { dataset, chunks: chunks.to_vec() }, 0);
         }
-        self.prompt(id, Event::TaskReceived { round, cut, spans, missing })
+        let blocks = || spans.iter().flat_map(message::Span::blocks).collect();
+        let behind = base.map(|base| self.behind(id, round, base, blocks())).unwrap_or_default();
+        self.prompt(id, Event::TaskReceived { round, cut, spans, missing, behind })
     }
 
     /// Every second while there is work: a sign of life if a block is running.
@@ -240,7 +251,7 @@ impl Engine<'_> {
     }
 
     /// Tells a worker's machine what happened, checks what it says, and does it.
-    fn prompt(&mut self, id: WorkerId, event: Event) -> Verdict {
+    pub(super) fn prompt(&mut self, id: WorkerId, event: Event) -> Verdict {
         // No two clocks agree.
         let now = self.now + Span(u64::from(id.seat.0) * 977 + u64::from(id.incarnation) * 31);
         let check_every = self.check_every;
@@ -269,7 +280,7 @@ impl Engine<'_> {
 
     fn act(&mut self, id: WorkerId, action: Action) -> Verdict {
         match action {
-            Action::Run { round, block, .. } => self.run_block(id, round, block),
+            Action::Run { round, block, .. } => self.run_block(id, round, block)?,
             Action::Collect { round } => {
                 let collect = self.plan.seats[id.seat.0 as usize].collect;
                 self.queue.push(self.now + collect, Happening::CollectEnded { executor: id, round });
@@ -279,6 +290,7 @@ impl Engine<'_> {
                 let executor = self.process(id);
                 executor.trees.remove(&round);
                 executor.collected.remove(&round);
+                executor.states.forget(round);
             }
             Action::SetApart { round, block } => {
                 let (plan, spec) = (self.plan, &self.plan.rounds[round.0 as usize - 1]);
@@ -301,13 +313,16 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn run_block(&mut self, id: WorkerId, round: RoundId, block: Block) {
+    fn run_block(&mut self, id: WorkerId, round: RoundId, block: Block) -> Verdict {
+        let is_held = self.spec(round).is_held;
+        let steps = if is_held { self.enter_state(id, round, block)? } else { 0 };
         self.runs += 1;
         self.tally.blocks_run += 1;
         let run = self.runs;
         let spec = &self.plan.rounds[round.0 as usize - 1];
         let (least, range) = (100 - spec.spread_percent, 2 * spec.spread_percent);
         let span = Span(spec.block.0 * least / 100 + self.rng.below(spec.block.0 * range / 100 + 1));
+        let span = Span(span.0 + steps * spec.block.0 / 4);
         let mut span_us = self.plan.seats[id.seat.0 as usize].pace(round, span).0;
         let now = self.now;
         let executor = self.process(id);
@@ -322,6 +337,7 @@ impl Engine<'_> {
         } else {
             self.queue.push(self.now + Span(span_us), Happening::FunctionEnded { executor: id, run });
         }
+        Ok(())
     }
 
     fn on_function_ended(&mut self, id: WorkerId, run: u64) -> Verdict {
@@ -332,8 +348,11 @@ impl Engine<'_> {
             let fault = fault(FaultKind::Panic, Some(chunk), round);
             return self.on_block_done(id, run, Some(fault));
         }
-        let value = oracle::block(value_key(self.plan.seed, round), spec.cut, spec.mode, block);
         let node = spec.cut.node(block);
+        let value = match spec.is_held {
+            true => Value::of_chunk(self.leave_state(id, round, block), 0),
+            false => oracle::block(value_key(self.plan.seed, round), spec.cut, spec.mode, block),
+        };
         self.offer(id, run, node, value)
     }
 
@@ -433,7 +452,7 @@ impl Engine<'_> {
         run.stage = stage;
     }
 
-    fn send_to_master(&mut self, from: WorkerId, message: ToMaster, bytes: u64) {
+    pub(super) fn send_to_master(&mut self, from: WorkerId, message: ToMaster, bytes: u64) {
         self.tally.messages_in += 1;
         self.tally.bytes_in += bytes;
         let jitter_us = self.rng.below(20);

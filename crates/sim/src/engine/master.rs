@@ -137,6 +137,7 @@ impl Engine<'_> {
         let spec = self.spec(round);
         let (cut, cancel, mode) = (spec.cut, spec.cancel, spec.mode);
         let (slots_max, done) = (spec.slots_max, spec.ready);
+        let held = spec.is_held.then_some(super::states::HOLD);
         let mut name = [0; 32];
         name[..4].copy_from_slice(&spec.dataset.to_le_bytes());
         let mut tree = Tree::new(cut);
@@ -154,7 +155,7 @@ impl Engine<'_> {
             self.queue.push(self.now + span, Happening::CancelAsked { round });
         }
         self.rounds[round.0 as usize - 1].0 = self.now;
-        let spec = RoundSpec { slots_max, done, ..RoundSpec::new(DataSetId(name), cut) };
+        let spec = RoundSpec { slots_max, done, held, ..RoundSpec::new(DataSetId(name), cut) };
         self.tell(Event::RoundSubmitted { round, spec })
     }
 
@@ -189,6 +190,7 @@ impl Engine<'_> {
                 self.send_to_executor(worker, ToExecutor::Refs { dataset, chunks }, bytes)?;
                 self.tell(Event::WorkerSpoke { worker })
             }
+            ToMaster::Behind { round, partitions } => self.on_behind(worker, round, partitions),
             ToMaster::Result { round, parts, busy: span } => {
                 let blocks = parts.iter().flat_map(|p| &p.spans).map(|s| s.len).sum();
                 self.tell(Event::Computed { worker, round, blocks, span })?;
@@ -214,7 +216,7 @@ impl Engine<'_> {
     ///
     /// Doing it may bring news that is told at once. What the scheduler wants then comes after what it wanted before;
     /// but it has already heard of the news while the older actions are carried out.
-    fn tell(&mut self, event: Event) -> Verdict {
+    pub(super) fn tell(&mut self, event: Event) -> Verdict {
         let mut actions = Vec::new();
         let seen = self.plan.is_watched.then(|| event.clone());
         self.master.scheduler.handle(self.now, event, &mut actions);
@@ -265,7 +267,8 @@ impl Engine<'_> {
             Action::Ping { worker } => return self.send_to_executor(worker, ToExecutor::Ping, 0),
             Action::Assign { worker, round, spans } => {
                 let bytes = self.spec(round).params_bytes;
-                return self.send_to_executor(worker, ToExecutor::Task { round, spans }, bytes);
+                let base = self.base_of(round);
+                return self.send_to_executor(worker, ToExecutor::Task { round, spans, base }, bytes);
             }
             Action::Recall { worker, round, blocks } => {
                 self.tally.recalls += 1;
@@ -284,12 +287,14 @@ impl Engine<'_> {
             }
             Action::Discard { .. } => self.master.in_hand = None,
             Action::Finish { round } => {
-                self.finish(round)?;
+                let has_value = self.finish(round)?;
                 self.on_answered(round);
+                return self.end_held(round, has_value);
             }
             Action::Fail { round, failure } => {
                 promise!(self.plan.is_watched, "every_round_of_a_study_has_a_value", "{round}: {failure:?}");
                 self.on_answered(round);
+                return self.end_held(round, false);
             }
             Action::Close { round } => {
                 self.master.rounds.remove(&round);
@@ -326,19 +331,28 @@ impl Engine<'_> {
         }
     }
 
-    /// All blocks are in: the value must have the bits of the serial run.
-    fn finish(&mut self, round: RoundId) -> Verdict {
+    /// Whether nobody has been answered about a round.
+    pub(super) fn is_open(&self, round: RoundId) -> bool {
+        self.observer.is_open(round)
+    }
+
+    /// All blocks are in: the value must have the bits of the serial run. Says whether there is one.
+    fn finish(&mut self, round: RoundId) -> Result<bool, Violation> {
+        let states = self.spec(round).is_held.then(|| self.states_after(round));
         let spec = &self.plan.rounds[round.0 as usize - 1];
         let here = self.master.rounds.get_mut(&round).expect("a round is finished before it is closed");
         if here.broken.is_some() {
             self.observer.answered_with_fault(round);
-            return Ok(());
+            return Ok(false);
         }
         if spec.is_doomed() {
             return Err(Violation::new("a_doomed_round_has_no_value", format!("{round}: {spec:?}")));
         }
-        let expected =
-            oracle::serial(value_key(self.plan.seed, round), spec.cut.chunks, spec.cut.level, spec.mode);
+        let key = value_key(self.plan.seed, round);
+        let expected = match states {
+            Some(states) => oracle::serial_of_states(&states),
+            None => oracle::serial(key, spec.cut.chunks, spec.cut.level, spec.mode),
+        };
         match here.tree.take_root() {
             None => {
                 let what = format!("{round} was finished, but its tree has {} roots", here.tree.len());
@@ -348,7 +362,7 @@ impl Engine<'_> {
                 let what = format!("{round} gave {value:?}, alone it gives {expected:?}");
                 Err(Violation::new("a_finished_round_has_the_serial_answer", what))
             }
-            Some(_) => Ok(()),
+            Some(_) => Ok(true),
         }
     }
 
@@ -409,7 +423,7 @@ impl Engine<'_> {
         self.queue.push(at, Happening::Ready { executor: worker });
     }
 
-    fn send_to_executor(&mut self, worker: WorkerId, message: ToExecutor, bytes: u64) -> Verdict {
+    pub(super) fn send_to_executor(&mut self, worker: WorkerId, message: ToExecutor, bytes: u64) -> Verdict {
         if self.plan.is_sudden
             && let Some(death) = self.unlearned.get(&worker).cloned()
             && self.rng.percent(70)

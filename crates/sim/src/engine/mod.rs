@@ -14,6 +14,7 @@
 mod executor;
 mod master;
 mod queue;
+mod states;
 
 use crate::checkers::{self, Answer, Observer, Truth, Verdict, Violation};
 use crate::fault::Fault;
@@ -28,6 +29,7 @@ use qjam_core::ids::{RoundId, SeatId, WorkerId};
 use qjam_core::job::{Activity, Cause, Death};
 use qjam_core::time::{Span, Time};
 use queue::{Happening, Queue};
+use states::{Hold, StatesHere};
 use std::collections::BTreeMap;
 
 /// A connection to another host that says nothing for so long is ended by whoever notices.
@@ -79,6 +81,8 @@ struct Engine<'a> {
     /// How many rounds are not answered.
     rounds_left: usize,
     runs: u64,
+    /// What the master knows of states.
+    hold: Hold,
     /// Invariants that look at everything are run after every so many events.
     check_every: u64,
 }
@@ -127,6 +131,7 @@ impl<'a> Engine<'a> {
             unlearned: BTreeMap::new(),
             tally: Tally::default(),
             runs: 0,
+            hold: Hold::new(plan),
             check_every: 1 + cost / 4096,
         }
     }

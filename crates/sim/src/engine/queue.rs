@@ -1,7 +1,7 @@
 //! What is going to happen, in the order of virtual time.
 
 use crate::oracle::Value;
-use qjam_core::ids::{Block, RoundId, SeatId, WorkerId};
+use qjam_core::ids::{Block, RoundId, SeatId, Version, WorkerId};
 use qjam_core::job::{Cause, Death, Fault};
 use qjam_core::reduce::Node;
 use qjam_core::time::{self, Time};
@@ -12,11 +12,33 @@ use std::collections::BinaryHeap;
 /// A message to a worker's process.
 #[derive(Clone, Debug)]
 pub(crate) enum ToExecutor {
-    Task { round: RoundId, spans: Vec<Span> },
-    Refs { dataset: u32, chunks: Vec<u32> },
-    Cancel { round: RoundId },
-    Recall { round: RoundId, blocks: u32 },
-    Apart { round: RoundId, block: Block },
+    /// With the version of the states it begins with, if it needs any.
+    Task {
+        round: RoundId,
+        spans: Vec<Span>,
+        base: Option<Version>,
+    },
+    /// How to make states: the rounds since they were made.
+    Recipe {
+        round: RoundId,
+        partitions: Vec<u32>,
+        steps: Vec<RoundId>,
+    },
+    Refs {
+        dataset: u32,
+        chunks: Vec<u32>,
+    },
+    Cancel {
+        round: RoundId,
+    },
+    Recall {
+        round: RoundId,
+        blocks: u32,
+    },
+    Apart {
+        round: RoundId,
+        block: Block,
+    },
     Ping,
 }
 
@@ -35,6 +57,7 @@ pub(crate) enum ToMaster {
     Running,
     Pong,
     Blocked { dataset: u32, chunks: Vec<u32> },
+    Behind { round: RoundId, partitions: Vec<u32> },
     Result { round: RoundId, parts: Vec<Part>, busy: time::Span },
     Error { round: RoundId, fault: Fault },
     Cancelled { round: RoundId },

@@ -8,6 +8,7 @@ mod deaths;
 mod hosts;
 mod large;
 mod silence;
+mod states;
 mod stragglers;
 
 use crate::fault::Fault;

@@ -60,6 +60,7 @@ pub fn frames() -> (f64, f64) {
         spans: vec![blocks],
         params: Payload::Streamed { bytes: 8_000_000 },
         released: Vec::new(),
+        held: None,
     });
     let part = Part {
         node: Node { level: 6, index: 10_000 },
@@ -72,6 +73,7 @@ pub fn frames() -> (f64, f64) {
         compute_us: 10_000_000,
         cache_hits: BLOCKS,
         cache_misses: 0,
+        restored: Vec::new(),
     });
     let bytes = |kind, body: &[u8]| frame::encode(kind, body, b"").len() as f64;
     (bytes(KIND_TO_WORKER, &task.to_body()), bytes(KIND_TO_MASTER, &result.to_body()))

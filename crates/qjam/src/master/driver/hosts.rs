@@ -278,6 +278,10 @@ impl Driver {
                 }
                 self.tell(Event::WorkerSpoke { worker });
             }
+            ToMaster::State(State::Behind { round, question, partitions }) => {
+                self.on_behind(worker, round, question, &partitions)?;
+                self.tell(Event::WorkerSpoke { worker });
+            }
             ToMaster::Result(outcome) => {
                 if let Some(running) = self.rounds.get_mut(&outcome.round) {
                     running.report.bytes_in += bytes as u64;
@@ -321,13 +325,13 @@ impl Driver {
     }
 
     fn on_far_result(&mut self, worker: WorkerId, outcome: Outcome, tail: &Bytes) -> Result<(), String> {
-        let Outcome { round, parts, compute_us, cache_hits, cache_misses } = outcome;
+        let Outcome { round, parts, compute_us, cache_hits, cache_misses, restored } = outcome;
         let blocks = super::intake::blocks_in(&parts);
         self.count_effort(
             worker,
             round,
             blocks,
-            Effort { compute_us, hits: cache_hits, misses: cache_misses },
+            Effort { compute_us, hits: cache_hits, misses: cache_misses, restored },
         );
         for part in parts {
             let value = match part.payload {
@@ -383,6 +387,7 @@ impl Driver {
                 spans,
                 params,
                 released: Vec::new(),
+                held: running.held.as_ref().map(|held| held.task),
             };
             let message = ToHost::Worker { worker, message: ToWorker::Task(task) };
             link.send(&message, tail.clone(), Some(round));

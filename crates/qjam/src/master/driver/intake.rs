@@ -163,6 +163,10 @@ impl Driver {
                 self.on_blocked(worker, round, &missing)?;
                 self.tell(Event::WorkerSpoke { worker });
             }
+            ToMaster::State(State::Behind { round, question, partitions }) => {
+                self.on_behind(worker, round, question, &partitions)?;
+                self.tell(Event::WorkerSpoke { worker });
+            }
             ToMaster::Result(outcome) => {
                 if let Some(running) = self.rounds.get_mut(&outcome.round) {
                     running.report.bytes_in += bytes as u64;
@@ -216,13 +220,13 @@ impl Driver {
         outcome: Outcome,
         tail: &Bytes,
     ) -> Result<(), String> {
-        let Outcome { round, parts, compute_us, cache_hits, cache_misses } = outcome;
+        let Outcome { round, parts, compute_us, cache_hits, cache_misses, restored } = outcome;
         let blocks = blocks_in(&parts);
         self.count_effort(
             worker,
             round,
             blocks,
-            Effort { compute_us, hits: cache_hits, misses: cache_misses },
+            Effort { compute_us, hits: cache_hits, misses: cache_misses, restored },
         );
         let mut payloads = Vec::with_capacity(parts.len());
         {
@@ -279,6 +283,7 @@ impl Driver {
 
     pub(super) fn count_effort(&mut self, worker: WorkerId, round: RoundId, blocks: u32, effort: Effort) {
         self.tell(Event::Computed { worker, round, blocks, span: Span(effort.compute_us) });
+        self.count_restored(worker, round, &effort.restored);
         if let Some(running) = self.rounds.get_mut(&round) {
             *running.compute_us.entry(worker.seat).or_default() += effort.compute_us;
             running.report.cache_hits += u64::from(effort.hits);
@@ -301,6 +306,7 @@ impl Driver {
                 LocalSays::Returned { round, returned } => {
                     self.tell(Event::Returned { worker, round, returned })
                 }
+                LocalSays::Behind { round, partitions } => self.on_local_behind(worker, round, &partitions),
                 LocalSays::LetGo { round } => self.tell(Event::RoundLetGo { worker, round }),
             }
         }

@@ -8,6 +8,7 @@
 
 mod admission;
 mod choosing;
+mod holding;
 mod hosts;
 mod intake;
 mod lines;
@@ -20,6 +21,7 @@ mod verdicts;
 mod waits;
 
 pub(crate) use choosing::Chosen;
+pub(crate) use holding::{Cost, HeldRound};
 pub(crate) use news::{News, NewsBox};
 
 use super::WorkerInfo;
@@ -41,7 +43,7 @@ use crate::runs::{Begun, Memory, Recorder};
 use crate::worker::arenas::OwnArenas;
 use crate::worker::chunks::OpenChunks;
 use bytes::Bytes;
-use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
+use qjam_core::ids::{DataSetId, HoldId, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
 use qjam_core::journal::{Journal, RoundReport, What};
 use qjam_core::reduce::{Cut, Node, Tree, blocks};
@@ -133,6 +135,11 @@ pub(crate) struct Driver {
     machine: admission::Machine,
     rounds: HashMap<RoundId, Running>,
     next_round: u64,
+    /// Rounds of our own so far.
+    next_internal: u64,
+    /// States that workers keep.
+    holds: HashMap<HoldId, holding::Hold>,
+    next_hold: u64,
     known: HashMap<DataSetId, Known>,
     arenas: OwnArenas,
     open: Arc<OpenChunks>,
@@ -195,6 +202,9 @@ impl Driver {
             machine,
             rounds: HashMap::new(),
             next_round: 0,
+            next_internal: 0,
+            holds: HashMap::new(),
+            next_hold: 0,
             known: HashMap::new(),
             arenas: OwnArenas::default(),
             open: Arc::new(open),
@@ -310,15 +320,28 @@ impl Driver {
     /// Begins a round. Long parameters are written straight into shared memory if a process needs them. If only other
     /// hosts do, and the caller lends them, they stay where they are.
     pub(crate) fn submit(&mut self, wanted: Wanted, params: &Encoder<'_>, lent: Option<Lent>) -> RoundId {
-        let id = RoundId(self.next_round);
-        self.next_round += 1;
+        if let Some(error) = wanted.held.and_then(|hold| self.refusal(hold, &wanted.function)) {
+            wanted.answer.give(Err(error));
+            self.answered += 1;
+            return self.internal_round();
+        }
+        let id = if wanted.function.only_looks() {
+            self.internal_round()
+        } else {
+            self.next_round += 1;
+            RoundId(self.next_round - 1)
+        };
+        let mut held = wanted.held.and_then(|hold| self.begin_held(hold, id, &wanted.function, params));
         self.record_begin(id, &wanted);
-        let params_hash = match self.answer_from_memory(id, &wanted, params) {
+        let params_hash = match self.answer_from_memory(id, &wanted, &mut held, params) {
             Ok(()) => return id,
             Err(hash) => hash,
         };
-        let Wanted { function, data, answer, submitted } = wanted;
-        let chosen = self.choose(id, &function, &data, params.payload_bytes(), lent.is_some());
+        let Wanted { function, data, answer, submitted, .. } = wanted;
+        let chosen = match held {
+            Some(_) => None,
+            None => self.choose(id, &function, &data, params.payload_bytes(), lent.is_some()),
+        };
         let is_inline = chosen.as_ref().is_some_and(|chosen| chosen.is_inline());
         let slots_max = chosen.as_ref().and_then(|chosen| chosen.slots_max());
         let slots = slots_max.filter(|_| !is_inline).unwrap_or_else(|| self.scheduler.slots().max(1));
@@ -339,7 +362,11 @@ impl Driver {
         let lent = lent.filter(|_| long && host && !local && !proc && !is_inline);
         let inline = !long || local || is_inline || (host && lent.is_none());
         let inline = if inline && refused.is_ok() { params.to_bytes() } else { Bytes::new() };
-        let spec = RoundSpec { slots_max, ..RoundSpec::new(data.located, cut) };
+        let spec = RoundSpec {
+            slots_max,
+            held: held.as_ref().map(|h| h.task.hold),
+            ..RoundSpec::new(data.located, cut)
+        };
         let report = RoundReport {
             round: id.0,
             master_us: submitted.elapsed().as_micros() as u64,
@@ -370,6 +397,7 @@ impl Driver {
             params_hash,
             told: None,
             chosen,
+            held,
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -386,9 +414,15 @@ impl Driver {
         id
     }
 
+    fn internal_round(&mut self) -> RoundId {
+        self.next_internal += 1;
+        RoundId::internal(self.next_internal - 1)
+    }
+
     fn cut(&self, mode: Mode, data: &CutData, params_bytes: u64, slots: u32) -> Cut {
         let chunks = data.chunks.len() as u32;
         let level = match mode {
+            Mode::Step => 0,
             Mode::Map => blocks::map_level(chunks, slots.saturating_mul(self.options.blocks_per_slot)),
             Mode::Fold => {
                 let chunk_bytes = data.chunks.iter().map(|c| c.header.bytes).max().unwrap_or(0);
@@ -504,6 +538,11 @@ impl Driver {
                 }
             }
             _ => {}
+        }
+        if let What::RoundStarted { round, .. } | What::RoundOver { round, .. } = &what
+            && round.is_internal()
+        {
+            return; // told in its own words when it is over
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.happened(&what);

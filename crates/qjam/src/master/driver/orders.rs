@@ -129,6 +129,7 @@ impl Driver {
             data: running.data.clone(),
             seed: self.options.seed,
             spans,
+            held: running.held.as_ref().map(|held| held.task),
         };
         let now = self.now();
         let mut says = Vec::new();
@@ -180,6 +181,7 @@ impl Driver {
                 spans,
                 params,
                 released: std::mem::take(&mut executor.released),
+                held: running.held.as_ref().map(|held| held.task),
             };
             executor.send(&ToWorker::Task(task), tail, attached)?;
         }
@@ -229,7 +231,11 @@ impl Driver {
     }
 
     /// Does something with threads of this process, and hears what they say to that.
-    fn with_local(&mut self, worker: WorkerId, f: impl FnOnce(&mut LocalSeat, Time, &mut Vec<LocalSays>)) {
+    pub(super) fn with_local(
+        &mut self,
+        worker: WorkerId,
+        f: impl FnOnce(&mut LocalSeat, Time, &mut Vec<LocalSays>),
+    ) {
         if !self.is_local(worker) {
             return;
         }

@@ -1,10 +1,10 @@
 //! What goes into the run file, and what is taken from that of an earlier run.
 
-use super::Driver;
+use super::{Driver, HeldRound};
 use crate::codec::Encoder;
 use crate::master::options::LogLine;
 use crate::master::round::Wanted;
-use crate::runs::{self, Hash, Recall};
+use crate::runs::{Hash, Recall};
 use crate::worker::caught;
 use qjam_core::ids::RoundId;
 use qjam_core::journal::{RoundReport, What};
@@ -18,7 +18,9 @@ impl Driver {
 
     /// Notes that a round begins.
     pub(super) fn record_begin(&mut self, round: RoundId, wanted: &Wanted) {
-        if let Some(recorder) = &mut self.recorder {
+        if let Some(recorder) = &mut self.recorder
+            && !round.is_internal()
+        {
             recorder.round_began(round.0, &wanted.function, &wanted.data);
         }
     }
@@ -26,6 +28,19 @@ impl Driver {
     /// Takes the hash of a round's parameters and writes what earlier rounds have left. The workers have their tasks by
     /// now, so that nobody waits for it.
     pub(super) fn record_params(&mut self, round: RoundId, params: &Encoder<'_>) {
+        if round.is_internal() {
+            return;
+        }
+        // A state is known by the rounds that led to it, so for those it is taken whatever it costs.
+        if self.recorder.is_some()
+            && let Some(running) = self.rounds.get_mut(&round)
+            && let Some(mut held) = running.held.take()
+        {
+            let hash = running.params_hash.unwrap_or_else(|| self.hash_of(Some(&mut held), params));
+            if let Some(running) = self.rounds.get_mut(&round) {
+                (running.params_hash, running.held) = (Some(hash), Some(held));
+            }
+        }
         let Some(recorder) = &mut self.recorder else { return };
         if let Some(running) = self.rounds.get_mut(&round)
             && running.params_hash.is_none()
@@ -42,10 +57,14 @@ impl Driver {
         &mut self,
         round: RoundId,
         wanted: &Wanted,
+        held: &mut Option<HeldRound>,
         params: &Encoder<'_>,
     ) -> Result<(), Option<Hash>> {
+        if self.memory.is_none() || round.is_internal() {
+            return Err(None);
+        }
+        let hash = self.hash_of(held.as_mut(), params);
         let Some(memory) = &self.memory else { return Err(None) };
-        let hash = runs::hash(params);
         let id = memory.id.clone();
         let payload = match memory.recall(round.0, wanted.function.name(), &wanted.data.id, &hash) {
             Recall::Value(payload) => payload,
@@ -69,6 +88,9 @@ impl Driver {
         }
         *wanted.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
         wanted.answer.give(Ok(value));
+        if let Some(held) = held.take() {
+            self.end_held(held, true, None);
+        }
         self.answered += 1;
         self.last_report = Some(report);
         self.note(What::RoundRecalled { round });

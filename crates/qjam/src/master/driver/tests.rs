@@ -70,7 +70,8 @@ impl Stage {
         stage.turn();
         let answer = stage.answer.clone();
         let data = DataSet::nothing(4).unwrap().erased().clone();
-        let wanted = Wanted { function: numbers.erase(), data, answer, submitted: Instant::now() };
+        let wanted =
+            Wanted { function: numbers.erase(), data, answer, submitted: Instant::now(), held: None };
         let mut params = Encoder::new();
         ().encode_params(&mut params);
         assert_eq!(stage.driver.submit(wanted, &params, None), ROUND);
@@ -124,7 +125,14 @@ fn result(node: Node, spans: &[(u32, u32, u32)], payload: Payload) -> ToMaster {
     let spans =
         spans.iter().map(|&(first, len, attempt)| Span { first, len, attempt, alone: false, apart: false });
     let parts = vec![Part { node, spans: spans.collect(), payload }];
-    ToMaster::Result(Outcome { round: ROUND, parts, compute_us: 1, cache_hits: 0, cache_misses: 0 })
+    ToMaster::Result(Outcome {
+        round: ROUND,
+        parts,
+        compute_us: 1,
+        cache_hits: 0,
+        cache_misses: 0,
+        restored: Vec::new(),
+    })
 }
 
 const WHOLE: Node = Node { level: 2, index: 0 };

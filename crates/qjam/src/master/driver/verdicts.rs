@@ -91,7 +91,10 @@ impl Driver {
         let running = self.rounds.get_mut(&round).expect("the caller looked");
         running.is_answered = true;
         let report = running.closed_report();
-        if let Some(recorder) = &mut self.recorder {
+        let held = running.held.take();
+        if let Some(recorder) = &mut self.recorder
+            && !round.is_internal()
+        {
             match &value {
                 Ok(value) => {
                     recorder.round_done(&report, running.params_hash, &running.function, value, false);
@@ -106,7 +109,10 @@ impl Driver {
         *running.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
         running.answer.give(value);
         self.answered += 1;
-        if finished {
+        if let Some(held) = held {
+            self.end_held(held, finished, Some(report.total_us));
+        }
+        if finished && !round.is_internal() {
             self.last_report = Some(report);
             self.note(What::Report(report));
         }

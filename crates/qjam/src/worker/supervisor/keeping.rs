@@ -170,7 +170,10 @@ impl Supervisor {
                 task.released = std::mem::take(&mut kept.executor.released);
                 self.rounds.insert(task.round, task.dataset);
                 if self.rounds.len() > ROUNDS_MAX {
-                    self.rounds.pop_first();
+                    // The oldest of its kind: internal ones have numbers of their own.
+                    let first = if task.round.is_internal() { RoundId::internal(0) } else { RoundId(0) };
+                    let oldest = self.rounds.range(first..).next().map(|(round, _)| *round);
+                    oldest.map(|round| self.rounds.remove(&round));
                 }
                 ToWorker::Task(task)
             }
@@ -200,9 +203,12 @@ impl Supervisor {
                 kept.executor.mark_cancelled(round);
                 ToWorker::Spare(round)
             }
-            other @ (ToWorker::Ping | ToWorker::Bye | ToWorker::Recall { .. } | ToWorker::Apart { .. }) => {
-                other
-            }
+            other @ (ToWorker::Ping
+            | ToWorker::Bye
+            | ToWorker::Recall { .. }
+            | ToWorker::Apart { .. }
+            | ToWorker::Recipe { .. }
+            | ToWorker::Release(_)) => other,
             other => return Err(wrong(format!("{other:?} for an executor of another host"))),
         };
         let sent = kept.executor.send(&message, tail, attached);
@@ -314,7 +320,9 @@ impl Supervisor {
                 self.lanes.urgent(&FromHost::Worker { worker, message });
             }
             ToMaster::Result(outcome) => self.pass_result(outcome, tail)?,
-            message @ ToMaster::Returned { .. } => self.say(&FromHost::Worker { worker, message }),
+            message @ (ToMaster::Returned { .. } | ToMaster::State(State::Behind { .. })) => {
+                self.say(&FromHost::Worker { worker, message })
+            }
             message @ (ToMaster::Error { .. } | ToMaster::Cancelled(_)) => {
                 if let ToMaster::Cancelled(round) = message {
                     kept.letting_go.remove(&round);

@@ -150,6 +150,7 @@ pub(crate) fn measure(sizes: &[u32]) -> (Costs, Table) {
         spans: vec![span],
         params: Payload::Streamed { bytes: 8 },
         released: Vec::new(),
+        held: None,
     });
     let node = qjam_core::reduce::Node { level: 3, index: 10 };
     let part = Part { node, spans: vec![span], payload: Payload::Streamed { bytes: 8 } };
@@ -159,6 +160,7 @@ pub(crate) fn measure(sizes: &[u32]) -> (Costs, Table) {
         compute_us: 10_000,
         cache_hits: 1,
         cache_misses: 0,
+        restored: Vec::new(),
     });
     let socket = |us: Result<f64, std::io::Error>| us.unwrap_or(f64::NAN);
     let beat_io = socket(read_us(&ToMaster::State(State::Running)));

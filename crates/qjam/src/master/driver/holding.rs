@@ -1,0 +1,406 @@
+//! Holds: what the master knows of states that workers keep for it.
+//!
+//! The state of a partition is a function of its chunk and of the rounds that had a value. So the master keeps no
+//! states, but what they can be made from: the last checkpoint and the rounds since, with their parameters. A worker
+//! that lacks a state asks, and is given that as a recipe.
+//!
+//! A checkpoint is a round of our own. It is due when the rounds since the last one took sixty times what that cost,
+//! so that all of them together stay under a fiftieth of the time even if one takes longer than the last; or when the
+//! parameters since then take much memory.
+
+use super::{Driver, Sitting};
+use crate::codec::Encoder;
+use crate::dataset::CutData;
+use crate::error::Error;
+use crate::function::Function;
+use crate::runs::{self, Hash, Saved};
+use crate::state::{ErasedState, Portraits};
+use crate::worker::recipes::{RecipeHere, StepHere};
+use bytes::Bytes;
+use qjam_core::ids::{HoldId, RoundId, SeatId, Version, WorkerId};
+use qjam_core::job::FaultKind;
+use qjam_core::journal::What;
+use qjam_core::scheduler::Event;
+use qjam_core::wire::host::SEGMENT_BYTES;
+use qjam_core::wire::message::{HeldTask, Restored};
+use qjam_core::wire::{ToHost, ToWorker};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A checkpoint may take one part in so many of the time.
+const COST: u64 = 60;
+/// What bringing states home is taken to cost until it has been measured: bytes in a microsecond, and a round.
+const BYTES_PER_US: u64 = 100;
+const ROUND_US: u64 = 1_000;
+/// A checkpoint is due when the rounds since the last take so many bytes.
+const LOG_BYTES_MAX: u64 = 256 << 20;
+/// What a round in the log takes besides its parameters.
+const STEP_BYTES: u64 = 128;
+
+/// A round that had a value.
+struct Logged {
+    round: RoundId,
+    function: Arc<str>,
+    params: Bytes,
+}
+
+/// States that were brought home.
+struct Checkpoint {
+    version: Version,
+    states: Vec<Bytes>,
+}
+
+/// What bringing states home is charged with.
+pub(crate) enum Cost {
+    /// Nothing: the user asked for them.
+    None,
+    /// What it took; `None` if it took longer for reasons that are not its own, so that the last one says more.
+    Took(Option<u64>),
+}
+
+/// What the master knows of one hold.
+pub(super) struct Hold {
+    data: Arc<CutData>,
+    /// The function that looks at them.
+    look: Function,
+    /// As the last round that had a value left them.
+    version: Version,
+    /// The round that is changing them.
+    open: Option<RoundId>,
+    checkpoint: Option<Checkpoint>,
+    /// Rounds after the checkpoint, oldest first.
+    log: Vec<Logged>,
+    log_bytes: u64,
+    /// Length of all states together, when that was last seen.
+    bytes: u64,
+    /// Time of all rounds, and of those since the last checkpoint.
+    worked_us: u64,
+    since_us: u64,
+    /// Time of all checkpoints, and of the last one.
+    spent_us: u64,
+    cost_us: Option<u64>,
+    /// The hash of all rounds that led to the version, where the run is recorded.
+    chain: Hash,
+    /// Checkpoints of the run that this one goes on from.
+    saved: Vec<Saved>,
+}
+
+/// What a round has to do with states.
+pub(crate) struct HeldRound {
+    pub(super) task: HeldTask,
+    /// What goes into the log when it has its value; nothing if it only looks.
+    step: Option<Logged>,
+    /// The hash of its parameters, where the run is recorded.
+    params: Option<Hash>,
+}
+
+impl Hold {
+    /// Takes the checkpoint that the earlier run made here, if it did.
+    fn recall_checkpoint(&mut self) {
+        let (chain, version, partitions) = (self.chain, self.version, self.data.chunks.len());
+        let saved = self.saved.iter().find(|saved| (saved.chain, saved.version) == (chain, version));
+        if let Some(states) = saved.and_then(|saved| saved.load(partitions)) {
+            self.set_checkpoint(Checkpoint { version, states });
+        }
+    }
+
+    /// What was before a checkpoint is of no more use.
+    fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
+        self.log.retain(|step| Version::after(step.round) > checkpoint.version);
+        self.log_bytes = self.log.iter().map(|step| step.params.len() as u64 + STEP_BYTES).sum();
+        self.checkpoint = Some(checkpoint);
+        self.since_us = 0;
+    }
+
+    /// What the next checkpoint may be expected to take.
+    fn expected_cost_us(&self) -> u64 {
+        self.cost_us.unwrap_or(self.bytes / BYTES_PER_US + ROUND_US)
+    }
+}
+
+impl Driver {
+    /// Begins to hold states over a data set.
+    pub(crate) fn hold(&mut self, data: Arc<CutData>, state: &dyn ErasedState) -> HoldId {
+        let id = HoldId(self.next_hold);
+        self.next_hold += 1;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&data.id.0).update(state.name().as_bytes());
+        let hold = Hold {
+            data,
+            look: state.look(),
+            version: Version::MADE,
+            open: None,
+            checkpoint: None,
+            log: Vec::new(),
+            log_bytes: 0,
+            bytes: 0,
+            worked_us: 0,
+            since_us: 0,
+            spent_us: 0,
+            cost_us: None,
+            chain: *hasher.finalize().as_bytes(),
+            saved: self.memory.as_ref().map(|memory| memory.saved_states()).unwrap_or_default(),
+        };
+        self.holds.insert(id, hold);
+        id
+    }
+
+    /// Nobody wants these states any more.
+    pub(crate) fn release(&mut self, hold: HoldId) {
+        let Some(gone) = self.holds.remove(&hold) else { return };
+        if let Some(round) = gone.open {
+            self.cancel(round);
+        }
+        self.tell(Event::HoldDropped { hold });
+        for n in 0..self.seats.len() {
+            match &mut self.seats[n].sitting {
+                Sitting::Local(local) => local.release(hold),
+                Sitting::Proc(executor) if executor.joined => {
+                    let worker = executor.worker;
+                    let sent = executor.send(&ToWorker::Release(hold), &[], Vec::new());
+                    self.check_sent(worker, sent);
+                }
+                Sitting::Proc(_) | Sitting::Nobody => {}
+            }
+        }
+        self.each_link(|link| {
+            // One that is not through its handshake has none.
+            if let Some(worker) = link.worker.filter(|_| link.pid.is_some()) {
+                let message = ToWorker::Release(hold);
+                link.send(&ToHost::Worker { worker, message }, Bytes::new(), None);
+            }
+        });
+    }
+
+    /// The function that looks at a hold's states.
+    pub(crate) fn look_of(&self, hold: HoldId) -> Option<Function> {
+        self.holds.get(&hold).map(|hold| hold.look.clone())
+    }
+
+    /// Holds that have states on the seat of this name.
+    pub(crate) fn holds_on(&self, name: &str) -> Vec<(HoldId, Arc<CutData>)> {
+        let is_meant = |n: &usize| self.seats[*n].seat.name == name && !self.seats[*n].removed;
+        let Some(n) = (0..self.seats.len()).find(is_meant) else { return Vec::new() };
+        let is_home = |hold: &HoldId| self.scheduler.is_home(*hold, SeatId(n as u32));
+        let mut holds: Vec<_> = self.holds.iter().filter(|(id, _)| is_home(id)).collect();
+        holds.sort_by_key(|(id, _)| **id);
+        holds.into_iter().map(|(id, hold)| (*id, hold.data.clone())).collect()
+    }
+
+    // ---- rounds -----------------------------------------------------------------------------------------------
+
+    /// Why a round over these states cannot begin.
+    pub(super) fn refusal(&self, hold: HoldId, function: &Function) -> Option<Error> {
+        match self.holds.get(&hold) {
+            None => Some(Error::Cancelled),
+            Some(hold) if hold.open.is_some() && !function.only_looks() => Some(Error::HeldBusy),
+            Some(_) => None,
+        }
+    }
+
+    /// A round over states begins.
+    pub(super) fn begin_held(
+        &mut self,
+        hold: HoldId,
+        round: RoundId,
+        function: &Function,
+        params: &Encoder<'_>,
+    ) -> Option<HeldRound> {
+        let here = self.holds.get_mut(&hold)?;
+        let task = HeldTask { hold, base: here.version };
+        if function.only_looks() {
+            return Some(HeldRound { task, step: None, params: None });
+        }
+        here.open = Some(round);
+        let step = Logged { round, function: function.name().into(), params: params.to_bytes() };
+        Some(HeldRound { task, step: Some(step), params: None })
+    }
+
+    /// The hash by which a round is found again: that of its parameters, with those of all rounds that led to the
+    /// states it begins with.
+    pub(super) fn hash_of(&self, held: Option<&mut HeldRound>, params: &Encoder<'_>) -> Hash {
+        let hash = runs::hash(params);
+        let Some(held) = held.filter(|held| held.step.is_some()) else { return hash };
+        held.params = Some(hash);
+        let chain = self.holds.get(&held.task.hold).map_or([0; 32], |hold| hold.chain);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&chain).update(&hash);
+        *hasher.finalize().as_bytes()
+    }
+
+    /// A round over states is over; `took_us` if it was computed here.
+    pub(super) fn end_held(&mut self, held: HeldRound, finished: bool, took_us: Option<u64>) {
+        let HeldRound { task, step: Some(step), params } = held else { return };
+        let Some(hold) = self.holds.get_mut(&task.hold) else { return };
+        if hold.open == Some(step.round) {
+            hold.open = None;
+        }
+        if !finished {
+            return;
+        }
+        if let Some(params) = params {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&hold.chain).update(&step.round.0.to_le_bytes());
+            hasher.update(step.function.as_bytes()).update(&params);
+            hold.chain = *hasher.finalize().as_bytes();
+        }
+        hold.version = Version::after(step.round);
+        hold.log_bytes += step.params.len() as u64 + STEP_BYTES;
+        hold.log.push(step);
+        hold.worked_us += took_us.unwrap_or(0);
+        hold.since_us += took_us.unwrap_or(0);
+        if took_us.is_none() {
+            hold.recall_checkpoint();
+        }
+    }
+
+    // ---- checkpoints ------------------------------------------------------------------------------------------
+
+    /// Whether states should be brought home before the next round.
+    pub(crate) fn checkpoint_is_due(&self, hold: HoldId) -> bool {
+        let Some(hold) = self.holds.get(&hold) else { return false };
+        // While rounds are answered from an earlier run nobody has the states of the last of them.
+        if hold.log.is_empty() || hold.since_us == 0 {
+            return false;
+        }
+        let cost_us = hold.expected_cost_us();
+        let is_paid_for =
+            hold.since_us >= COST * cost_us && hold.worked_us >= COST * (hold.spent_us + cost_us);
+        is_paid_for || hold.log_bytes > LOG_BYTES_MAX
+    }
+
+    /// The version that a look at a hold's states would find.
+    pub(crate) fn version_of(&self, hold: HoldId) -> Option<Version> {
+        self.holds.get(&hold).map(|hold| hold.version)
+    }
+
+    /// It is known how large the states are.
+    pub(crate) fn keep_sizes(&mut self, hold: HoldId, portraits: &Portraits) {
+        if let Some(hold) = self.holds.get_mut(&hold) {
+            hold.bytes = portraits.0.iter().map(|p| p.bytes).sum();
+        }
+    }
+
+    /// States have come home.
+    pub(crate) fn keep_checkpoint(&mut self, id: HoldId, version: Version, portraits: Portraits, cost: Cost) {
+        self.keep_sizes(id, &portraits);
+        let Some(hold) = self.holds.get_mut(&id) else { return };
+        let states: Option<Vec<Bytes>> = portraits.0.into_iter().map(|p| p.state).collect();
+        let is_newer = hold.checkpoint.as_ref().is_none_or(|old| old.version <= version);
+        let Some(states) = states.filter(|_| is_newer) else { return };
+        let partitions = states.len() as u32;
+        let begun = Instant::now();
+        let is_newest = hold.version == version;
+        let saved = match self.recorder.as_mut().filter(|_| is_newest) {
+            Some(recorder) => recorder.save_states(id, hold.chain, version, &states),
+            None => Ok(()),
+        };
+        let saving_us = begun.elapsed().as_micros() as u64;
+        hold.set_checkpoint(Checkpoint { version, states });
+        let took_us = match cost {
+            Cost::None => 0,
+            Cost::Took(Some(us)) => us + saving_us,
+            Cost::Took(None) => hold.expected_cost_us(),
+        };
+        if let Cost::Took(Some(_)) = cost {
+            hold.cost_us = Some(took_us);
+        }
+        hold.spent_us += took_us;
+        let bytes = hold.bytes;
+        self.note(What::Checkpointed { hold: id, version, partitions, bytes, took_us });
+        if let Err(e) = saved {
+            self.say(format!("a checkpoint could not be written beside the run file: {e}"));
+        }
+    }
+
+    /// A checkpoint that was due could not be made. It is tried again after as long as if it had been.
+    pub(crate) fn miss_checkpoint(&mut self, hold: HoldId, error: &Error) {
+        if let Some(hold) = self.holds.get_mut(&hold) {
+            hold.since_us = 0;
+        }
+        self.say(format!("a checkpoint could not be made, and the run goes on without it: {error}"));
+    }
+
+    // ---- recipes ----------------------------------------------------------------------------------------------
+
+    /// A worker lacks states. Where they cannot be made, the round fails.
+    fn recipe(&mut self, round: RoundId, partitions: &[u32]) -> Result<Option<RecipeHere>, String> {
+        let Some(running) = self.rounds.get(&round).filter(|r| !r.is_answered) else { return Ok(None) };
+        let Some(HeldRound { task: HeldTask { hold, base }, .. }) = running.held else {
+            return Err(format!("it asked for states, and {round} has none"));
+        };
+        let chunks = running.data.chunks.len() as u32;
+        if let Some(partition) = partitions.iter().find(|p| **p >= chunks) {
+            return Err(format!("it asked for the state of partition {partition} of {chunks}"));
+        }
+        let Some(hold) = self.holds.get(&hold) else { return Ok(None) };
+        let checkpoint = hold.checkpoint.as_ref();
+        if checkpoint.is_some_and(|checkpoint| checkpoint.version > base) {
+            // A look that others have overtaken.
+            let fault = super::fault(FaultKind::State, "the states have changed meanwhile".into());
+            self.tell(Event::Faulted { worker: None, round, fault });
+            return Ok(None);
+        }
+        let start = |partition: u32| match checkpoint {
+            Some(Checkpoint { version, states }) => (*version, states.get(partition as usize).cloned()),
+            None => (Version::MADE, None),
+        };
+        let starts = partitions.iter().map(|&partition| (partition, start(partition))).collect();
+        let steps = hold.log.iter().filter(|step| Version::after(step.round) <= base);
+        let steps =
+            steps.map(|s| Arc::new(StepHere::new(s.round, s.function.clone(), s.params.clone()))).collect();
+        Ok(Some(RecipeHere::new(starts, steps)))
+    }
+
+    /// Tells a process, here or on another host, how to make states.
+    pub(super) fn on_behind(
+        &mut self,
+        worker: WorkerId,
+        round: RoundId,
+        question: u32,
+        partitions: &[u32],
+    ) -> Result<(), String> {
+        let Some(recipe) = self.recipe(round, partitions)? else { return Ok(()) };
+        let (pieces, bytes) = recipe.to_pieces(SEGMENT_BYTES);
+        if let Some(running) = self.rounds.get_mut(&round) {
+            running.report.bytes_out += bytes;
+        }
+        let mut offset = 0;
+        let mut sent = Ok(());
+        for piece in pieces {
+            let message = ToWorker::Recipe { round, question, offset, bytes };
+            offset += piece.len() as u64;
+            if let Some(link) = self.link_of(worker) {
+                link.send(&ToHost::Worker { worker, message }, piece, Some(round));
+            } else if let Some(executor) = self.executor(worker) {
+                sent = sent.and(executor.send(&message, &piece, Vec::new()));
+            }
+        }
+        match self.link_of(worker) {
+            Some(_) => self.pump(worker.seat),
+            None => self.check_sent(worker, sent),
+        }
+        Ok(())
+    }
+
+    /// The same for threads of this process.
+    pub(super) fn on_local_behind(&mut self, worker: WorkerId, round: RoundId, partitions: &[u32]) {
+        if let Ok(Some(recipe)) = self.recipe(round, partitions) {
+            let recipe = Arc::new(recipe);
+            self.with_local(worker, |local, now, says| local.take_in(now, round, &recipe, says));
+        }
+    }
+
+    /// States were made again.
+    pub(super) fn count_restored(&mut self, worker: WorkerId, round: RoundId, restored: &[Restored]) {
+        let Some(running) = self.rounds.get_mut(&round) else { return };
+        let Some(hold) = running.held.as_ref().map(|held| held.task.hold) else { return };
+        for &Restored { partition, from, steps } in restored {
+            if let Some(running) = self.rounds.get_mut(&round) {
+                running.report.restored += 1;
+                running.report.replayed += u64::from(steps);
+            }
+            self.note(What::Restored { hold, round, worker, partition, from, steps });
+        }
+    }
+}
