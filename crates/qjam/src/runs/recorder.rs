@@ -158,6 +158,8 @@ impl Recorder {
         version: Version,
         states: &[Bytes],
     ) -> io::Result<()> {
+        // The rounds that led to them first: without those they would be of no use.
+        self.write();
         if self.is_over {
             return Ok(());
         }
