@@ -252,7 +252,7 @@ fn data_are_sent_only_when_the_rounds_so_far_would_have_paid_for_it() {
     tuner.set_teams(world.teams.clone());
     let slots: Vec<u32> = (0..200).map(|_| world.round(&mut tuner).slots).collect();
     let inline = slots.iter().take_while(|s| **s == 0).count();
-    // A gibibyte takes 3.6 s to send, and is guessed to take 5; each round would be 134 ms shorter.
+    // A gibibyte takes 3.6 s to send, and is guessed to take 7; each round would be 134 ms shorter.
     assert!((20..180).contains(&inline), "{inline} rounds before: {slots:?}");
     assert!(slots[199] > 0, "{slots:?}");
     assert_eq!(tuner.explain()[0].choice, slots[199]);
