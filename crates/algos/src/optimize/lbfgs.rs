@@ -21,7 +21,7 @@
 //! ```
 
 use super::line_search::{LineSearch, Next};
-use crate::kernels::vectors::{add_scaled, dot, max_abs};
+use crate::kernels::vectors::{add_scaled, add_scaled_dot, dot, max_abs};
 use std::collections::VecDeque;
 
 /// Evaluations after which a line search is given up.
@@ -281,19 +281,34 @@ impl Memory {
     /// Minus the approximate inverse Hessian times the gradient, by the two loops over the changes.
     fn direction(&self, gradient: &[f64]) -> Vec<f64> {
         let mut direction: Vec<f64> = gradient.iter().map(|g| -g).collect();
+        let Some(last) = self.changes.back() else { return direction };
         let mut weights = Vec::with_capacity(self.changes.len());
-        for change in self.changes.iter().rev() {
-            let weight = dot(&change.point, &direction) / change.product;
-            add_scaled(&mut direction, -weight, &change.gradient);
+        // Each step adds one vector and asks for the product with the next, in one pass.
+        let mut product = dot(&last.point, &direction);
+        for n in (0..self.changes.len()).rev() {
+            let change = &self.changes[n];
+            let weight = product / change.product;
             weights.push(weight);
+            match n.checked_sub(1) {
+                Some(next) => {
+                    let next = &self.changes[next].point;
+                    product = add_scaled_dot(&mut direction, -weight, &change.gradient, next);
+                }
+                None => add_scaled(&mut direction, -weight, &change.gradient),
+            }
         }
-        if let Some(last) = self.changes.back() {
-            let scale = last.product / dot(&last.gradient, &last.gradient);
-            direction.iter_mut().for_each(|d| *d *= scale);
-        }
-        for (change, weight) in self.changes.iter().zip(weights.into_iter().rev()) {
-            let back = dot(&change.gradient, &direction) / change.product;
-            add_scaled(&mut direction, weight - back, &change.point);
+        let scale = last.product / dot(&last.gradient, &last.gradient);
+        direction.iter_mut().for_each(|d| *d *= scale);
+        product = dot(&self.changes[0].gradient, &direction);
+        for (n, weight) in weights.into_iter().rev().enumerate() {
+            let change = &self.changes[n];
+            let step = weight - product / change.product;
+            match self.changes.get(n + 1) {
+                Some(next) => {
+                    product = add_scaled_dot(&mut direction, step, &change.point, &next.gradient);
+                }
+                None => add_scaled(&mut direction, step, &change.point),
+            }
         }
         direction
     }

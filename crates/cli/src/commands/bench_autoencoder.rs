@@ -2,7 +2,8 @@
 //!
 //! Three measurements in one run, so that they can be divided by each other: one worker, the workers asked for, and the
 //! same number of workers that compute their shares over and over without exchanging anything. The last is the
-//! machine's own ceiling: cores that share caches, memory and clock are slower together than alone.
+//! machine's own ceiling: cores that share caches, memory and clock are slower together than alone. It is taken before
+//! and after the job, since machines change their pace.
 
 use super::progress::Progress;
 use super::training;
@@ -62,11 +63,12 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
         let one = Master::connect(kind)?;
         training::train(&one, &params, &data, args.evaluations.min(ALONE_EVALUATIONS), |_, _| {})?.median_us()
     };
-    let ceiling_us = share_us(&m, &params, &data, slots, alone_us)?;
+    let ceiling_before_us = share_us(&m, &params, &data, slots, alone_us)?;
     progress.begin(args.evaluations);
     let trained =
         training::train(&m, &params, &data, args.evaluations, |n, cost| progress.step(&m, n, cost))?;
     output::moved();
+    let ceiling_us = (ceiling_before_us + share_us(&m, &params, &data, slots, alone_us)?) / 2.0;
     let row = Row {
         patches: args.patches,
         workers: args.workers.clone(),
@@ -93,8 +95,10 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
         trained.spent.evaluations_us.len()
     ));
     output::line(format!(
-        "  speed-up    {:.2} of {:.2}, which workers that don't talk reach",
-        row.speedup, row.ceiling
+        "  speed-up    {:.2} of {:.2}, which workers that don't talk reach: {:.0} %",
+        row.speedup,
+        row.ceiling,
+        100.0 * row.speedup / row.ceiling
     ));
     let n = trained.spent.evaluations_us.len().max(1) as u64;
     output::line(format!(

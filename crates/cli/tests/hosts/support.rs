@@ -174,7 +174,9 @@ impl Ran {
         let Ran { code, out, err, took } = self;
         assert_eq!(*code, Some(1), "{host}: {out}{err}");
         assert!(*took < FAILS_WITHIN, "{host}: {took:?}: {err}");
-        assert!(err.starts_with(&format!("error: {host}: {step}: ")), "{host}: {err}");
+        // Whoever is waited for is named before it fails.
+        let first = err.lines().find(|line| !line.starts_with("[qjam] waiting for ")).unwrap_or_default();
+        assert!(first.starts_with(&format!("error: {host}: {step}: ")), "{host}: {err}");
         for word in words.iter().chain(&["\n  remedy: "]) {
             assert!(err.contains(word), "{host}: {word:?} is missing from:\n{err}");
         }

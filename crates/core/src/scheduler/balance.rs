@@ -29,7 +29,15 @@ use crate::wire::message::Returned;
 const COMPUTED_MIN: Span = Span(200);
 
 /// When slow workers are looked for at the latest, in units of what must be left.
-const FIRST_LOOK: u64 = 25;
+const FIRST_LOOK: u64 = 100;
+
+/// How much longer than expected somebody may take at least before it counts as slow: workers of a full machine are now
+/// and then late by that much.
+const GRACE: Span = Span(2_000);
+
+/// Where everybody has one block, who has not begun it is merely late by a moment. Taking it from them must be worth so
+/// many times more.
+const ONE_EACH: u64 = 100;
 
 /// What may be gained from a worker.
 enum Guess {
@@ -190,6 +198,8 @@ impl Scheduler {
         let mut ask_again: Vec<WorkerId> = Vec::new();
         let backups_left = record.backups_max().saturating_sub(record.backups) > 0;
         let far = idle.iter().all(|i| i.remote);
+        let slots: u32 = self.roster.up().map(|(_, seat, _)| seat.slots).sum();
+        let is_one_each = record.blocks.len() as u32 <= slots;
         for (&worker, pace) in &record.paces {
             if record.recalls.contains_key(&worker) || self.roster.is_suspect(worker) {
                 continue;
@@ -197,7 +207,8 @@ impl Scheduler {
             let worth = self.worth(far, worker.seat);
             // Blocks should not wander between workers that all wait for their chunks: each time it must be worth more.
             let times = record.times_asked.get(&worker).copied().unwrap_or(0);
-            match self.guess(now, record, worker, Span(worth.0 << times.min(10))) {
+            let times_worth = (1 << times.min(10)) * if is_one_each { ONE_EACH } else { 1 };
+            match self.guess(now, record, worker, Span(worth.0 * times_worth)) {
                 Guess::Worth { left_us, unstarted, rate } => victims.push((left_us, worker, unstarted, rate)),
                 Guess::Later(at) => later(at),
                 Guess::Started => {
@@ -284,7 +295,7 @@ impl Scheduler {
             }
         }
         // About to deliver, by all that is known.
-        let grace = expected / 16 + worth.0;
+        let grace = expected / 16 + worth.max(GRACE).0;
         if elapsed < expected + grace {
             return Guess::Later(since + Span(expected + grace));
         }

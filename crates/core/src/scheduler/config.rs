@@ -55,7 +55,7 @@ impl Default for Config {
             remote_let_go_within: Span::from_ms(10_000),
             spare_within: Span::from_ms(60_000),
             balances: true,
-            steal_min: Span::from_ms(2),
+            steal_min: Span(500),
             remote_steal_min: Span::from_ms(50),
             start_within: Span::from_ms(15_000),
             restart_after: Span::from_ms(50),

@@ -31,8 +31,9 @@ pub(crate) struct LocalDone {
     pub(crate) result: Result<(), Stopped>,
 }
 
-/// Tells the master's loop that a block is done, from any thread.
-pub(crate) type Report = Arc<dyn Fn(LocalDone) + Send + Sync>;
+/// Leaves word for the master's loop that a block is done, from any thread, and has it look up at once if, after that, it
+/// still is said to be pressing.
+pub(crate) type Report = Arc<dyn Fn(LocalDone, &dyn Fn() -> bool) + Send + Sync>;
 
 /// What the seat has for the master.
 pub(crate) enum LocalSays {
@@ -213,10 +214,13 @@ impl LocalSeat {
         let kept = &self.rounds[&round];
         let (here, data) = (kept.here.clone(), kept.data.clone());
         let (open, report, worker) = (self.open.clone(), self.report.clone(), self.worker);
+        let urgency = self.threads.urgency();
         self.threads.run(Box::new(move |slot| {
+            let urgency = urgency();
             let result = here.run(slot, block, &open, &|index| data.chunks.get(index as usize).cloned());
             drop((here, data));
-            report(LocalDone { worker, round, block, result });
+            let is_bad = result.is_err();
+            report(LocalDone { worker, round, block, result }, &|| is_bad || urgency.is_pressing());
         }));
     }
 }

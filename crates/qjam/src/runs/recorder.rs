@@ -1,9 +1,9 @@
 //! Writing a run file, by whoever turns the master's loop.
 //!
-//! Records gather in memory and are written at the end of a round, as long as that takes no more than a small share of
-//! the time ([`WRITE_COST`]), and in any case when they have waited for a moment. What has been written stays when the
-//! process is killed. So a killed run has lost at most the round it was in, or, when rounds take a millisecond and
-//! less, a hundredth of a second.
+//! Records gather in memory. They are written when the tasks of the next round are out, so that nobody waits for it, as
+//! long as that takes no more than a small share of the time ([`WRITE_COST`]), and in any case when they have waited for
+//! a moment. What has been written stays when the process is killed. So a killed run has lost the round it was in and
+//! at most the one before, or, when rounds take a millisecond and less, a hundredth of a second.
 //!
 //! What costs little is always recorded. Hashing long parameters, and encoding, keeping and writing long results, may
 //! take a set share of the run's time ([`COST`]), and is left out for a while when it has taken more.
@@ -321,7 +321,9 @@ impl Recorder {
             self.buffer.truncate(before);
             self.put(&done(at_us, Kept::Nothing));
         }
-        self.write_at_end();
+        if self.buffer.len() > BUFFER_BYTES {
+            self.write();
+        }
     }
 
     /// A round has failed.
@@ -336,7 +338,7 @@ impl Recorder {
         if !is_wanted {
             self.error = Some(error);
         }
-        self.write_at_end();
+        self.write();
     }
 
     /// The run fails for another reason than a round.
@@ -369,8 +371,8 @@ impl Recorder {
         }
     }
 
-    /// Writes at the end of a round, unless that has taken too much.
-    fn write_at_end(&mut self) {
+    /// Writes what rounds before the one that is under way have left, unless that has taken too much.
+    pub(crate) fn write_in_passing(&mut self) {
         let may_take = self.started.elapsed().mul_f64(WRITE_COST);
         let is_due = self.writing <= may_take || self.last_write.elapsed() >= WRITE_EVERY;
         if is_due || self.buffer.len() > LIGHT_WRITE_BYTES {

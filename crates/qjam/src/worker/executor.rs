@@ -593,10 +593,15 @@ impl Executor {
         let job = self.enter(round, block);
         let common = self.common.clone();
         let threads = self.threads.as_ref().expect("the caller looked");
+        let urgency = threads.urgency();
         threads.run(Box::new(move |slot| {
+            let urgency = urgency();
             let result = job(slot);
+            let is_bad = result.is_err();
             lock(&common.done).push(Done { round, block, result });
-            let _ = rustix::io::write(&common.bell, &1u64.to_ne_bytes());
+            if is_bad || urgency.is_pressing() {
+                let _ = rustix::io::write(&common.bell, &1u64.to_ne_bytes());
+            }
         }));
     }
 

@@ -103,7 +103,8 @@ fn the_last_run_of_the_same_program_is_found_by_itself() {
     let mut second = again("last");
     let (said, runs) = (second.rest(), folder.runs());
     assert!(told(&said).0.is_some());
-    assert!(runs[1].recalled >= 10, "{:?}", runs[1]);
+    // What it told of last need not have been written.
+    assert!(runs[1].recalled >= 9, "{:?}", runs[1]);
     assert_eq!(runs[1].resumed.as_ref(), Some(&runs[0].id));
     // It came to its end, so there is nothing to go on from.
     again("last").rest();

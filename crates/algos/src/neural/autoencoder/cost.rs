@@ -6,6 +6,7 @@
 use super::map::{Sums, sums_of_slice};
 use super::params::Params;
 use crate::kernels::Level;
+use crate::kernels::vectors::dot;
 
 /// Cost and gradient at `theta`, given the sums over all rows there.
 ///
@@ -53,7 +54,7 @@ pub fn evaluate_into(params: &Params, theta: &[f64], total: &Sums, gradient: &mu
         *g = sum / rows;
     }
 
-    let squares: f64 = w1.iter().chain(w2).map(|w| w * w).sum();
+    let squares = dot(w1, w1) + dot(w2, w2);
     0.5 / rows * total.recon + 0.5 * decay * squares + params.sparsity() * penalty
 }
 

@@ -32,8 +32,15 @@ impl NewsBox {
     }
 
     pub(crate) fn put(&self, news: News) {
+        self.put_and(news, &|| true);
+    }
+
+    /// Leaves it for when the loop looks up next; has it look up at once if that, asked afterwards, is pressing.
+    pub(crate) fn put_and(&self, news: News, is_pressing: &dyn Fn() -> bool) {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).push(news);
-        self.ring();
+        if is_pressing() {
+            self.ring();
+        }
     }
 
     /// Has whoever turns the loop look up.

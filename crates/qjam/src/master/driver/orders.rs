@@ -35,7 +35,9 @@ impl Driver {
             SeatKind::Host(address) => self.start_host(worker, address),
             SeatKind::Local => {
                 let news = self.news.clone();
-                let report = Arc::new(move |done| news.put(News::LocalDone(done)));
+                let report = Arc::new(move |done, is_pressing: &dyn Fn() -> bool| {
+                    news.put_and(News::LocalDone(done), is_pressing);
+                });
                 let deliver_after = Span(self.options.deliver_after.as_micros() as u64);
                 match LocalSeat::start(worker, seat.slots, deliver_after, self.open.clone(), report) {
                     Ok(local) => {

@@ -25,29 +25,29 @@ impl Driver {
         }
     }
 
-    /// Takes the hash of a round's parameters. The workers have theirs by now, so that nobody waits for it.
+    /// Takes the hash of a round's parameters and writes what earlier rounds have left. The workers have their tasks by
+    /// now, so that nobody waits for it.
     pub(super) fn record_params(&mut self, round: RoundId, params: &Encoder<'_>) {
-        if round.is_internal() {
+        if self.recorder.is_none() || round.is_internal() {
             return;
         }
         // A state is known by the rounds that led to it, so for those it is taken whatever it costs.
-        if self.recorder.is_some()
-            && let Some(running) = self.rounds.get_mut(&round)
+        if let Some(running) = self.rounds.get_mut(&round)
             && let Some(mut held) = running.held.take()
         {
             let hash = running.params_hash.unwrap_or_else(|| self.hash_of(Some(&mut held), params));
             if let Some(running) = self.rounds.get_mut(&round) {
                 (running.params_hash, running.held) = (Some(hash), Some(held));
             }
-            return;
         }
-        if let Some(recorder) = &mut self.recorder
-            && let Some(running) = self.rounds.get_mut(&round)
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Some(running) = self.rounds.get_mut(&round)
             && running.params_hash.is_none()
             && !running.is_answered
         {
             running.params_hash = recorder.hash_params(params);
         }
+        recorder.write_in_passing();
     }
 
     /// Answers a round from memory, if there is one and it knows the round. Gives the hash of the parameters if the
