@@ -54,12 +54,20 @@ pub(super) fn moved(
             "{partition}: {home:?}, not {from}"
         );
     }
+    let able: Vec<(SeatId, u64)> = picture
+        .workers
+        .iter()
+        .filter(|(_, w)| w.is_dependable())
+        .map(|(id, _)| (id.seat, u64::from(picture.seats[&id.seat].slots)))
+        .collect();
+    let slots: u64 = able.iter().map(|(_, slots)| slots).sum();
     let has = |seat: SeatId| picture.homes.values().filter(|home| **home == seat).count() as u64;
-    let slots = |seat: SeatId| u64::from(picture.seats[&seat].slots);
+    let all: u64 = able.iter().map(|(seat, _)| has(*seat)).sum();
+    let share = |seat: SeatId| all * u64::from(picture.seats[&seat].slots);
     promise!(
-        (has(to) - 1) * slots(from) <= (has(from) + 1) * slots(to),
-        "states_are_moved_to_who_has_fewer",
-        "{to} has {} now, {from} {}",
+        has(from) * slots >= share(from) && (has(to) - 1) * slots < share(to).max(slots),
+        "states_are_moved_to_even_out_the_shares",
+        "{to} has {} now, {from} {}, of {all} on {slots} slots",
         has(to),
         has(from)
     );
