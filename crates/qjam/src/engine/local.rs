@@ -10,7 +10,7 @@ use crate::function::{AnyBox, AnyShared, Function};
 use crate::worker::chunks::OpenChunks;
 use crate::worker::recipes::RecipeHere;
 use crate::worker::round::{Effort, RoundHere, Stopped};
-use crate::worker::slots::{BLOCKS_PER_THREAD, Slots};
+use crate::worker::slots::Slots;
 use crate::worker::states::{HeldHere, States};
 use qjam_core::ids::{Block, HoldId, RoundId, WorkerId};
 use qjam_core::job::Fault;
@@ -22,6 +22,10 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// How many blocks the machine takes for running per thread. One runs; with so many behind it the master's loop, which has
+/// other things to do and no core to itself, need not be woken for every short one.
+const BLOCKS_PER_THREAD: u32 = 4;
 
 /// A block that a thread has run.
 pub(crate) struct LocalDone {

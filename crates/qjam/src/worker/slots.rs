@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many blocks the machine takes for running per thread: one that runs and some that wait behind it, so that no
-/// thread idles while the end of its block goes to the machine and the next one comes back, and the machine need not be
-/// woken for every short block.
-pub(crate) const BLOCKS_PER_THREAD: u32 = 4;
+/// How many blocks the machine takes for running per thread: one that runs and one that waits behind it, so that no
+/// thread idles while the end of its block goes to the machine and the next one comes back. No more: nobody else can have
+/// them.
+pub(crate) const BLOCKS_PER_THREAD: u32 = 2;
 
 /// The end of a block that took this long is told at once: that costs little beside it.
 const LONG: Duration = Duration::from_millis(1);
