@@ -65,6 +65,8 @@ pub(crate) const INLINE_BYTES_MAX: usize = 32 << 10;
 
 /// How often it is looked whether a block runs for long.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The same while blocks come and go: waking up costs, and short blocks need nobody to listen.
+const LOOK_SELDOM: Duration = Duration::from_millis(50);
 /// How often a sign of life is given.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 
@@ -281,7 +283,7 @@ fn watch(common: &Common, executor: Option<&Mutex<Executor>>) -> Result<(), Exec
                 poll(&mut fds, Some(&timeout)).unwrap_or(0) > 0
             }
             None => {
-                std::thread::sleep(LOOK_EVERY);
+                std::thread::sleep(LOOK_SELDOM);
                 false
             }
         };
