@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// How many blocks the machine takes for running per thread. One runs; with so many behind it the master's loop, which has
 /// other things to do and no core to itself, need not be woken for every short one.
-const BLOCKS_PER_THREAD: u32 = 4;
+const BLOCKS_PER_THREAD: u32 = 8;
 
 /// A block that a thread has run.
 pub(crate) struct LocalDone {
@@ -229,7 +229,7 @@ impl LocalSeat {
         let kept = &self.rounds[&round];
         let (here, data) = (kept.here.clone(), kept.data.clone());
         let (open, report, worker) = (self.open.clone(), self.report.clone(), self.worker);
-        let urgency = self.threads.urgency();
+        let urgency = self.threads.urgency(BLOCKS_PER_THREAD as usize / 2);
         self.threads.run(Box::new(move |slot| {
             let urgency = urgency();
             let result = here.run(slot, block, &open, &|index| data.chunks.get(index as usize).cloned());

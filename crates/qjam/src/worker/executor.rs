@@ -602,7 +602,7 @@ impl Executor {
         let job = self.enter(round, block);
         let common = self.common.clone();
         let threads = self.threads.as_ref().expect("the caller looked");
-        let urgency = threads.urgency();
+        let urgency = threads.urgency(1);
         threads.run(Box::new(move |slot| {
             let urgency = urgency();
             let result = job(slot);

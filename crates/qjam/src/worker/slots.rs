@@ -41,7 +41,7 @@ pub(crate) struct Slots {
 /// Says whether the end of a block can wait to be told.
 pub(crate) struct Urgency {
     shared: Arc<Shared>,
-    slots: usize,
+    few: usize,
     start: Instant,
 }
 
@@ -49,7 +49,7 @@ impl Urgency {
     /// Whether to tell at once. To be asked after the word was left where it is looked for: then, if not, there is more
     /// to run, and whoever is told of the end of that finds both.
     pub(crate) fn is_pressing(&self) -> bool {
-        self.shared.waiting.load(Relaxed) < self.slots || self.start.elapsed() >= LONG
+        self.shared.waiting.load(Relaxed) < self.few || self.start.elapsed() >= LONG
     }
 }
 
@@ -91,10 +91,11 @@ impl Slots {
         }
     }
 
-    /// To be asked by work that begins now, when it is done.
-    pub(crate) fn urgency(&self) -> impl Fn() -> Urgency + Send + 'static {
-        let (shared, slots) = (self.shared.clone(), self.slots);
-        move || Urgency { shared: shared.clone(), slots, start: Instant::now() }
+    /// To be asked by work that begins now, when it is done. Fewer than so many that wait for each thread are few: more
+    /// should be on their way.
+    pub(crate) fn urgency(&self, few: usize) -> impl Fn() -> Urgency + Send + 'static {
+        let (shared, few) = (self.shared.clone(), few * self.slots);
+        move || Urgency { shared: shared.clone(), few, start: Instant::now() }
     }
 }
 
