@@ -179,7 +179,8 @@ fn check_group(limit: u64, engines: &[&str]) {
 
 #[test]
 fn a_whole_job_trains_in_a_quarter_of_its_data() {
-    check_group(16 * MIB, &["local:2", "proc:2"]);
+    // The executable of a test build takes a few of it.
+    check_group(32 * MIB, &["local:2", "proc:2"]);
 }
 
 #[test]
