@@ -172,6 +172,7 @@ impl fmt::Display for ShowFault<'_> {
         let RemoteFault { function, worker, chunk_id, fault } = self.0;
         let what = match fault.kind {
             FaultKind::Panic => "panicked",
+            FaultKind::Raised => "raised",
             FaultKind::UnknownFunction => "is not known to the worker",
             FaultKind::Params => "was given parameters that cannot be read",
             FaultKind::Chunk => "was given a chunk that cannot be used",
@@ -322,5 +323,12 @@ impl Error {
 
 /// A failed merge found by the master.
 pub(crate) fn merge_fault(error: &MergeError) -> Fault {
-    Fault { kind: FaultKind::Merge, chunk: None, message: error.to_string(), location: None, backtrace: None }
+    Fault {
+        kind: FaultKind::Merge,
+        chunk: None,
+        message: error.to_string(),
+        location: None,
+        backtrace: None,
+        carried: Vec::new(),
+    }
 }

@@ -81,6 +81,8 @@ pub mod runs;
 
 pub mod reduce;
 
+pub mod python;
+
 mod error;
 
 pub use chunk::{Chunk, ChunkError, Dense, Lines, List, Nothing};

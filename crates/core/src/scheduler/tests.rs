@@ -364,6 +364,7 @@ fn a_fault_fails_the_round_and_calls_everybody_off() {
         message: "no".into(),
         location: None,
         backtrace: None,
+        carried: Vec::new(),
     };
     let event = Event::Faulted { worker: Some(worker(0, 0)), round: ROUND, fault: fault.clone() };
     let said = story.tell(event.clone()).to_vec();

@@ -46,6 +46,14 @@ impl<T: Number> Slab<T> {
         Slab { held }
     }
 
+    /// The bytes of the numbers, where they lie.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self.held {
+            Held::Shared(bytes) => bytes,
+            Held::Copied(numbers) => Bytes::copy_from_slice(bytemuck::cast_slice(&numbers)),
+        }
+    }
+
     /// Whether the numbers lie where their bytes came in, without a copy.
     pub fn is_shared(&self) -> bool {
         matches!(self.held, Held::Shared(_))

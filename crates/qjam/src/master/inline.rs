@@ -65,6 +65,7 @@ impl Inline {
             message: e,
             location: None,
             backtrace: None,
+            carried: Vec::new(),
         };
         let opened =
             caught(|| function.open_params(params)).and_then(|read| read.map_err(|e| fault(e.to_string())));

@@ -103,6 +103,7 @@ impl OpenChunks {
             message,
             location: None,
             backtrace: None,
+            carried: Vec::new(),
         };
         let loaded = entry.load().or_else(|error| match error {
             DataError::ChunkMemory { .. } => {

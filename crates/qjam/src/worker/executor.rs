@@ -443,8 +443,14 @@ impl Executor {
             self.theirs.read(&task.params, tail, || inbox.take_fd()).map_err(ExecutorError::Protocol)?;
         self.data.introduce(dataset, &task.chunks);
         if !self.rounds.contains_key(&round) {
-            let fault =
-                |kind, message: String| Fault { kind, chunk: None, message, location: None, backtrace: None };
+            let fault = |kind, message: String| Fault {
+                kind,
+                chunk: None,
+                message,
+                location: None,
+                backtrace: None,
+                carried: Vec::new(),
+            };
             let opened = registry::lookup(&task.function)
                 .map_err(|e| fault(FaultKind::UnknownFunction, e.to_string()))
                 .and_then(|function| match faults::caught(None, || function.open_params(params))? {
@@ -515,7 +521,14 @@ impl Executor {
                 None => {
                     let message = format!("no memory for a recipe of {bytes} bytes");
                     let kind = FaultKind::State;
-                    let fault = Fault { kind, chunk: None, message, location: None, backtrace: None };
+                    let fault = Fault {
+                        kind,
+                        chunk: None,
+                        message,
+                        location: None,
+                        backtrace: None,
+                        carried: Vec::new(),
+                    };
                     return self.common.send(&ToMaster::Error { round, fault }, &[], &[]);
                 }
             };

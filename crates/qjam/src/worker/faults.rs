@@ -4,6 +4,7 @@
 //! [`caught`] and leaves all other panics to whatever hook was there before.
 
 use super::own_limit::with_room;
+use crate::python::Raised;
 use qjam_core::job::{Fault, FaultKind};
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
@@ -67,6 +68,10 @@ pub(crate) fn caught<R>(chunk: Option<u32>, f: impl FnOnce() -> R) -> Result<R, 
     let result = panic::catch_unwind(AssertUnwindSafe(f));
     let caught = INSIDE.replace(outer).unwrap_or_default();
     result.map_err(|payload| {
+        let payload = match payload.downcast::<Raised>() {
+            Ok(raised) => return raised.into_fault(chunk),
+            Err(payload) => payload,
+        };
         let message = payload
             .downcast_ref::<&str>()
             .map(ToString::to_string)
@@ -78,6 +83,7 @@ pub(crate) fn caught<R>(chunk: Option<u32>, f: impl FnOnce() -> R) -> Result<R, 
             message: cut(&message, MESSAGE_BYTES_MAX),
             location: caught.location,
             backtrace: caught.backtrace,
+            carried: Vec::new(),
         }
     })
 }

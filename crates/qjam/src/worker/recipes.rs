@@ -51,7 +51,14 @@ impl StepHere {
 
     fn open(&self) -> Result<&(Function, AnyShared), Fault> {
         let open = || {
-            let fault = |kind, message| Fault { kind, chunk: None, message, location: None, backtrace: None };
+            let fault = |kind, message| Fault {
+                kind,
+                chunk: None,
+                message,
+                location: None,
+                backtrace: None,
+                carried: Vec::new(),
+            };
             let function = registry::lookup(&self.function)
                 .map_err(|e| fault(FaultKind::UnknownFunction, e.to_string()))?;
             let params = caught(None, || function.open_params(self.params.clone()))?

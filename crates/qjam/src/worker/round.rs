@@ -191,5 +191,5 @@ impl RoundHere {
 }
 
 pub(super) fn plain(kind: FaultKind, chunk: u32, message: String) -> Fault {
-    Fault { kind, chunk: Some(chunk), message, location: None, backtrace: None }
+    Fault { kind, chunk: Some(chunk), message, location: None, backtrace: None, carried: Vec::new() }
 }

@@ -475,5 +475,5 @@ impl Engine<'_> {
 }
 
 fn fault(kind: FaultKind, chunk: Option<u32>, round: RoundId) -> Fault {
-    Fault { kind, chunk, message: round.to_string(), location: None, backtrace: None }
+    Fault { kind, chunk, message: round.to_string(), location: None, backtrace: None, carried: Vec::new() }
 }

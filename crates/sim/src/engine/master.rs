@@ -476,5 +476,6 @@ pub(super) fn merge_fault(round: RoundId, spec: &RoundPlan, node: Node) -> Fault
         message: round.to_string(),
         location: None,
         backtrace: None,
+        carried: Vec::new(),
     }
 }

@@ -689,7 +689,7 @@ fn executor_in(seats: &mut [SeatHere], worker: WorkerId) -> Option<&mut Executor
 }
 
 fn fault(kind: FaultKind, message: String) -> Fault {
-    Fault { kind, chunk: None, message, location: None, backtrace: None }
+    Fault { kind, chunk: None, message, location: None, backtrace: None, carried: Vec::new() }
 }
 
 /// Seat, incarnation and which of its descriptors, in one number.

@@ -284,6 +284,7 @@ fn what_is_late_or_unknown_is_ignored() {
         message: message.into(),
         location: None,
         backtrace: None,
+        carried: Vec::new(),
     };
     let unknown = RoundId(77);
     let mut stage = Stage::at_work();

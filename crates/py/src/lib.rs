@@ -1,0 +1,19 @@
+//! The native part of the Python package: masters, data sets and errors, as thin as they can be.
+//!
+//! Everything with a decision in it lives in the `qjam` crate (how rounds are run) or in the Python package (what users
+//! write and see). Here values change hands. Two rules keep it safe: whoever touches a master has let go of the
+//! interpreter first, because the master's loop may want the interpreter to combine results; and memory of Python objects
+//! is only read while its owner is kept alive.
+
+mod data;
+mod master;
+
+use pyo3::prelude::*;
+
+/// The module `qjam._native`.
+#[pymodule]
+fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    data::register(m)?;
+    master::register(m)
+}
