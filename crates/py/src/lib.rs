@@ -6,7 +6,14 @@
 //! is only read while its owner is kept alive.
 
 mod data;
+mod errors;
+mod held;
+mod host;
 mod master;
+mod memory;
+mod news;
+mod pending;
+mod values;
 
 use pyo3::prelude::*;
 

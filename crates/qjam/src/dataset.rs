@@ -5,6 +5,7 @@
 //! nothing sent again.
 
 use crate::chunk::{Chunk, Dense, Element, Lines, List, Nothing};
+use crate::python::Raw;
 use crate::source::cut::Rule;
 use crate::source::lines::Text;
 use crate::source::list::Values;
@@ -139,6 +140,16 @@ impl DataSet<Nothing> {
 }
 
 impl<C: Chunk> DataSet<C> {
+    /// The same data set for functions that take chunks of any kind.
+    ///
+    /// ```
+    /// let tasks = qjam::DataSet::nothing(3).unwrap().untyped();
+    /// assert_eq!(tasks.chunk(2).unwrap().header.kind, "nothing");
+    /// ```
+    pub fn untyped(&self) -> DataSet<Raw> {
+        DataSet { inner: self.inner.clone(), kind: PhantomData }
+    }
+
     fn from_source(source: impl Source + 'static) -> Result<Self, DataError> {
         Self::cut(Arc::new(source), Rule::Standard)
     }
