@@ -104,10 +104,8 @@ def prepare(
         return known.prepared
     watched: List[Any] = [function, init, reduce]
     settled = all(_settled(part, watched, set()) for part in (function, init, reduce))
-    made = _make(function, init, reduce)
-    if known is not None and known.prepared.blob == made.prepared.blob:
-        made.prepared = known.prepared
-    made.settled, made.watched, made.function = settled, watched, function
+    made = _make(function, init, reduce, known)
+    made.settled, made.watched = settled, watched
     if settled or len(made.prepared.blob) <= BLOB_BYTES_WARN:
         _known[key] = made
         while len(_known) > 64:
@@ -121,17 +119,21 @@ class _Known:
     def __init__(self, prepared: Prepared, files: Dict[str, Optional[Tuple[int, int, int]]]) -> None:
         self.prepared = prepared
         self.files = files
+        self.pickled = b""
         self.sent = len(_pickling.sent_modules)
-        self.function: Any = None
         # Whether all that the function has from outside is unchangeable, and what it was. Holding it keeps its
         # identities from being given to other objects.
         self.settled = False
         self.watched: List[Any] = []
 
-    def still_holds(self) -> bool:
-        if not self.settled or self.sent != len(_pickling.sent_modules):
+    def same_modules(self) -> bool:
+        """Whether no other modules would go along than did."""
+        if self.sent != len(_pickling.sent_modules):
             return False
-        if any(_own.stamp(filename) != before for filename, before in self.files.items()):
+        return all(_own.stamp(filename) == before for filename, before in self.files.items())
+
+    def still_holds(self) -> bool:
+        if not self.settled or not self.same_modules():
             return False
         now: List[Any] = self.watched[:3]
         if not all(_settled(part, now, set()) for part in self.watched[:3]):
@@ -195,7 +197,7 @@ def _is_by_name(obj: Any) -> bool:
     return found is obj
 
 
-def _make(function: Any, init: Any, reduce: Any) -> _Known:
+def _make(function: Any, init: Any, reduce: Any, known: Optional[_Known]) -> _Known:
     finder = _own.Finder()
     given = {"reduce": reduce, "init": init}
     extra = {key: value for key, value in given.items() if value is not None}
@@ -208,16 +210,16 @@ def _make(function: Any, init: Any, reduce: Any) -> _Known:
             raise TypeError(loader.describe_without_mapfunc(function))
         by_name = finder.add(function) is not None or _is_installed(function)
         if by_name:
-            return _assemble(finder, function.__name__, function.__name__, extra, _live_of(function, extra))
+            return _assemble(finder, function.__name__, function.__name__, extra, _live_of(function, extra), known)
         functions.update(extra)
-        return _assemble(finder, function.__name__, None, functions, lambda: functions)
+        return _assemble(finder, function.__name__, None, functions, lambda: functions, known)
     if not callable(function):
         raise TypeError(
             "expected a function of parameters and chunk, or a module with a function mapfunc(params, chunk), not "
             + _kind_of(function)
         )
     functions = {"map": function, **extra}
-    return _assemble(finder, _name_of(function), None, functions, lambda: functions)
+    return _assemble(finder, _name_of(function), None, functions, lambda: functions, known)
 
 
 def _kind_of(obj: Any) -> str:
@@ -227,7 +229,8 @@ def _kind_of(obj: Any) -> str:
 def _name_of(function: Any) -> str:
     if isinstance(function, functools.partial):
         return _name_of(function.func)
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    name = name or type(function).__qualname__
     code = getattr(function, "__code__", None)
     if "<lambda>" in name and code is not None:
         return "the lambda in line {} of {}".format(code.co_firstlineno, os.path.basename(code.co_filename))
@@ -246,8 +249,11 @@ def _assemble(
     module: Optional[str],
     functions: Dict[str, Callable[..., Any]],
     live: Callable[[], Dict[str, Callable[..., Any]]],
+    known: Optional[_Known],
 ) -> _Known:
     pickled, noted = (b"", _Noted()) if not functions else _pickled(functions, name)
+    if known is not None and known.pickled == pickled and known.same_modules():
+        return known
     names = set(noted.names) | _pickling.sent_modules
     if module is not None:
         names.add(module)
@@ -273,7 +279,9 @@ def _assemble(
     if len(blob) > BLOB_BYTES_WARN:
         _warn_of_size(name, len(blob), functions)
     files = {own.filename: _own.stamp(own.filename) for own in sources.values()}
-    return _Known(Prepared(name, blob, frozenset(needs), live), files)
+    made = _Known(Prepared(name, blob, frozenset(needs), live), files)
+    made.pickled = pickled
+    return made
 
 
 class _Noted:
@@ -306,7 +314,8 @@ class _Noted:
                     self.names.add(name)
 
 
-def _imports_of(code: types.CodeType, package: str) -> List[_own.Imported]:
+@functools.lru_cache(maxsize=1000)
+def _imports_of(code: types.CodeType, package: str) -> Tuple[_own.Imported, ...]:
     """What a piece of code imports when it runs, also in functions inside it."""
     import dis
 
@@ -326,7 +335,7 @@ def _imports_of(code: types.CodeType, package: str) -> List[_own.Imported]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             found.extend(_imports_of(constant, package))
-    return found
+    return tuple(found)
 
 
 def _pickled(functions: Dict[str, Callable[..., Any]], name: str) -> Tuple[bytes, _Noted]:

@@ -169,10 +169,14 @@ class Finder:
 
 
 _judged: Dict[str, bool] = {}
+_loaded: Tuple[int, List[str]] = (0, [])
 
 
 def loaded() -> List[str]:
     """Names of the own modules that have been imported so far."""
+    global _loaded
+    if _loaded[0] == len(sys.modules):
+        return _loaded[1]
     new = sys.modules.keys() - _judged.keys()
     if new:
         finder = Finder()
@@ -180,7 +184,8 @@ def loaded() -> List[str]:
             module = sys.modules.get(name)
             filename = getattr(module, "__file__", None)
             _judged[name] = name != "__main__" and isinstance(filename, str) and finder.covers(filename)
-    return [name for name, own in _judged.items() if own]
+    _loaded = (len(sys.modules), [name for name, own in _judged.items() if own])
+    return _loaded[1]
 
 
 _texts: Dict[str, Tuple[Tuple[int, int, int], str]] = {}
