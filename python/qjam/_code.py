@@ -17,7 +17,6 @@ import io
 import linecache
 import logging
 import os
-import pickle
 import sys
 import types
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
@@ -79,7 +78,8 @@ class Prepared:
     @property
     def step(self) -> Callable[[Any, Any, Any], Any]:
         """The value of one chunk with a state, called with parameters, chunk and state."""
-        return self._of("step") or self.map
+        found: Callable[..., Any] = self._of("step") or self.map
+        return found
 
     def __repr__(self) -> str:
         return "<code of {}, {} bytes>".format(self.name, len(self.blob))

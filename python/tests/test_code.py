@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, cast
 
 import pytest
 
@@ -416,7 +416,7 @@ def test_what_cannot_be_run_is_told() -> None:
     with pytest.raises(TypeError, match="not None"):
         _code.prepare(None)
     with pytest.raises(TypeError, match="init must be a function"):
-        _code.prepare(len, init=5)
+        _code.prepare(len, init=cast(Any, 5))
 
 
 def test_a_module_of_the_workers_own_modules_is_not_mixed_up_with_a_users_of_the_same_name(tmp_path: Path) -> None:

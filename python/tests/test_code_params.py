@@ -11,7 +11,6 @@ from typing import Any, List
 
 import numpy as np
 import pytest
-
 from qjam import _code
 from qjam._code import pickle_params
 from qjam.errors import PicklingError
@@ -45,7 +44,7 @@ def test_large_arrays_lie_beside_the_pickle_and_are_not_copied() -> None:
         np.arange(6000.0)[::2],
         np.arange(6000.0, dtype=">f8"),
         np.array([1, "two", None], dtype=object),
-        np.ma.masked_array(np.arange(3000.0), np.arange(3000) % 2),
+        np.ma.masked_array(np.arange(3000.0), np.arange(3000) % 2 == 0),
         np.zeros((0, 5)),
         np.arange(3000) * 1j,
     ],
