@@ -5,6 +5,7 @@
 //! interpreter first, because the master's loop may want the interpreter to combine results; and memory of Python objects
 //! is only read while its owner is kept alive.
 
+mod buffer;
 mod data;
 mod errors;
 mod held;

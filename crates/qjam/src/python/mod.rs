@@ -28,6 +28,9 @@ pub use raised::Raised;
 pub use raw::Raw;
 pub use value::{Body, Leaf, Value};
 
+pub use crate::source::array::{Array, Layout, checksum};
+pub use crate::source::slices::Slices;
+
 use crate::ctx::Ctx;
 use std::sync::{Arc, OnceLock};
 
