@@ -97,6 +97,7 @@ class Master:
 
     __slots__ = (
         "__weakref__",
+        "_has_hosts",
         "_in_process",
         "_line",
         "_lost",
@@ -147,6 +148,13 @@ class Master:
             options["no_run_file"] = True
         elif run_folder is not None and run_folder is not True:
             options["run_folder"] = os.fspath(run_folder)
+        _, has_processes, has_hosts = _native.worker_kinds(text)
+        modules = support()
+        path = [folder for folder in sys.path if folder]
+        _native.set_up(sys.executable or "", path, modules)
+        options["program"] = (sys.executable or "python3", _arguments(), _native.__file__)
+        if has_processes or has_hosts:
+            options.update(_for_processes(path, modules))
         options = {name: value for name, value in options.items() if value is not None}
         self._line = line_for(progress, self._count)
         self._tick = _ticking(self._line)
@@ -155,8 +163,8 @@ class Master:
         self._lost = 0
         self._text = text
         # Other processes on this machine must be able to map the data.
-        self._shares = "proc" in text or "@" in text
-        _native.set_up(sys.executable or "", [p for p in sys.path if p], support())
+        self._shares = has_processes
+        self._has_hosts = has_hosts
         try:
             self._native = _native.Master(text, in_process, options, self._tick)
         finally:
@@ -205,6 +213,8 @@ class Master:
             tick = _ticking(line)
         if line is not None:
             line.begin()
+        if self._has_hosts:
+            self._native.python_ready(list(prepared.needs), tick)
         enter(name, prepared)
         try:
             parts = self._native.run(
@@ -231,6 +241,8 @@ class Master:
         entry = _code_of(prepare(function))
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
+        if self._has_hosts:
+            self._native.python_ready(list(entry[0].needs), self._tick)
         enter(entry[2], entry[0])
         try:
             pending = self._native.submit(entry[1], stream, buffers, data, self._shares)
@@ -293,9 +305,11 @@ class Master:
     def add_workers(self, workers: WorkersLike) -> None:
         """Takes on more workers, which the next rounds use; the results are the same."""
         text, in_process = worker_string(workers)
-        if in_process:
+        if in_process != self._in_process:
             raise ValueError("whether functions run in this process is said when a master is made")
-        self._shares = self._shares or "proc" in text or "@" in text
+        _, has_processes, has_hosts = _native.worker_kinds(text)
+        self._shares = self._shares or has_processes
+        self._has_hosts = self._has_hosts or has_hosts
         try:
             self._native.add_workers(text)
         finally:
@@ -350,6 +364,23 @@ class Master:
 
     def __reduce__(self) -> Tuple[Any, ...]:
         raise TypeError("a master cannot be pickled: it stays in the process that made it")
+
+
+def _arguments() -> List[str]:
+    """How this program is started again, without the interpreter."""
+    original: Optional[List[str]] = getattr(sys, "orig_argv", None)
+    return list(original[1:]) if original else list(sys.argv)
+
+
+def _for_processes(path: List[str], modules: bytes) -> Dict[str, Any]:
+    """What workers outside of this process need."""
+    from ._find import worker
+
+    return {
+        "worker_executable": worker(),
+        "support": modules,
+        "interpreter": (sys.executable or "python3", path),
+    }
 
 
 def _ticking(line: Optional[Line]) -> Callable[[], None]:
@@ -471,6 +502,8 @@ class Held(Generic[S]):
         line = master._line
         if line is not None:
             line.begin()
+        if master._has_hosts:
+            master._native.python_ready(list(prepared.needs), master._tick)
         enter(name, prepared)
         try:
             parts = self._native.run(code, stream, buffers, _seconds(timeout), master._tick)
@@ -485,6 +518,8 @@ class Held(Generic[S]):
         stream, buffers = pickle_params(params)
         prepared, code, name = _code_of(prepare(step, init=self._init))
         self._must_be_unchanged()
+        if self._master._has_hosts:
+            self._master._native.python_ready(list(prepared.needs), self._master._tick)
         enter(name, prepared)
         try:
             return Pending(self._native.submit(code, stream, buffers), name, self._master)

@@ -78,6 +78,7 @@ fn from_error(py: Python<'_>, error: Error, function: &str) -> PyResult<PyErr> {
         Error::Start { .. } | Error::NotHooked => "start",
         Error::NoWorkers { .. } => "no workers",
         Error::DoesNotFit(_) | Error::StateMemory { .. } => "does not fit",
+        Error::PythonMissing(_) => "missing",
         Error::Cancelled => "cancelled",
         Error::TimedOut { .. } => "timed out",
         Error::HeldBusy => "busy",

@@ -1,5 +1,6 @@
 //! States that stay with the data.
 
+use crate::buffer::release_waiting;
 use crate::errors::{Failed, raise};
 use crate::host;
 use crate::master::{Code, Patience, Shared, detached};
@@ -52,8 +53,11 @@ impl Held {
         let result = py.detach(|| {
             let mut held = self.lock();
             let held = held.as_mut().ok_or(qjam::Error::NoMaster)?;
-            held.run_while(python::step, &call, pause, |pending| patience.goes_on(pending))
+            let result = held.run_while(python::step, &call, pause, |pending| patience.goes_on(pending));
+            drop(call);
+            result
         });
+        release_waiting(py);
         match result {
             Ok((value, report)) => {
                 self.shared.keep_report(report);

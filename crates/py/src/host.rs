@@ -4,7 +4,7 @@
 //! for the interpreter, hand over to `qjam._host`, which has the live functions, and take back Rust values. So nobody
 //! who has the interpreter may wait for a master: see the rule in the crate's own words.
 
-use crate::memory::shown;
+use crate::buffer::view;
 use crate::values::{from_parts, from_pickle, to_parts, to_pickle};
 use pyo3::exceptions::PyBaseException;
 use pyo3::intern;
@@ -80,7 +80,7 @@ impl<'py> Given<'py> {
     fn new(py: Python<'py>, call: &Call, chunk: &'py Raw, ctx: &Ctx) -> PyResult<Self> {
         let header = &chunk.header;
         let shape = PyTuple::new(py, &header.shape)?;
-        let bytes = shown(py, chunk.bytes.clone())?;
+        let bytes = view(py, chunk.bytes.clone())?;
         Ok(Given {
             code: PyBytes::new(py, &call.code.id().0),
             params: shown_pickle(py, &call.params)?,
@@ -98,7 +98,7 @@ impl<'py> Given<'py> {
 fn shown_pickle<'py>(py: Python<'py>, params: &Pickled) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
     let buffers = PyList::empty(py);
     for buffer in &params.buffers {
-        buffers.append(shown(py, buffer.clone())?)?;
+        buffers.append(view(py, buffer.clone())?)?;
     }
     Ok((PyBytes::new(py, &params.stream).into_any(), buffers))
 }

@@ -1,17 +1,21 @@
 //! Masters as Python sees them.
 
+use crate::buffer::release_waiting;
 use crate::data::Data;
 use crate::errors::{Failed, closed, forked, raise};
 use crate::held::Held;
-use crate::memory::lend_bytes;
+use crate::memory::copied;
 use crate::pending::Pending;
 use crate::values::{from_pickle, to_parts};
 use crate::{host, news};
+use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
+use qjam::engine::{SeatKind, WorkerString};
 use qjam::journal::{RoundReport, What};
 use qjam::python::{self, Call, Raw, Value};
 use qjam::{Builder, DataSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
@@ -33,7 +37,7 @@ pub(crate) struct Code {
 impl Code {
     #[new]
     fn new(blob: &Bound<'_, PyBytes>, name: String) -> Self {
-        Code { code: python::Code::new(lend_bytes(blob)), name }
+        Code { code: python::Code::new(Bytes::copy_from_slice(blob.as_bytes())), name }
     }
 
     /// Its name among all code.
@@ -183,6 +187,23 @@ impl Master {
         Ok(Master { shared: Arc::new(shared) })
     }
 
+    /// Waits until it is known that all hosts have what a function needs.
+    fn python_ready(&self, py: Python<'_>, needs: Vec<String>, tick: Py<PyAny>) -> PyResult<()> {
+        let master = self.shared.master(py)?;
+        let ready = py.detach(|| -> Result<(), Failed> {
+            let result = loop {
+                match master.python_ready(&needs, PAUSE) {
+                    Ok(true) => break Ok(()),
+                    Ok(false) => self.shared.look_up(&tick)?,
+                    Err(e) => break Err(e.into()),
+                }
+            };
+            drop(master);
+            result
+        });
+        ready.map_err(|failed| raise(py, failed, ""))
+    }
+
     /// Runs a round and gives the parts of its value.
     #[pyo3(signature = (code, stream, buffers, data, shares, timeout, tick))]
     #[expect(clippy::too_many_arguments, reason = "called from one place, once per round")]
@@ -207,9 +228,10 @@ impl Master {
             let result =
                 master.run_while(python::call, &call, &data, pause, |pending| patience.goes_on(pending));
             // The last of all who have it may be this thread: then it ends the workers, which may want the interpreter.
-            drop(master);
+            drop((master, call, data));
             result
         });
+        release_waiting(py);
         match result {
             Ok((value, report)) => {
                 self.shared.keep_report(report);
@@ -394,7 +416,23 @@ fn builder(options: &Bound<'_, PyDict>) -> PyResult<Builder> {
             "no_run_file" => builder.no_run_file(),
             "resume" => builder.resume(value.extract::<String>()?),
             "resume_anyway" => builder.resume_anyway(),
-            "worker_executable" => builder.worker_executable(value.extract::<PathBuf>()?),
+            "worker_executable" => {
+                let path: PathBuf = value.extract()?;
+                builder.worker_executable(path.clone()).local_executable(path)
+            }
+            "program" => {
+                let (interpreter, arguments, build): (PathBuf, Vec<OsString>, PathBuf) = value.extract()?;
+                builder.program(interpreter, arguments, build)
+            }
+            "support" => {
+                let version = value.py().version_info();
+                builder.python_support(copied(&value)?, (version.major, version.minor))
+            }
+            "interpreter" => {
+                let (interpreter, path): (String, Vec<String>) = value.extract()?;
+                builder.python_interpreter(interpreter, path)
+            }
+            "remote_python" => builder.remote_python(value.extract::<String>()?),
             _ => builder,
         };
     }
@@ -499,6 +537,24 @@ fn in_words(master: &qjam::Master, what: &What) -> (&'static str, String) {
     }
 }
 
+/// Whether a worker string has threads of this process, other processes here, and other hosts in it.
+#[pyfunction]
+fn worker_kinds(py: Python<'_>, workers: &str) -> PyResult<(bool, bool, bool)> {
+    let parsed = WorkerString::parse(workers).map_err(|e| raise(py, qjam::Error::from(e).into(), ""))?;
+    let has = |is: fn(&SeatKind) -> bool| parsed.seats.iter().any(|seat| is(&seat.kind));
+    Ok((
+        has(|kind| matches!(kind, SeatKind::Local)),
+        has(|kind| matches!(kind, SeatKind::Proc)),
+        has(|kind| matches!(kind, SeatKind::Host(_))),
+    ))
+}
+
+/// What interpreters that this process starts are told.
+#[pyfunction]
+fn set_up(executable: PathBuf, path: Vec<String>, support: &Bound<'_, PyBytes>) {
+    let _ = (executable, path, support);
+}
+
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Master>()?;
     m.add_class::<Code>()?;
@@ -506,6 +562,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Held>()?;
     m.add_function(wrap_pyfunction!(news::has_news, m)?)?;
     m.add_function(wrap_pyfunction!(news::take_news, m)?)?;
+    m.add_function(wrap_pyfunction!(worker_kinds, m)?)?;
+    m.add_function(wrap_pyfunction!(set_up, m)?)?;
     python::set_host(Arc::new(host::InProcess));
     Ok(())
 }

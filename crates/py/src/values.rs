@@ -1,6 +1,6 @@
 //! Results between what Rust adds up and what `qjam._worker.values` makes of objects.
 
-use crate::memory::{given, given_numbers, lend};
+use crate::memory::{copied, given, given_numbers, lend};
 use bytemuck::Pod;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
@@ -50,7 +50,7 @@ pub(crate) fn from_parts(parts: &Bound<'_, PyAny>) -> PyResult<Body> {
         "P" => Ok(Body::Pickled(from_pickle(&first, &second, true)?)),
         "N" => {
             let leaves = second.try_iter()?.map(|leaf| from_leaf(&leaf?)).collect::<PyResult<_>>()?;
-            Ok(Body::Numbers { shape: lend(&first)?, leaves })
+            Ok(Body::Numbers { shape: copied(&first)?, leaves })
         }
         _ => Err(PyValueError::new_err("neither numbers nor a pickle")),
     }
@@ -62,9 +62,9 @@ pub(crate) fn from_pickle(
     buffers: &Bound<'_, PyAny>,
     copies: bool,
 ) -> PyResult<Pickled> {
-    let own = |bytes: bytes::Bytes| if copies { bytes::Bytes::copy_from_slice(&bytes) } else { bytes };
-    let buffers = buffers.try_iter()?.map(|buffer| Ok(own(lend(&buffer?)?))).collect::<PyResult<_>>()?;
-    Ok(Pickled { stream: own(lend(stream)?), buffers })
+    let take = if copies { copied } else { lend };
+    let buffers = buffers.try_iter()?.map(|buffer| take(&buffer?)).collect::<PyResult<_>>()?;
+    Ok(Pickled { stream: take(stream)?, buffers })
 }
 
 fn from_leaf(leaf: &Bound<'_, PyAny>) -> PyResult<Leaf> {
@@ -80,7 +80,7 @@ fn from_leaf(leaf: &Bound<'_, PyAny>) -> PyResult<Leaf> {
 }
 
 fn numbers<T: Pod>(value: &Bound<'_, PyAny>) -> PyResult<Vec<T>> {
-    let bytes = lend(value)?;
+    let bytes = copied(value)?;
     if !bytes.len().is_multiple_of(size_of::<T>()) {
         return Err(PyValueError::new_err("half a number"));
     }
