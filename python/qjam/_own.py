@@ -96,6 +96,8 @@ class Finder:
 
     def __init__(self) -> None:
         self.roots = _roots()
+        # Folders of modules that the user has named, where imports may find something without being told by Python.
+        self.named: List[str] = []
         self.asked: Dict[str, Optional[Own]] = {}
 
     def covers(self, filename: str) -> bool:
@@ -110,12 +112,16 @@ class Finder:
         filename = getattr(module, "__file__", None)
         if not isinstance(filename, str) or not filename.endswith(".py") or is_elsewhere(filename):
             return None
+        if module.__name__ == "__main__":
+            # Its text would run the script again.
+            return None
         text = read(filename)
         if text is None:
             return None
         own = Own(filename, hasattr(module, "__path__"), text)
         self.asked[module.__name__] = own
         self._add_root(module.__name__, own)
+        self.named.append(os.path.dirname(os.path.abspath(filename)))
         return own
 
     def find(self, name: str) -> Optional[Own]:
@@ -159,7 +165,8 @@ class Finder:
         if not parent:
             if name in sys.builtin_module_names:
                 return None
-            return importlib.machinery.PathFinder.find_spec(name)
+            find = importlib.machinery.PathFinder.find_spec
+            return find(name) or (find(name, self.named) if self.named else None)
         above = self.find(parent)
         if above is None:
             return None

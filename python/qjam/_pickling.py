@@ -63,10 +63,15 @@ def pickle_params(obj: Any, what: str = "params") -> Tuple[bytes, List[pickle.Pi
             stream = cloudpickle().dumps(obj, protocol=5, buffer_callback=_aside(buffers))
         except Exception as error:
             raise refused(obj, what, error) from error
+    note_modules(stream)
+    return stream, buffers
+
+
+def note_modules(stream: bytes) -> None:
+    """Has the own modules that a pickle names travel with every function from now on."""
     for name in _own.loaded():
         if name not in sent_modules and _text(name.encode()) in stream:
             sent_modules.add(name)
-    return stream, buffers
 
 
 def _aside(buffers: List[pickle.PickleBuffer]) -> Callable[[pickle.PickleBuffer], bool]:

@@ -425,3 +425,96 @@ def test_a_module_of_the_workers_own_modules_is_not_mixed_up_with_a_users_of_the
     # `json` of the user hides that of the standard library, here as there.
     answers = run_script(tmp_path, files, ["main.py"])
     assert values(answers) == [9]
+
+
+def test_functions_of_notebook_cells_travel_with_their_lines(tmp_path: Path) -> None:
+    script = '''
+        from IPython.core.interactiveshell import InteractiveShell
+        shell = InteractiveShell.instance()
+        def cell(text):
+            shell.run_cell(text).raise_error()
+        cell("from note import call; scale = 2; import helper")
+        cell("class Model:\\n    def __init__(self, w): self.w = w\\n    def go(self, x): return self.w * x")
+        cell("def work(params, chunk):\\n    return scale * params.go(helper.total(chunk))")
+        cell("call(work, Model(5))")
+        cell("scale = 3")
+        cell("call(work, Model(5))")
+        cell("def work(params, chunk):\\n    return 1 / 0  # in the cell")
+        cell("call(work)")
+    '''
+    files = {"main.py": script, "helper.py": "def total(chunk):\n    return sum(chunk)\n"}
+    answers = run_script(tmp_path, files, ["main.py"])
+    assert [answer[1] for answer in answers] == [60, 90, "ZeroDivisionError"]
+    assert "return 1 / 0  # in the cell" in answers[2][3]
+
+
+def test_another_run_of_the_same_script_makes_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = """
+        import job, numpy as np
+        from note import call
+        names = ("b", "a")
+        def work(params, chunk):
+            first = [name for name in names if name in dir(job)]
+            return float(np.linalg.norm(np.asarray(chunk, float))) + len(first)
+        call(work)
+        call(job)
+    """
+    job = "import helper\ndef mapfunc(params, chunk):\n    return helper.x\n"
+    blobs = []
+    for seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        values(run_script(tmp_path, {"main.py": script, "job.py": job, "helper.py": "x = 1\n"}, ["main.py"]))
+        calls = pickle.loads((tmp_path / "noted").read_bytes())[0]
+        blobs.append([call[1] for call in calls])
+    assert blobs[0] == blobs[1]
+
+
+def test_a_module_that_was_loaded_by_its_path_travels(tmp_path: Path) -> None:
+    script = """
+        import importlib.util
+        from note import call
+        spec = importlib.util.spec_from_file_location("by_path", "../elsewhere/by_path.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        call(module)
+        call(module.mapfunc)
+    """
+    files = {
+        "main.py": script,
+        "../elsewhere/by_path.py": "def mapfunc(params, chunk):\n    import beside\n    return beside.value\n",
+        "../elsewhere/beside.py": "value = 'beside'\n",
+    }
+    answers = run_script(tmp_path, files, ["main.py"])
+    assert answers[0][1] == "beside"
+    # The function itself is not found by its name, so it travels by value, and what it imports is out of sight.
+    assert answers[1][1] == "ModuleNotFoundError" and answers[1][-2] == ["beside"]
+
+
+def test_modules_made_by_hand_and_the_script_itself_can_be_run(tmp_path: Path) -> None:
+    script = """
+        import sys, types
+        from note import call
+        made = types.ModuleType("made")
+        exec("def mapfunc(params, chunk):\\n    return len(chunk)", made.__dict__)
+        call(made)
+        factor = 5
+        def mapfunc(params, chunk):
+            return factor * len(chunk)
+        call(sys.modules[__name__])
+    """
+    assert values(run_script(tmp_path, {"main.py": script}, ["main.py"])) == [3, 15]
+
+
+def test_a_mistake_in_a_module_is_told_with_file_and_line(tmp_path: Path) -> None:
+    script = """
+        import job
+        from note import call
+        with open("job.py", "a") as f:
+            f.write("def oops(:\\n")
+        call(job)
+    """
+    files = {"main.py": script, "job.py": "def mapfunc(params, chunk):\n    return 1\n"}
+    answers = run_script(tmp_path, files, ["main.py"])
+    assert answers[0][1] == "SyntaxError" and "job.py" in answers[0][3] and "def oops(:" in answers[0][3]
