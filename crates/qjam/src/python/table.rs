@@ -47,15 +47,19 @@ impl Line {
         let facts = match found {
             Ok(facts) => facts,
             Err(why) => {
+                // One that was named is to be named rightly.
+                let remedy = if why.starts_with("QJAM_") {
+                    "name another one, or unset it".to_owned()
+                } else {
+                    format!("install Python {major}.{minor} with NumPy there, or name one in {THERE}")
+                };
                 return Line {
                     host: host.to_owned(),
                     interpreter: None,
                     version: None,
                     numpy: None,
                     missing: Vec::new(),
-                    remedy: format!(
-                        "{why}: install Python {major}.{minor} with NumPy there, or name one in {THERE}"
-                    ),
+                    remedy: format!("{why}: {remedy}"),
                 };
             }
         };
@@ -78,7 +82,7 @@ impl Line {
             format!(
                 "{broken}{} -m pip install {}, or name another interpreter in {THERE}",
                 facts.interpreter,
-                missing.join(" ")
+                missing.iter().map(|name| package(name)).collect::<Vec<_>>().join(" ")
             )
         };
         Line {
@@ -89,6 +93,20 @@ impl Line {
             missing,
             remedy,
         }
+    }
+}
+
+/// What an installer calls the package of a module, where that is another name.
+fn package(module: &str) -> &str {
+    match module {
+        "PIL" => "pillow",
+        "bs4" => "beautifulsoup4",
+        "cv2" => "opencv-python-headless",
+        "dateutil" => "python-dateutil",
+        "skimage" => "scikit-image",
+        "sklearn" => "scikit-learn",
+        "yaml" => "pyyaml",
+        other => other,
     }
 }
 
