@@ -92,17 +92,12 @@ impl Driver {
         if !self.without_python().is_empty() {
             return None;
         }
-        let nothing = || Err(format!("nothing was heard of it for {} s", ANSWERS_WITHIN.as_secs()));
-        let facts: Vec<(String, Result<PythonFacts, String>)> = self
-            .far_seats()
-            .map(|(_, here)| {
-                let found = match &here.python {
-                    Interpreter::Found(_, found) => found.clone(),
-                    Interpreter::Unknown | Interpreter::Asked(_) => nothing(),
-                };
-                (here.seat.name.clone(), found)
-            })
-            .collect();
+        let found = |here: &SeatHere| match &here.python {
+            Interpreter::Found(_, found) => found.as_ref().map_err(String::as_str),
+            Interpreter::Unknown | Interpreter::Asked(_) => Err("nothing was heard of its Python"),
+        };
+        let facts: Vec<_> =
+            self.far_seats().map(|(_, here)| (here.seat.name.as_str(), found(here))).collect();
         let table = match python::check(&facts, needs, version) {
             Ok(()) => return Some(Ok(())),
             Err(table) => table,
