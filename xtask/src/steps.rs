@@ -37,6 +37,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),
     Step::new("long-hosts", Full, hosts::long_test),
+    Step::new("python-sources", Full, package::from_sources),
     Step::new("python-versions", Full, fresh::versions),
     Step::new("fuzz", Full, fuzz::run),
     Step::new("bench-rounds", Bench, bench::rounds),
