@@ -28,7 +28,7 @@ pub use raised::Raised;
 pub use raw::Raw;
 pub use value::{Body, Leaf, Value};
 
-pub use crate::source::array::{Array, Layout, checksum};
+pub use crate::source::array::{Array, Layout, checksum, standard_rows};
 pub use crate::source::slices::Slices;
 
 use crate::ctx::Ctx;
