@@ -7,7 +7,14 @@
 
 mod buffer;
 mod data;
+mod errors;
+mod held;
+mod host;
 mod master;
+mod memory;
+mod news;
+mod pending;
+mod values;
 
 use pyo3::prelude::*;
 

@@ -17,16 +17,22 @@
 
 #[expect(unsafe_code, reason = "functions are registered in a section of the executable")]
 mod calls;
+pub(crate) mod find;
 mod pickled;
 mod raised;
 mod raw;
+mod table;
 mod value;
+mod welcomed;
 
 pub use calls::{Call, Code, CodeId, Memory, call, step};
 pub use pickled::Pickled;
 pub use raised::Raised;
 pub use raw::Raw;
+pub(crate) use table::check;
+pub use table::{Line, Table};
 pub use value::{Body, Leaf, Value};
+pub(crate) use welcomed::{welcome, welcomed};
 
 pub use crate::source::array::{Array, Layout, checksum, standard_rows};
 pub use crate::source::slices::Slices;
