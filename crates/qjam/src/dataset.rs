@@ -5,6 +5,7 @@
 //! nothing sent again.
 
 use crate::chunk::{Chunk, Dense, Element, Lines, List, Nothing};
+use crate::python::Raw;
 use crate::source::cut::Rule;
 use crate::source::lines::Text;
 use crate::source::list::Values;
@@ -216,6 +217,11 @@ impl<C> DataSet<C> {
     /// Whether the file it was made from, if any, still is what it was. A data set is made from one file at most.
     pub(crate) fn must_be_unchanged(&self) -> Result<(), DataError> {
         self.inner.chunks.first().map_or(Ok(()), |chunk| chunk.place.must_be_unchanged())
+    }
+
+    /// The same data set for functions that take chunks of any kind.
+    pub fn untyped(&self) -> DataSet<Raw> {
+        DataSet { inner: self.inner.clone(), kind: PhantomData }
     }
 
     /// The cut, with its type taken off.

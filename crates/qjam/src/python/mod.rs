@@ -15,17 +15,28 @@
 //!   Raw chunk, by its mapping ──┘
 //! ```
 
+mod answer;
 #[expect(unsafe_code, reason = "functions are registered in a section of the executable")]
 mod calls;
+mod child;
+mod find;
+mod letter;
+mod params;
+mod peer;
 mod pickled;
+mod printed;
 mod raised;
 mod raw;
+mod setup;
+mod slot;
+mod start;
 mod value;
 
 pub use calls::{Call, Code, CodeId, Memory, call, step};
 pub use pickled::Pickled;
 pub use raised::Raised;
 pub use raw::Raw;
+pub use setup::{Log, Setup, set_log, set_up};
 pub use value::{Body, Leaf, Value};
 
 use crate::ctx::Ctx;
