@@ -1,6 +1,6 @@
 """Logistic regression by plain gradient descent: a NumPy loop whose two lines over all the data run on workers.
 
-    python logistic_regression.py [WORKERS]
+python logistic_regression.py [WORKERS]
 """
 
 from __future__ import annotations

@@ -114,7 +114,11 @@ def page() -> str:
             obj = getattr(module, name)
             home = getattr(obj, "__module__", module_name)
             # What is exported twice is told once, where it is at home.
-            better = [other for other in MODULES if other != module_name and home.startswith(other) and other != "qjam"]
+            better = [
+                other
+                for other in MODULES
+                if other != module_name and home.startswith(other) and other != "qjam"
+            ]
             if id(obj) in told or better or name.startswith("_") or inspect.ismodule(obj):
                 continue
             told.add(id(obj))
