@@ -1,6 +1,8 @@
 """Logistic regression by plain gradient descent: a NumPy loop whose two lines over all the data run on workers.
 
-python logistic_regression.py [WORKERS]
+To run it:
+
+    python logistic_regression.py [WORKERS]
 """
 
 from __future__ import annotations

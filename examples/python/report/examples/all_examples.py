@@ -1,8 +1,10 @@
 # ruff: noqa: E402, I001
 """The small programs of the report, one after the other.
 
-python all_examples.py                        two workers on this machine
-python all_examples.py localhost localhost    over ssh
+To run it:
+
+    python all_examples.py                        two workers on this machine
+    python all_examples.py localhost localhost    over ssh
 """
 
 import os
