@@ -11,6 +11,7 @@ from typing import Any, List
 
 import numpy as np
 import pytest
+
 from qjam import _code
 from qjam._code import pickle_params
 from qjam.errors import PicklingError

@@ -11,7 +11,10 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 def test_the_reference_is_up_to_date() -> None:
     made = subprocess.run(
-        [sys.executable, str(ROOT / "python" / "tools" / "api_reference.py")], capture_output=True, text=True, timeout=60
+        [sys.executable, str(ROOT / "python" / "tools" / "api_reference.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert made.returncode == 0, made.stderr
     assert (ROOT / "docs" / "book" / "python-api.md").read_text(encoding="utf-8") == made.stdout, (
