@@ -62,7 +62,9 @@ def run(path: Path) -> int:
         ran += 1
         if after.mark == "text" and printed.getvalue() != after.text:
             raise SystemExit(
-                "{}, line {}: prints\n{}where the page says\n{}".format(path, block.line, printed.getvalue(), after.text)
+                "{}, line {}: prints\n{}where the page says\n{}".format(
+                    path, block.line, printed.getvalue(), after.text
+                )
             )
     return ran
 

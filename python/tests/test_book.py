@@ -15,7 +15,11 @@ PAGES = sorted(BOOK.glob("python-*.md"))
 
 def run_page(page: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, str(HERE / "book.py"), str(page)], cwd=str(folder), capture_output=True, text=True, timeout=300
+        [sys.executable, str(HERE / "book.py"), str(page)],
+        cwd=str(folder),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 

@@ -17,7 +17,9 @@ EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "python" 
 
 def test_the_example_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     notebook = nbformat.read(str(EXAMPLE), as_version=4)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     shown = [
         output["data"]["text/plain"]
         for cell in notebook.cells
@@ -118,7 +120,11 @@ m.run(endless, None, [1, 2, 3])
 
 @pytest.mark.parametrize("workers", ["local:2", "proc:2"])
 def test_an_interrupt_gives_the_prompt_back_and_the_next_cell_works(kernel: Kernel, workers: str) -> None:
-    kernel.run("from qjam import Master\nm = Master({!r})\nprint(m.run(lambda p, c: sum(c), None, [1, 2]))".format(workers))
+    kernel.run(
+        "from qjam import Master\nm = Master({!r})\nprint(m.run(lambda p, c: sum(c), None, [1, 2]))".format(
+            workers
+        )
+    )
     message = kernel.begin(ENDLESS)
     time.sleep(1.0)
     start = time.monotonic()
@@ -132,7 +138,11 @@ def test_an_interrupt_gives_the_prompt_back_and_the_next_cell_works(kernel: Kern
 @pytest.mark.parametrize("how", ["restart", "kill"])
 @pytest.mark.parametrize("workers", ["local:2", "proc:2"])
 def test_a_restart_leaves_no_process(kernel: Kernel, workers: str, how: str) -> None:
-    kernel.run("from qjam import Master\nm = Master({!r})\nprint(m.run(lambda p, c: 1, None, [1, 2]))".format(workers))
+    kernel.run(
+        "from qjam import Master\nm = Master({!r})\nprint(m.run(lambda p, c: 1, None, [1, 2]))".format(
+            workers
+        )
+    )
     kernel.begin(ENDLESS)
     time.sleep(1.0)
     process = int(kernel.manager.provisioner.pid)  # type: ignore[union-attr]

@@ -25,14 +25,25 @@ def complaints(checker: str, name: str, folder: Path) -> Set[int]:
     if checker == "mypy":
         command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file="]
         env = {**os.environ, "MYPYPATH": os.pathsep.join(EXTRA)}
-        done = subprocess.run([*command, str(path)], env=env, cwd=str(folder), capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [*command, str(path)], env=env, cwd=str(folder), capture_output=True, text=True, timeout=300
+        )
         lines = [line.split(":") for line in done.stdout.splitlines() if ": error:" in line]
         assert done.returncode in (0, 1), done.stdout + done.stderr
         assert all(Path(line[0]).name == name for line in lines), done.stdout
         return {int(line[1]) for line in lines}
     settings = {"include": [str(path)], "extraPaths": EXTRA, "typeCheckingMode": "standard"}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "-p", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pyright",
+        "--pythonpath",
+        sys.executable,
+        "--outputjson",
+        "-p",
+        str(folder),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = json.loads(done.stdout)["generalDiagnostics"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from qjam import DataSet, Master, RemoteWorker
 from qjam.dataset import ListDataSet
+
+from qjam import DataSet, Master, RemoteWorker
 
 Master(5)  # wrong
 Master("local:2", sed=1)  # wrong
