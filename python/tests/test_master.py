@@ -436,13 +436,14 @@ def test_any_bar_with_update_is_told_of_rounds(master: Master) -> None:
 
 def test_a_run_goes_on_from_what_is_known(tmp_path: Path) -> None:
     script = f"""
-import os, sys
+import os, time
 from qjam import Master
 def count(params, chunk):
     print("computed")
     return params + sum(chunk)
 m = Master("local:1", run_folder={str(tmp_path)!r}, resume="last")
 print(m.run(count, 5, [1, 2]), flush=True)
+time.sleep(1.5)  # what happened is written down about every second
 os.kill(os.getpid(), 9)
 """
     path = tmp_path / "program.py"
