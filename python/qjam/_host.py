@@ -91,6 +91,11 @@ def merge(code: bytes, left: Tuple[Any, ...], right: Tuple[Any, ...]) -> Tuple[A
 
 def describe(error: BaseException) -> Tuple[str, Optional[str], str, bytes]:
     """Message, place, traceback and pickle of an exception, as a worker would tell them."""
-    from ._worker.child import describe as told
+    from ._worker.raised import describe as told
 
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals is globals():
+        trace = trace.tb_next
+    if trace is not None:
+        error.__traceback__ = trace
     return told(error)

@@ -161,7 +161,7 @@ class Master:
         self._on_round = on_round
         self._in_process = in_process
         self._lost = 0
-        self._text = text
+        self._text = workers if isinstance(workers, str) else text
         # Other processes on this machine must be able to map the data.
         self._shares = has_processes
         self._has_hosts = has_hosts

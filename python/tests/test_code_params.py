@@ -11,6 +11,7 @@ from typing import Any, List
 
 import numpy as np
 import pytest
+
 from qjam import _code
 from qjam._code import pickle_params
 from qjam.errors import PicklingError
@@ -64,9 +65,15 @@ def test_lambdas_in_parameters_travel() -> None:
 @pytest.mark.parametrize(
     ("params", "path"),
     [
-        ({"model": Holder(lock=threading.Lock())}, r"params\['model'\]\.lock: cannot pickle '_thread.lock' object"),
+        (
+            {"model": Holder(lock=threading.Lock())},
+            r"params\['model'\]\.lock: cannot pickle '_thread.lock' object",
+        ),
         ([1, (2, Slotted())], r"params\[1\]\[1\]\.lock: cannot pickle"),
-        ({"a": {"b": [Holder(x=Holder(files=[1, socket.socket()]))]}}, r"params\['a'\]\['b'\]\[0\]\.x\.files\[1\]: cannot"),
+        (
+            {"a": {"b": [Holder(x=Holder(files=[1, socket.socket()]))]}},
+            r"params\['a'\]\['b'\]\[0\]\.x\.files\[1\]: cannot",
+        ),
         ((i for i in range(3)), r"params: cannot pickle 'generator' object"),
     ],
     ids=["attribute", "slot", "deep", "itself"],

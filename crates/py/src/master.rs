@@ -92,13 +92,10 @@ impl Shared {
         buffers: &Bound<'_, PyAny>,
         copies: bool,
     ) -> PyResult<Call> {
-        Ok(Call {
-            code: code.code.clone(),
-            params: from_pickle(stream, buffers, copies)?,
-            in_process: self.in_process,
-            version: self.version,
-            remote_python: self.remote_python.clone(),
-        })
+        let mut call = Call::new(code.code.clone(), from_pickle(stream, buffers, copies)?, self.version);
+        call.in_process = self.in_process;
+        call.remote_python.clone_from(&self.remote_python);
+        Ok(call)
     }
 
     /// One look up from a wait.
@@ -552,7 +549,8 @@ fn worker_kinds(py: Python<'_>, workers: &str) -> PyResult<(bool, bool, bool)> {
 /// What interpreters that this process starts are told.
 #[pyfunction]
 fn set_up(executable: PathBuf, path: Vec<String>, support: &Bound<'_, PyBytes>) {
-    let _ = (executable, path, support);
+    let support = Bytes::copy_from_slice(support.as_bytes());
+    python::set_up(python::Setup { executable, path, support });
 }
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -564,6 +562,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(news::take_news, m)?)?;
     m.add_function(wrap_pyfunction!(worker_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(set_up, m)?)?;
+    python::set_log(Arc::new(|worker, text| news::line(worker, text)));
     python::set_host(Arc::new(host::InProcess));
     Ok(())
 }

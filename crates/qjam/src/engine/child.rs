@@ -68,7 +68,7 @@ impl Spawned {
 }
 
 /// A child process and its group.
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     /// How it ended, once it has been reaped. From then on its number may be somebody else's.
     status: Option<Option<ExitStatus>>,
@@ -76,16 +76,16 @@ pub(super) struct Process {
 
 impl Process {
     /// A child that was started as the first of a group of its own.
-    pub(super) fn new(child: Child) -> Self {
+    pub(crate) fn new(child: Child) -> Self {
         Process { child, status: None }
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Standard output and standard error.
-    pub(super) fn take_pipes(&mut self) -> io::Result<(ChildStdout, ChildStderr)> {
+    pub(crate) fn take_pipes(&mut self) -> io::Result<(ChildStdout, ChildStderr)> {
         match (self.child.stdout.take(), self.child.stderr.take()) {
             (Some(stdout), Some(stderr)) => Ok((stdout, stderr)),
             _ => Err(io::Error::other("the child has no pipes")),
@@ -93,14 +93,14 @@ impl Process {
     }
 
     /// Whether it has ended, without taking note of it.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let Some(pid) = self.pid() else { return true };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         self.status.is_some() || !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
     }
 
     /// Ends it, unless it has ended, and whatever it started; says how it ended.
-    pub(super) fn end(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
         if let Some(status) = self.status {
             return status;
         }
@@ -113,7 +113,8 @@ impl Process {
         status
     }
 
-    fn pid(&self) -> Option<Pid> {
+    /// Its number, to send a signal to.
+    pub(crate) fn pid(&self) -> Option<Pid> {
         Pid::from_raw(self.child.id() as i32)
     }
 }

@@ -1,13 +1,16 @@
 //! The two functions that run all Python functions, and what they are given.
 
+use super::params::OwnParams;
 use super::pickled::{Pickled, put_bytes, take_bytes};
 use super::raised::Raised;
 use super::raw::Raw;
 use super::value::Value;
+use super::{Host, slot};
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::ctx::Ctx;
 use crate::state::State;
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// The name of a piece of code: a hash of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,6 +55,15 @@ pub struct Call {
     pub version: (u8, u8),
     /// What `QJAM_REMOTE_PYTHON` says on the master.
     pub remote_python: Option<String>,
+    /// What this process keeps of the parameters.
+    own: OwnParams,
+}
+
+impl Call {
+    /// A call of a function of this version of Python, by child interpreters.
+    pub fn new(code: Code, params: Pickled, version: (u8, u8)) -> Self {
+        Call { code, params, in_process: false, version, remote_python: None, own: OwnParams::default() }
+    }
 }
 
 impl Wire for Call {
@@ -70,6 +82,7 @@ impl Wire for Call {
             in_process: bool::decode(input)?,
             version: Wire::decode(input)?,
             remote_python: Option::decode(input)?,
+            own: OwnParams::default(),
         })
     }
 }
@@ -103,21 +116,35 @@ impl State for Memory {
 /// Runs a Python function on a chunk.
 #[qjam::map]
 pub fn call(call: &Call, chunk: &Raw, ctx: &Ctx) -> Value {
-    let _ = (call, chunk, ctx);
-    todo!("child interpreters")
+    let ran = match in_process(call) {
+        Some(host) => host.map(call, chunk, ctx),
+        None => slot::run(call, &call.own, chunk, None, ctx).map(|(value, _)| value),
+    };
+    ran.unwrap_or_else(|raised| raised.throw())
 }
 
 /// Runs a Python function on a chunk and the memory that stays with it.
 #[qjam::map]
 pub fn step(call: &Call, chunk: &Raw, memory: &mut Memory, ctx: &Ctx) -> Value {
-    let _ = (call, chunk, memory, ctx);
-    todo!("child interpreters")
+    let before = memory.0.as_ref();
+    let ran = match in_process(call) {
+        Some(host) => host.step(call, chunk, before, ctx).map(|(value, after)| (value, Some(after))),
+        None => slot::run(call, &call.own, chunk, Some(before), ctx),
+    };
+    let (value, after) = ran.unwrap_or_else(|raised| raised.throw());
+    memory.0 = after;
+    value
 }
 
-/// Two neighbours as one, by an interpreter.
+/// The interpreter of this process, if it is to run the call.
+fn in_process(call: &Call) -> Option<&'static Arc<dyn Host>> {
+    super::host().filter(|_| call.in_process)
+}
+
+/// Two neighbours as one, by an interpreter: this slot's own, or that of the process.
 pub(super) fn merge(left: Value, right: Value) -> Result<Value, Raised> {
     match super::host() {
-        Some(host) => host.merge(left, right),
-        None => todo!("child interpreters"),
+        Some(host) if !slot::has_child() => host.merge(left, right),
+        _ => slot::merge(&left, &right),
     }
 }

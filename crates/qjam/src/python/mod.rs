@@ -15,12 +15,21 @@
 //!   Raw chunk, by its mapping ──┘
 //! ```
 
+mod answer;
 #[expect(unsafe_code, reason = "functions are registered in a section of the executable")]
 mod calls;
+mod child;
 pub(crate) mod find;
+mod letter;
+mod params;
+mod peer;
 mod pickled;
+mod printed;
 mod raised;
 mod raw;
+mod setup;
+mod slot;
+mod start;
 mod table;
 mod value;
 mod welcomed;
@@ -29,6 +38,7 @@ pub use calls::{Call, Code, CodeId, Memory, call, step};
 pub use pickled::Pickled;
 pub use raised::Raised;
 pub use raw::Raw;
+pub use setup::{Log, Setup, set_log, set_up};
 pub(crate) use table::check;
 pub use table::{Line, Table};
 pub use value::{Body, Leaf, Value};

@@ -4,6 +4,7 @@ mod aligned;
 pub mod cache;
 mod map;
 mod page;
+pub(crate) mod places;
 mod region;
 
 pub(crate) use aligned::{AlignedBuf, Pages};

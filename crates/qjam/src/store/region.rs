@@ -20,6 +20,7 @@
 //! ```
 
 use super::map::Map;
+use super::places::Note;
 use bytes::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -145,7 +146,21 @@ impl Region {
     fn map(fd: OwnedFd, bytes: usize, flags: MapFlags) -> io::Result<Region> {
         let map = Map::new(&fd, bytes, ProtFlags::READ, flags)?;
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Ok(Region { id: NEXT.fetch_add(1, Relaxed), fd: Arc::new(fd), all: Bytes::from_owner(map) })
+        let (id, fd) = (NEXT.fetch_add(1, Relaxed), Arc::new(fd));
+        let note = Note::of(id, fd.clone(), map.as_ref());
+        Ok(Region { id, fd, all: Bytes::from_owner(Noted { _note: note, map }) })
+    }
+}
+
+/// The memory of a region, which others can find by its bytes. The note goes before the mapping.
+struct Noted {
+    _note: Note,
+    map: Map,
+}
+
+impl AsRef<[u8]> for Noted {
+    fn as_ref(&self) -> &[u8] {
+        self.map.as_ref()
     }
 }
 

@@ -32,6 +32,14 @@ struct Shared {
     waiting: AtomicUsize,
 }
 
+/// Of all pools of this process.
+static IN_PROCESS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many slots are threads of pools. A process whose only slot is its main thread has none.
+pub(crate) fn in_process() -> usize {
+    IN_PROCESS.load(Relaxed)
+}
+
 /// So many threads, and what they are to do.
 pub(crate) struct Slots {
     shared: Arc<Shared>,
@@ -60,6 +68,7 @@ impl Slots {
         let shared = Shared { queue: Mutex::new(queue), bell: Condvar::new(), waiting: AtomicUsize::new(0) };
         let shared = Arc::new(shared);
         let pool = Slots { shared: shared.clone(), slots: slots as usize };
+        IN_PROCESS.fetch_add(pool.slots, Relaxed);
         for slot in 0..slots {
             let shared = shared.clone();
             // Not joined: a thread inside user code cannot be stopped, and one outside ends when the queue is closed.
@@ -101,6 +110,7 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
+        IN_PROCESS.fetch_sub(self.slots, Relaxed);
         let mut queue = lock(&self.shared.queue);
         queue.closed = true;
         queue.waiting.clear();

@@ -1,0 +1,10 @@
+//! Python functions, run by child interpreters of slots that are threads of this process.
+
+mod python {
+    mod deaths;
+    mod memory;
+    mod running;
+    pub(crate) mod shop;
+}
+
+qjam::worker_hook!();

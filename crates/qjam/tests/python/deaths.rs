@@ -1,0 +1,86 @@
+//! Functions that do not come back.
+
+use super::shop::{children, doubles, plain};
+use qjam::python::call;
+use qjam::{DataSet, Master};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn failure(text: &str) -> String {
+    let m = Master::connect("local:2").unwrap();
+    let tasks = DataSet::nothing(2).unwrap().untyped();
+    let failed = m.run(call, &plain(text), &tasks).unwrap_err();
+    let fine = m.run(call, &plain("def mapfunc(p, c):\n    return 1.0\n"), &tasks).unwrap();
+    assert_eq!(doubles(&fine), [2.0], "the master serves on");
+    format!("{failed} {failed:?}")
+}
+
+#[test]
+fn a_bad_memory_access_is_named() {
+    let text = failure(
+        "import ctypes\ndef mapfunc(p, c):\n    print('going', flush=True)\n    ctypes.string_at(0)\n",
+    );
+    assert!(text.contains("killed by signal 11 (SIGSEGV, a bad memory access)"), "{text}");
+    assert!(text.contains("three times"), "{text}");
+}
+
+#[test]
+fn an_exit_is_named() {
+    let text = failure("import os\ndef mapfunc(p, c):\n    os._exit(3)\n");
+    assert!(text.contains("the interpreter ended with exit code 3 while it worked on this chunk"), "{text}");
+    let text = failure("import sys\ndef mapfunc(p, c):\n    sys.exit(3)\n");
+    assert!(text.contains("SystemExit: 3"), "{text}");
+}
+
+#[test]
+fn an_endless_loop_can_be_cancelled() {
+    let m = Master::connect("local:2").unwrap();
+    let tasks = DataSet::nothing(2).unwrap().untyped();
+    for text in [
+        "def mapfunc(p, c):\n    while True:\n        pass\n",
+        "import time\ndef mapfunc(p, c):\n    while True:\n        try:\n            time.sleep(60)\n        except BaseException:\n            pass\n",
+    ] {
+        let pending = m.submit(call, &plain(text), &tasks).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        pending.cancel();
+        let start = Instant::now();
+        let fine = m.run(call, &plain("def mapfunc(p, c):\n    return 1.0\n"), &tasks).unwrap();
+        assert_eq!(doubles(&fine), [2.0]);
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn interpreters_that_are_killed_change_no_bits() {
+    let x: Vec<f64> = (0..40_000).map(|n| (f64::from(n) * 0.11).cos()).collect();
+    let x = DataSet::dense(x, 4).unwrap().partitions(40).unwrap().untyped();
+    // Each leaves word who it is; tests beside this one have children of the same process.
+    let folder = std::env::temp_dir().join(format!("qjam-killed-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let f = plain(&format!(
+        "import os, time\nopen({folder:?} + '/' + str(os.getpid()), 'w')\n\
+         def mapfunc(p, x):\n    time.sleep(0.02)\n    return x.sum(axis=0)\n"
+    ));
+    let quiet = Master::connect("local:1").unwrap().run(call, &f, &x).unwrap();
+    let m = Master::connect("local:2").unwrap();
+    let pending = m.submit(call, &f, &x).unwrap();
+    let killed = folder.clone();
+    let killer = std::thread::spawn(move || {
+        let mut kills = 0;
+        for _ in 0..6 {
+            std::thread::sleep(Duration::from_millis(200));
+            for file in std::fs::read_dir(&killed).unwrap().flatten() {
+                let pid = file.file_name().into_string().unwrap();
+                if children().contains(&pid.parse().unwrap()) {
+                    kills += u32::from(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+                }
+                std::fs::remove_file(file.path()).unwrap();
+            }
+        }
+        kills
+    });
+    let value = pending.wait().unwrap();
+    assert!(killer.join().unwrap() > 1);
+    assert_eq!(value, quiet);
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,1 @@
+//! What is shared, and what it costs.

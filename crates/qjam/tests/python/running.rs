@@ -1,0 +1,109 @@
+//! Functions that do what they should.
+
+use super::shop::{doubles, pickled, plain, shown, source};
+use qjam::python::{call, set_log};
+use qjam::{DataSet, Master};
+use std::sync::{Arc, Mutex};
+
+fn numbers(rows: usize, cols: usize) -> Vec<f64> {
+    (0..rows * cols).map(|n| (n as f64 * 0.37).sin()).collect()
+}
+
+#[test]
+fn a_function_is_run_on_every_chunk_and_results_are_added() {
+    let m = Master::connect("local:2").unwrap();
+    let x = DataSet::dense(numbers(1000, 3), 3).unwrap().partitions(7).unwrap().untyped();
+    let f = source("def mapfunc(w, x):\n    return x @ w, len(x)\n", pickled("np.array([1.0, 2.0, 0.5])"));
+    let err = m.run(call, &f, &x).unwrap_err();
+    assert!(err.to_string().contains("different lengths") || err.to_string().contains("broadcast"), "{err}");
+    let f = source(
+        "def mapfunc(w, x):\n    return (x @ w).sum(), len(x)\n",
+        pickled("np.array([1.0, 2.0, 0.5])"),
+    );
+    let sum: f64 = numbers(1000, 3).chunks(3).map(|row| row[0] + 2.0 * row[1] + 0.5 * row[2]).sum();
+    let value = doubles(&m.run(call, &f, &x).unwrap());
+    assert!((value[0] - sum).abs() < 1e-9 && value[1] == 1000.0, "{value:?}, {sum}");
+}
+
+#[test]
+fn the_bits_do_not_depend_on_the_number_of_slots() {
+    let x = DataSet::dense(numbers(5000, 4), 4).unwrap().partitions(13).unwrap().untyped();
+    let f = source(
+        "def mapfunc(w, x):\n    return [(x * w).sum(axis=0), float(x.sum())]\n",
+        pickled("np.arange(4) * 0.1"),
+    );
+    let values: Vec<_> =
+        ["local:1", "local:2", "local:5"].map(|workers| m_run(workers, &f, &x)).into_iter().collect();
+    values.windows(2).for_each(|pair| assert_eq!(pair[0], pair[1]));
+}
+
+fn m_run(workers: &str, f: &qjam::python::Call, x: &DataSet<qjam::python::Raw>) -> Vec<u64> {
+    let value = Master::connect(workers).unwrap().run(call, f, x).unwrap();
+    doubles(&value).into_iter().map(f64::to_bits).collect()
+}
+
+#[test]
+fn a_reduction_of_the_user_runs_left_to_right() {
+    let m = Master::connect("local:3").unwrap();
+    let tasks = DataSet::nothing(9).unwrap().untyped();
+    let f = plain(
+        "from qjam._worker.context import context\n\
+         def mapfunc(p, chunk):\n    return [context().chunk]\n\
+         def reduce(a, b):\n    a.extend(b)\n    return a\n",
+    );
+    assert_eq!(shown(&m.run(call, &f, &tasks).unwrap()), "[0, 1, 2, 3, 4, 5, 6, 7, 8]");
+}
+
+#[test]
+fn what_is_not_numbers_is_added_by_python() {
+    let m = Master::connect("local:2").unwrap();
+    let tasks = DataSet::nothing(3).unwrap().untyped();
+    let run = |text: &str| m.run(call, &plain(&format!("def mapfunc(p, c):\n    return {text}\n")), &tasks);
+    assert_eq!(shown(&run("'ab'").unwrap()), "'ababab'");
+    assert_eq!(shown(&run("2**62").unwrap()), (3 * (1_i128 << 62)).to_string());
+    assert_eq!(shown(&run("[2**70, 'x']").unwrap()), format!("[{}, 'xxx']", 3 * (1_i128 << 70)));
+    assert_eq!(doubles(&run("(1, [2.5, 3])").unwrap()), [3.0, 7.5, 9.0]);
+    let none = run("None").unwrap_err().to_string();
+    assert!(none.contains("TypeError: a map function returned None"), "{none}");
+    let dict = run("{'a': 1}").unwrap_err().to_string();
+    assert!(dict.contains("results of the types dict and dict cannot be added"), "{dict}");
+}
+
+#[test]
+fn an_exception_is_told_with_its_place_and_its_chain() {
+    let m = Master::connect("local:2").unwrap();
+    let tasks = DataSet::nothing(2).unwrap().untyped();
+    let f = plain(
+        "def inner(x):\n    return 1 / x\n\
+         def mapfunc(p, c):\n    print('before it')\n    try:\n        return inner(0)\n    except ZeroDivisionError as e:\n        raise ValueError('not a number') from e\n",
+    );
+    let text = format!("{:?}", m.run(call, &f, &tasks).unwrap_err());
+    for wanted in [
+        "ValueError: not a number",
+        "<source>:8",
+        "return 1 / x",
+        "ZeroDivisionError: division by zero",
+        "direct cause",
+    ] {
+        assert!(text.contains(wanted), "{wanted} is not in {text}");
+    }
+    assert!(!text.contains("_worker"), "{text}");
+    // And it goes on.
+    assert_eq!(doubles(&m.run(call, &plain("def mapfunc(p, c):\n    return 1.0\n"), &tasks).unwrap()), [2.0]);
+}
+
+#[test]
+fn what_is_printed_comes_line_by_line() {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = lines.clone();
+    set_log(Arc::new(move |worker, line| kept.lock().unwrap().push(format!("{worker}: {line}"))));
+    let m = Master::connect("local:1").unwrap();
+    let tasks = DataSet::nothing(1).unwrap().untyped();
+    let f = plain(
+        "import sys\ndef mapfunc(p, c):\n    print('to the one')\n    print('to the other', file=sys.stderr)\n    return 0\n",
+    );
+    m.run(call, &f, &tasks).unwrap();
+    let lines = lines.lock().unwrap().clone();
+    assert!(lines.contains(&"local/0: to the one".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"local/0: to the other".to_owned()), "{lines:?}");
+}

@@ -1,0 +1,342 @@
+"""The loop of a child interpreter: a call comes in by a socket, its result goes out.
+
+One message brings a call and one takes its result away. Short bytes are inside messages; long ones lie in memory that
+both sides have mapped, and messages say where. Such a place is a *reference*: a tag that says what it is, a region's
+number (0 for the message itself), an offset, and a length. Arrays in chunks and parameters lie over that memory,
+without a copy and not to be written.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from qjam._worker import context, loader, values
+from qjam._worker.chunks import open_chunk
+from qjam._worker.memory import Regions, Results
+from qjam._worker.raised import describe
+
+__all__ = ["describe", "open_chunk", "start"]
+
+# Kind of call; how many mappings, regions to forget and references follow; index of the chunk; the code, and code
+# that can go; number of the parameters; seed; round.
+_HEAD = struct.Struct("<B3xIIII16s16sQQQ")
+_MAPPING = struct.Struct("<QQ")
+_NUMBER = struct.Struct("<Q")
+_REFERENCE = struct.Struct("<BQQq")
+# Kind of answer; flags; how many references follow.
+_ANSWER = struct.Struct("<BBxxI")
+
+_MAP, _STEP, _MERGE, _FORGET = 1, 2, 3, 4
+_VALUE, _RAISED, _READY = 1, 2, 3
+_IS_KEPT, _NEW_MEMORY = 1, 2
+
+_MESSAGE_MAX = 1 << 16
+_INLINE_MAX = 32 << 10
+_REFERENCES_MAX = 512
+_FDS_MAX = 8
+_IN_MESSAGE, _IN_RESULTS = 0, 1
+
+_TABLE, _CODE, _PARAMS, _BUFFER, _HEADER, _CHUNK, _STATE, _NUMBERS, _PICKLE, _INT = b"*cpbhksNPi"
+_LEAF_TAGS = {ord(tag): tag for tag in "dfq"}
+
+Part = Tuple[int, Any]
+Stream = List[memoryview]
+
+
+class _Call:
+    """What a message asks for."""
+
+    __slots__ = ("code", "params", "header", "chunk", "state", "values", "regions")
+
+    def __init__(self) -> None:
+        self.code: Optional[memoryview] = None
+        self.params: Optional[Stream] = None
+        self.header = b""
+        self.chunk: Any = b""
+        self.state: Optional[Stream] = None
+        self.values: List[Any] = []
+        self.regions: List[int] = []
+
+
+class Child:
+    """What an interpreter keeps between calls, and how it answers one."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.regions = Regions()
+        self.results = Results()
+        self.jobs: Dict[bytes, loader.Job] = {}
+        self.headers: Dict[bytes, Tuple[str, str, Tuple[int, ...]]] = {}
+        # Those of the round that is being run, and the regions they lie in: calls of one round share them.
+        self.params: Any = None
+        self.params_number = 0
+        self.params_regions: List[int] = []
+        # Whether the user's code is running: only then an interrupt is meant for it.
+        self.is_inside = False
+
+    def interrupted(self, _signal: int, _frame: Any) -> None:
+        """Somebody has called off what is being run."""
+        if self.is_inside:
+            self.is_inside = False
+            raise KeyboardInterrupt
+
+    def serve(self) -> None:
+        """Answers until the slot closes the socket."""
+        receive = self.channel.recvmsg
+        space = socket.CMSG_SPACE(4 * _FDS_MAX)
+        while True:
+            message, ancillary, _, _ = receive(_MESSAGE_MAX, space, socket.MSG_CMSG_CLOEXEC)
+            if not message:
+                return
+            self.answer(message, _descriptors(ancillary) if ancillary else [])
+
+    def answer(self, message: bytes, fds: List[int]) -> None:
+        """Does what a message asks for and sends the result."""
+        kind, mappings, gone, count, chunk, code, dropped, params_number, seed, round_number = _HEAD.unpack_from(
+            message
+        )
+        at = _HEAD.size
+        arena = 0
+        try:
+            for fd in fds[:mappings]:
+                number, length = _MAPPING.unpack_from(message, at)
+                self.regions.add(number, fd, length)
+                at += _MAPPING.size
+        except (OSError, ValueError, MemoryError) as error:
+            # The slot takes it for mapped: only a new interpreter can put that right.
+            self.place(_RAISED, _told(error), lambda: False)
+            sys.exit(1)
+        for _ in range(gone):
+            self.forget(_NUMBER.unpack_from(message, at)[0])
+            at += _NUMBER.size
+        if kind == _FORGET:
+            return
+        self.jobs.pop(dropped, None)
+        call: Optional[_Call] = None
+        try:
+            call = self.read(message, at, count)
+            arena = max((number for number in call.regions if number & 1), default=0)
+            context.now.context = context.Context(seed, round_number, chunk)
+            self.is_inside = True
+            parts = self.run(kind, code, params_number, call)
+            self.is_inside = False
+            answer = _VALUE
+        except BaseException as error:
+            self.is_inside = False
+            answer, parts = _RAISED, _told(error)
+            # The slot will tell them again: who knows how far this got.
+            self.jobs.pop(code, None)
+            self.params, self.params_number, self.params_regions = None, 0, []
+        call = None
+        _flush()
+        fd = self.place(answer, parts, lambda: self.regions.is_used(arena) if arena else False)
+        if fd is not None:
+            os.close(fd)
+
+    def forget(self, number: int) -> None:
+        """Lets go of a region, and of parameters that lie in it: their round is over."""
+        self.regions.forget(number)
+        if number in self.params_regions:
+            self.params, self.params_number, self.params_regions = None, 0, []
+
+    def read(self, message: bytes, at: int, count: int) -> _Call:
+        """Finds everything that references speak of."""
+        call = _Call()
+        whole = memoryview(message)
+        table = whole[at : at + count * _REFERENCE.size]
+        regions = self.regions.by_number
+        if count == 1 and table[0] == _TABLE:
+            _, number, offset, length = _REFERENCE.unpack(table)
+            table = memoryview(regions[number])[offset : offset + length]
+        buffers: List[Any] = []
+        for tag, number, offset, length in _REFERENCE.iter_unpack(table):
+            if tag == _INT:
+                buffers.append(("i", length))
+                continue
+            if number == _IN_MESSAGE:
+                view = whole[offset : offset + length]
+            else:
+                view = memoryview(regions[number])[offset : offset + length]
+                call.regions.append(number)
+            if tag == _BUFFER:
+                buffers.append(view)
+            elif tag == _HEADER:
+                call.header = bytes(view)
+            elif tag == _CHUNK:
+                call.chunk = view
+            elif tag == _PARAMS:
+                call.params = buffers = [view]
+            elif tag == _CODE:
+                call.code = view
+            elif tag == _STATE:
+                call.state = buffers = [view]
+            elif tag == _NUMBERS or tag == _PICKLE:
+                buffers = []
+                call.values.append((chr(tag), view, buffers))
+            else:
+                buffers.append((_LEAF_TAGS[tag], bytearray(view)))
+        return call
+
+    def run(self, kind: int, code: bytes, params_number: int, call: _Call) -> List[Part]:
+        """Runs the user's code."""
+        job = self.jobs.get(code)
+        if job is None:
+            if call.code is None:
+                raise RuntimeError("the interpreter was not given the code of a call")
+            job = self.jobs[code] = loader.load(bytes(call.code))
+        summable = job.reduce is None
+        if kind == _MERGE:
+            job.enter()
+            left, right = (values.load(_writable(parts)) for parts in call.values)
+            return _parts(values.dump((job.reduce or values.add)(left, right), summable, _cloudpickle))
+        if params_number != self.params_number:
+            if call.params is None:
+                raise RuntimeError("the interpreter was not given the parameters of a call")
+            job.enter()
+            self.params = values.load(("P", call.params[0], call.params[1:]))
+            self.params_number = params_number
+            self.params_regions = [number for number in call.regions if not number & 1]
+        header = self.headers.get(call.header) or self.header(call.header)
+        if header[0] == "pickle5":
+            job.enter()
+        chunk = open_chunk(*header, call.chunk)
+        if kind == _MAP:
+            return _parts(values.dump(job.map(self.params, chunk), summable, _cloudpickle))
+        if call.state is not None:
+            job.enter()
+            # Writable: a step changes its state in place.
+            state = values.load(("P", call.state[0], [bytearray(buffer) for buffer in call.state[1:]]))
+        else:
+            state = {} if job.init is None else job.init(chunk)
+        if job.step is None:
+            raise TypeError(f"{job.name} has no step(params, chunk, state)")
+        result = job.step(self.params, chunk, state)
+        parts = _parts(values.dump(result, summable, _cloudpickle))
+        _, stream, buffers = values.dump(state, False, _cloudpickle)
+        parts.append((_STATE, stream))
+        parts.extend((_BUFFER, buffer) for buffer in buffers)
+        return parts
+
+    def header(self, text: bytes) -> Tuple[str, str, Tuple[int, ...]]:
+        """Kind, element type and shape of a chunk, from the text that says so."""
+        kind, dtype, shape = text.decode().split("\0")
+        header = kind, dtype, tuple(int(length) for length in shape.split(",") if length)
+        if len(self.headers) > 256:
+            self.headers.clear()
+        self.headers[text] = header
+        return header
+
+    def place(self, answer: int, parts: List[Part], is_kept: Callable[[], bool]) -> Optional[int]:
+        """Sends an answer: short ones as a message, long ones by memory. Gives the file of new memory, if any."""
+        lengths = [0 if tag == _INT else memoryview(part).nbytes for tag, part in parts]
+        pack = _REFERENCE.pack
+        table: List[bytes] = []
+        fd = None
+        if sum(lengths) <= _INLINE_MAX and len(parts) <= _REFERENCES_MAX:
+            at = _ANSWER.size + len(parts) * _REFERENCE.size
+            inline = []
+            for (tag, part), length in zip(parts, lengths):
+                if tag == _INT:
+                    table.append(pack(tag, 0, 0, part))
+                    continue
+                table.append(pack(tag, _IN_MESSAGE, at, length))
+                inline.append(part)
+                at += length
+            del parts
+            head = _ANSWER.pack(answer, _IS_KEPT if is_kept() else 0, len(table))
+            self.channel.sendmsg([head, *table, *inline])
+            return None
+        room = 0
+        offsets = []
+        for length in lengths:
+            offsets.append(room)
+            room += -(-length // 64) * 64
+        fd = self.results.reserve(room + len(parts) * _REFERENCE.size)
+        results = self.results.room
+        assert results is not None
+        for (tag, part), offset, length in zip(parts, offsets, lengths):
+            if tag == _INT:
+                table.append(pack(tag, 0, 0, part))
+                continue
+            if length:
+                results[offset : offset + length] = part
+            table.append(pack(tag, _IN_RESULTS, offset, length))
+        if len(table) > _REFERENCES_MAX:
+            written = b"".join(table)
+            results[room : room + len(written)] = written
+            table = [pack(_TABLE, _IN_RESULTS, room, len(written))]
+        parts.clear()
+        flags = (_IS_KEPT if is_kept() else 0) | (0 if fd is None else _NEW_MEMORY)
+        rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))]
+        self.channel.sendmsg([_ANSWER.pack(answer, flags, len(table)), *table], rights)
+        return fd
+
+
+def _descriptors(ancillary: List[Tuple[int, int, bytes]]) -> List[int]:
+    fds: List[int] = []
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.extend(struct.unpack(f"{len(data) // 4}i", data))
+    return fds
+
+
+def _writable(parts: Any) -> Any:
+    """A value for a reduction, which may change what it is given."""
+    kind, head, rest = parts
+    return kind, head, rest if kind == "N" else [bytearray(buffer) for buffer in rest]
+
+
+def _parts(dumped: values.Parts) -> List[Part]:
+    kind, head, rest = dumped
+    if kind == "P":
+        return [(_PICKLE, head), *((_BUFFER, buffer) for buffer in rest)]
+    return [(_NUMBERS, head), *((ord(tag), leaf) for tag, leaf in rest)]
+
+
+def _told(error: BaseException) -> List[Part]:
+    try:
+        message, place, trace, pickled = describe(error, _cloudpickle)
+    except BaseException as another:
+        message, place, trace, pickled = f"{type(error).__name__}, which cannot be shown: {another!r}", None, "", b""
+    texts = [text.encode("utf-8", "replace") for text in (message, place or "", trace)]
+    return list(zip(b"mwtx", [*texts, pickled]))
+
+
+def _cloudpickle(obj: object, **options: Any) -> bytes:
+    """Pickles what plain pickle does not: classes and functions of the user's script."""
+    module = loader.cloudpickle()
+    if module is None:
+        import pickle
+
+        return pickle.dumps(obj, **options)
+    stream: bytes = module.dumps(obj, **options)
+    return stream
+
+
+def _flush() -> None:
+    # The user's code may have put something else there, or closed it.
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def start(channel: socket.socket, path: List[str], support: bytes) -> None:
+    """Serves the slot at the other end until it is gone."""
+    # What happens to lie in the folder that the worker was started in is not meant, unless it is named.
+    sys.path[:] = path + [folder for folder in sys.path if folder and folder not in path]
+    sys.argv[:] = ["qjam"]
+    for stream in (sys.stdout, sys.stderr):
+        # Line by line: of an interpreter that dies, what it printed last is told.
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    loader.install_support(support)
+    child = Child(channel)
+    signal.signal(signal.SIGINT, child.interrupted)
+    channel.send(_ANSWER.pack(_READY, 0, 0))
+    child.serve()

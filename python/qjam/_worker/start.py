@@ -1,0 +1,32 @@
+# The first steps of a child interpreter, given to it by `-c`: takes its socket from standard input, and the sources of
+# the modules it runs from a file in memory that comes over the socket.
+def begin():
+    import os, socket, sys, types
+
+    channel = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    _, fds, _, _ = socket.recv_fds(channel, 1, 1)
+    if not fds:
+        return
+    with open(fds[0], "rb") as file:
+        file.seek(0)
+        bundle = file.read()
+    parts, at = [], 0
+    while at < len(bundle):
+        end = at + 8 + int.from_bytes(bundle[at : at + 8], "little")
+        parts.append(bundle[at + 8 : end])
+        at = end
+    support, path, *modules = parts
+    package = sys.modules["qjam._worker"] = types.ModuleType("qjam._worker")
+    package.__path__ = []
+    for name, source in zip(modules[::2], modules[1::2]):
+        full = "qjam._worker." + name.decode()
+        module = sys.modules[full] = types.ModuleType(full)
+        setattr(package, name.decode(), module)
+        exec(compile(source, "<" + full + ">", "exec"), module.__dict__)
+    package.child.start(channel, [part for part in path.decode().split("\0") if part], support)
+
+
+begin()
