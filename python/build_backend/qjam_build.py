@@ -27,7 +27,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "qjam"
@@ -65,20 +65,20 @@ SOURCES = [
 LEAVINGS = {"__pycache__", "_vendor", "qjam.data", "target", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 
 
-def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: Optional[str] = None) -> str:
+def build_wheel(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: Optional[str] = None
+) -> str:
     """Makes the wheel and returns its name."""
-    with _at_root(wheel_directory, metadata_directory) as (wheel_directory, metadata_directory):
-        settings = _prepare(config_settings)
-        return _maturin().build_wheel(wheel_directory, settings, metadata_directory)
+    with _at_root(wheel_directory, metadata_directory) as (to, metadata):
+        return str(_maturin().build_wheel(to, _prepare(config_settings), metadata))
 
 
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: Optional[str] = None
 ) -> str:
     """Makes a wheel that points at this checkout, for `pip install -e .`."""
-    with _at_root(wheel_directory, metadata_directory) as (wheel_directory, metadata_directory):
-        settings = _prepare(config_settings)
-        return _maturin().build_editable(wheel_directory, settings, metadata_directory)
+    with _at_root(wheel_directory, metadata_directory) as (to, metadata):
+        return str(_maturin().build_editable(to, _prepare(config_settings), metadata))
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
@@ -87,14 +87,15 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     Maturin's own archive has the crates that the native module depends on. The worker is a crate beside them, so ours
     has the whole workspace.
     """
-    with _at_root(sdist_directory) as (sdist_directory, _), tempfile.TemporaryDirectory() as folder:
-        metadata = Path(folder, prepare_metadata_for_build_wheel(folder), "METADATA").read_bytes()
-        name = "qjam-" + importlib.metadata.PathDistribution(next(Path(folder).glob("*.dist-info"))).version
-        archive = Path(sdist_directory, f"{name}.tar.gz")
+    with _at_root(sdist_directory) as (to,), tempfile.TemporaryDirectory() as folder:
+        about = Path(folder, prepare_metadata_for_build_wheel(folder))
+        metadata = (about / "METADATA").read_bytes()
+        name = "qjam-" + importlib.metadata.PathDistribution(about).version
+        archive = Path(str(to), f"{name}.tar.gz")
         with tarfile.open(archive, "w:gz", format=tarfile.PAX_FORMAT) as tar:
-            about = tarfile.TarInfo(f"{name}/PKG-INFO")
-            about.size = len(metadata)
-            tar.addfile(about, io.BytesIO(metadata))
+            first = tarfile.TarInfo(f"{name}/PKG-INFO")
+            first.size = len(metadata)
+            tar.addfile(first, io.BytesIO(metadata))
             for source in SOURCES:
                 if (ROOT / source).exists():
                     tar.add(ROOT / source, f"{name}/{source}", filter=_source_only)
@@ -120,11 +121,11 @@ def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
     """Name, version and dependencies, without building anything."""
-    with _at_root(metadata_directory) as (metadata_directory, _):
+    with _at_root(metadata_directory) as (to,):
         _cargo()
         # Maturin wants to see the folder even when nothing is packed.
         SCRIPTS.mkdir(parents=True, exist_ok=True)
-        return _maturin().prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+        return str(_maturin().prepare_metadata_for_build_wheel(to, config_settings))
 
 
 prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
@@ -132,19 +133,19 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 def _maturin() -> Any:
     """Maturin's own backend. Imported late, so that our complaints come before those of an import."""
-    import maturin
+    import maturin  # type: ignore[import-untyped]
 
     return maturin
 
 
 @contextmanager
-def _at_root(*folders: Optional[str]) -> Iterator[tuple[Any, Any]]:
+def _at_root(*folders: Optional[str]) -> Iterator[list[Optional[str]]]:
     """Works in the checkout, wherever it was called from; folders keep their meaning."""
     absolute = [None if folder is None else os.path.abspath(folder) for folder in folders]
     before = os.getcwd()
     os.chdir(ROOT)
     try:
-        yield absolute[0], absolute[1] if len(absolute) > 1 else None
+        yield absolute
     finally:
         os.chdir(before)
 
@@ -190,8 +191,8 @@ def _output(words: list[str]) -> str:
 
 def _put_worker(cargo: str, target: Path, triple: str) -> None:
     """Builds the worker. Only its own linking is static: the crates below it are those of the native module."""
-    words = [cargo, "rustc", "--release", "--locked", "--package", "qjam-cli", "--bin", "qjam", "--target", triple]
-    words += ["--", "-C", "target-feature=+crt-static", "-C", "strip=symbols"]
+    words = f"rustc --release --locked --package qjam-cli --bin qjam --target {triple} --".split()
+    words = [cargo, *words, "-C", "target-feature=+crt-static", "-C", "strip=symbols"]
     print(f"Running `{' '.join(words)}`", flush=True)
     # Standard output belongs to the installer.
     if subprocess.run(words, cwd=ROOT, stdout=sys.stderr, check=False).returncode != 0:
@@ -218,7 +219,7 @@ def _put_library(name: str) -> None:
     (vendor / "__init__.py").write_text(about)
 
 
-def _put(source: Union[str, Path], to: Path) -> None:
+def _put(source: Path, to: Path) -> None:
     """Copies beside and renames, so that whoever runs the old one meanwhile keeps it."""
     to.parent.mkdir(parents=True, exist_ok=True)
     beside = to.with_name(to.name + ".new")

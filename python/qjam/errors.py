@@ -141,6 +141,9 @@ class ConnectError(RemoteWorkerError):
         super().__init__(message)
         self.failures = dict(failures or {})
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self), (str(self), self.failures)
+
 
 class MissingPackages(RemoteWorkerError, ImportError):
     """Hosts lack a fitting interpreter, or packages that the function imports; the text is a table by host."""

@@ -83,6 +83,10 @@ pub enum Error {
     #[error(transparent)]
     DoesNotFit(Box<DoesNotFit>),
 
+    /// Hosts lack what a Python function needs; nothing was sent there.
+    #[error("{0}")]
+    PythonMissing(Box<crate::python::Table>),
+
     /// The round was cancelled.
     #[error("the round was cancelled")]
     Cancelled,

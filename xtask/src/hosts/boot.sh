@@ -4,7 +4,7 @@
 # /etc one user. All mounts are in this process's own namespace, so they go when it does.
 set -eu
 umask 022
-dir=$1 name=$2 user=$3
+dir=$1 name=$2 user=$3 python_prefix=$4 python_version=$5 python_packages=$6 uid=$7
 new=$dir/root
 
 # Before /usr/bin is another one.
@@ -30,6 +30,22 @@ mount -t sysfs -o ro sys sys
 mount -t tmpfs -o mode=1777 tmp tmp
 mount -t tmpfs -o mode=1777 var-tmp var/tmp
 mount --bind "$dir/home" "home/$user"
+if [ -n "$python_prefix" ]; then
+    mkdir -p "$new$python_prefix"
+    mount --bind "$python_prefix" "$new$python_prefix"
+    mount -o remount,bind,ro "$new$python_prefix"
+fi
+if [ -n "$python_packages" ]; then
+    # Of our own packages only this one: what else is there has nothing to do on a host.
+    site=home/$user/.local/lib/python$python_version/site-packages
+    for package in numpy numpy.libs; do
+        [ -d "$python_packages/$package" ] || continue
+        mkdir -p "$site/$package"
+        mount --bind "$python_packages/$package" "$site/$package"
+        mount -o remount,bind,ro "$site/$package"
+    done
+    chown "$uid:$uid" "home/$user/.local" "home/$user/.local/lib" "${site%/*}" "$site"
+fi
 cp -R "$dir/etc/." etc/
 chown -R 0:0 etc
 chmod -R u=rwX,go=rX etc

@@ -2,13 +2,14 @@
 //! for programs.
 
 use super::plan::{Host, JUMP, Kind};
+use super::python::Python;
 use crate::failure::{AboutFile, Failure};
 use crate::shop::Shop;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// What a host has in `/usr/bin`: utilities of POSIX that a program may hope for anywhere, and `mount` for whoever
-/// makes faults. No compiler, no Python, nothing that only GNU has.
+/// makes faults. No compiler, nothing that only GNU has, and Python only where the plan says so.
 const TOOLS: &str = "sh awk basename cat chgrp chmod chown cksum cmp comm cp cut date dd df dirname du env expr false \
     find getconf grep head id kill ln ls mkdir mkfifo mv nice nohup od paste printf ps pwd rm rmdir sed sleep sort tail \
     tee test touch tr true tty uname uniq wc xargs mount umount";
@@ -17,7 +18,7 @@ const TOOLS: &str = "sh awk basename cat chgrp chmod chown cksum cmp comm cp cut
 const HOMES: &str = "/home";
 
 /// Writes everything that can be written before a host exists. Keys that are there stay, and so do homes.
-pub fn write(shop: &Shop, dir: &Path, hosts: &[Host]) -> Result<(), Failure> {
+pub fn write(shop: &Shop, dir: &Path, hosts: &[Host], python: &Python) -> Result<(), Failure> {
     scripts(dir)?;
     let client = key(shop, &dir.join("key"))?;
     let tools = dir.join("bin");
@@ -34,6 +35,9 @@ pub fn write(shop: &Shop, dir: &Path, hosts: &[Host]) -> Result<(), Failure> {
             if !link.exists() {
                 std::fs::hard_link(tools.join(tool), &link).about(link)?;
             }
+        }
+        if host.kind.has_python() {
+            python.put_into(&own.join("bin"))?;
         }
         let etc = own.join("etc");
         known += &format!("{} {}", host.ip, key(shop, &etc.join("ssh/host_key"))?);
@@ -96,10 +100,11 @@ fn ssh_config(dir: &Path, hosts: &[Host]) -> String {
 }
 
 /// The list for programs; see the documentation of [`super`]. `sudo` comes before commands that only root may give.
-pub fn list(dir: &Path, sudo: &[&str], hosts: &[(Host, u32)]) -> String {
+pub fn list(dir: &Path, sudo: &[&str], hosts: &[(Host, u32)], python: (&Path, &str)) -> String {
     let sudo: String = sudo.iter().map(|word| format!("{word} ")).collect();
     let names: Vec<&str> = hosts.iter().map(|(host, _)| host.name).collect();
     let mut text = format!("hosts={}\n", names.join(" "));
+    text += &format!("python={}\npython_version={}\n", python.0.display(), python.1);
     for (host, pid) in hosts {
         let Host { name, ip, user, uid, link, .. } = host;
         let place = match hosts.iter().find(|(other, _)| other.name == JUMP && host.kind == Kind::Inner) {
@@ -115,6 +120,8 @@ pub fn list(dir: &Path, sudo: &[&str], hosts: &[(Host, u32)]) -> String {
             ("link", link.clone()),
             ("home", dir.join(name).join("home").display().to_string()),
             ("home_there", format!("{HOMES}/{user}")),
+            ("python", if host.kind.has_python() { "/usr/bin/python3" } else { "none" }.to_owned()),
+            ("numpy", if host.kind == Kind::Python { "yes" } else { "no" }.to_owned()),
             ("log", dir.join(name).join("log").display().to_string()),
             ("cut", format!("{sudo}ip {place} down")),
             ("restore", format!("{sudo}ip {place} up")),
@@ -184,11 +191,15 @@ mod tests {
     #[test]
     fn the_list_has_a_line_for_each_value() {
         let hosts: Vec<(Host, u32)> = plan::hosts("x-", 0).into_iter().zip(100..).collect();
-        let text = list(Path::new("t/hosts"), &["sudo", "-n"], &hosts);
+        let text = list(Path::new("t/hosts"), &["sudo", "-n"], &hosts, (Path::new("t/python"), "3.11"));
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(&format!("{key}=")));
         assert_eq!(value("hosts").map(|names| names.split(' ').count()), Some(plan::HOSTS.len()));
         assert_eq!(value("b.cut"), Some("sudo -n ip link set x-b down"));
         assert_eq!(value("inner.cut"), Some("sudo -n ip -n x-jump link set x-inner down"));
+        assert_eq!(value("python_version"), Some("3.11"));
+        assert_eq!((value("py.python"), value("py.numpy")), (Some("/usr/bin/python3"), Some("yes")));
+        assert_eq!((value("nonp.python"), value("nonp.numpy")), (Some("/usr/bin/python3"), Some("no")));
+        assert_eq!((value("a.python"), value("a.numpy")), (Some("none"), Some("no")));
         assert_eq!(value("a.pid"), Some("100"));
         assert_eq!(value("a.home"), Some("t/hosts/a/home"));
     }

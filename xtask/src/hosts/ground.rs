@@ -3,6 +3,7 @@
 //! Decides nothing: names and addresses come from [`super::plan`], the work is done as root by the scripts beside this file.
 
 use super::plan::{self, Host, Kind};
+use super::python::Python;
 use crate::failure::{AboutFile, Failure};
 use crate::run::Run;
 use crate::setup;
@@ -78,7 +79,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Makes one host; what is left of an earlier one goes first.
-    pub fn make(&self, host: &Host) -> Outcome {
+    pub fn make(&self, host: &Host, python: &Python) -> Outcome {
         self.root("sh")?.arg(self.dir.join("down.sh")).args([&self.prefix, &host.link]).quiet()?;
         let inner = host.kind == Kind::Inner;
         let jump = format!("{}{}", self.prefix, plan::JUMP);
@@ -96,7 +97,8 @@ impl<'a> Ground<'a> {
             ("user", host.user.clone()),
             ("uid", host.uid.to_string()),
         ];
-        let variables = variables.iter().map(|(key, value)| format!("{key}={value}"));
+        let python = python.variables(host);
+        let variables = variables.iter().chain(&python).map(|(key, value)| format!("{key}={value}"));
         self.root("env")?.args(variables).arg("sh").arg(self.dir.join("link.sh")).quiet()
     }
 

@@ -6,6 +6,7 @@
 #   address  its own, with prefix length      peer     address of our end, where it is not plugged into the bridge
 #   hardware address of its end of the cable
 #   kind     plain, only22, slow, far, i686   user, uid  who logs in there
+#   python_prefix, python_version, python_packages  a Python for it, or empty; see boot.sh
 set -eu
 
 ip netns add "$netns"
@@ -55,4 +56,5 @@ personality=
 [ "$kind" != i686 ] || personality="setarch i686"
 # Its own session: Ctrl-C in the terminal in which hosts were made is not meant for them.
 setsid -f $personality ip netns exec "$netns" unshare --mount --uts --ipc --pid --fork \
-    sh "$dir/boot.sh" "$dir/$name" "$name" "$user" </dev/null >"$dir/$name/log" 2>&1
+    sh "$dir/boot.sh" "$dir/$name" "$name" "$user" \
+    "$python_prefix" "$python_version" "$python_packages" "$uid" </dev/null >"$dir/$name/log" 2>&1

@@ -3,14 +3,16 @@
 //! `cargo xtask hosts up` makes them, `down` removes every trace. Each host has namespaces of its own for network,
 //! mounts, processes and name, a user of its own (number included), and a root folder in which only the system's
 //! libraries are ours: `/usr/bin` has POSIX utilities and nothing else, home, `/tmp`, `/var/tmp` and `/dev/shm` are
-//! empty. There is no Python, no compiler, no bash and no qjam. Login shells are `sh`. sshd is process 1; killing it is
-//! pulling the plug. The hosts, and what is special about some, are in [`plan::HOSTS`].
+//! empty. There is no Python, no compiler, no bash and no qjam, but for a few hosts with a bash, or a Python, of their
+//! own. Login shells are `sh`. sshd is process 1; killing it is pulling the plug. The hosts, and what is special about
+//! some, are in [`plan::HOSTS`].
 //!
 //! Everything lies in the folder `hosts` of cargo's target folder:
 //!
 //! - `ssh_config` knows all hosts by name: `ssh -F target/hosts/ssh_config a`, or `QJAM_SSH="ssh -F …"` for qjam.
 //! - `hosts.txt` is for programs. One line per value, `KEY=VALUE`, the value reaching to the end of the line. First
-//!   `hosts=` with the names, separated by spaces; then for each host `NAME.KEY=`:
+//!   `hosts=` with the names, separated by spaces, `python=` with an interpreter here that is the same as those on
+//!   hosts, `python_version=` with its first two numbers; then for each host `NAME.KEY=`:
 //!
 //!   | key | value |
 //!   |---|---|
@@ -20,6 +22,7 @@
 //!   | `link` | our end of its cable (for `inner`: in the namespace of `jump`) |
 //!   | `home` | its user's home, as seen from our machine |
 //!   | `home_there` | the same, as seen there |
+//!   | `python`, `numpy` | its interpreter there, or `none`; `yes` if that has NumPy, or `no` |
 //!   | `log` | what sshd said |
 //!   | `cut`, `restore` | commands that pull and plug its cable |
 //!   | `enter` | begin of a command that is to run on it as root: in all its namespaces |
@@ -55,13 +58,15 @@
 mod files;
 mod ground;
 mod plan;
+mod python;
 
-use crate::failure::Failure;
+use crate::failure::{AboutFile, Failure};
 use crate::shop::Shop;
 use crate::step::Outcome;
-use crate::{leftovers, setup, suite};
+use crate::{fresh, leftovers, python, setup, suite};
 use ground::Ground;
 use plan::{Host, Kind};
+use python::Python;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -92,10 +97,11 @@ pub fn obey(shop: &Shop, order: &Order) -> Outcome {
 /// Makes the hosts that do not answer.
 pub fn up(shop: &Shop) -> Outcome {
     setup::ssh_server(shop)?;
+    let python = Python::find(shop)?;
     let ground = Ground::new(shop)?;
     let began = Instant::now();
     let hosts = ground.hosts();
-    files::write(shop, &ground.dir, &hosts)?;
+    files::write(shop, &ground.dir, &hosts, &python)?;
     ground.bridge()?;
     let there = |host: &Host| Path::new("/run/netns").join(&host.link).exists();
     let mut missing: Vec<&Host> = hosts.iter().filter(|host| !there(host)).collect();
@@ -106,7 +112,7 @@ pub fn up(shop: &Shop) -> Outcome {
         missing.extend(hosts.iter().filter(|host| host.kind == Kind::Inner));
     }
     for host in &missing {
-        ground.make(host)?;
+        ground.make(host, &python)?;
     }
     let mut silent = ground.silent(missing.iter().copied());
     while let Some(host) = silent.first() {
@@ -121,7 +127,8 @@ pub fn up(shop: &Shop) -> Outcome {
     let made = missing.len();
     let listed = hosts.into_iter().map(|host| ground.first_process(&host).map(|pid| (host, pid)));
     let listed: Vec<(Host, u32)> = listed.collect::<Result<_, _>>()?;
-    files::put(&ground.dir.join("hosts.txt"), &files::list(&ground.dir, ground.sudo, &listed))?;
+    let list = files::list(&ground.dir, ground.sudo, &listed, (&python.environment, &python.version));
+    files::put(&ground.dir.join("hosts.txt"), &list)?;
     let config = ground.config();
     Ok(format!("{} hosts, {made} of them new: ssh -F {} a", listed.len(), config.display()))
 }
@@ -141,7 +148,14 @@ const FOLDER: &str = "QJAM_TEST_HOSTS";
 /// Makes the hosts, runs the tests that need them, and removes them however the tests went. That no process of theirs is
 /// left on a host is part of passing.
 pub fn test(shop: &Shop) -> Outcome {
-    with_hosts(shop, |dir, uids| tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE]))
+    with_hosts(shop, |dir, uids| {
+        let rust = tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE])?;
+        let python = python::host_tests(shop, dir, &ssh(dir))?;
+        let list = std::fs::read_to_string(dir.join("hosts.txt")).about(dir.join("hosts.txt"))?;
+        let fresh = fresh::on_hosts(shop, &with_numpy(&list), &ssh(dir))?;
+        nobody_left(uids, "the Python tests")?;
+        Ok(format!("{rust}; Python: {python}; {fresh}"))
+    })
 }
 
 /// The same with those that take minutes.
@@ -184,12 +198,24 @@ fn tests(shop: &Shop, dir: &Path, uids: &[u32], commands: &[&str]) -> Outcome {
     for &words in commands {
         let cargo = shop.cargo(words).env(FOLDER, dir).env("QJAM_SSH", ssh(dir));
         said += &cargo.env("QJAM_TEST_ENGINES", ENGINES).limit_min(60).tee_and_leave_nothing()?;
-        let processes = leftovers::of_users(uids);
-        if !processes.is_empty() {
-            return Err(Failure::LeftBehind { command: format!("cargo {words}"), processes });
-        }
+        nobody_left(uids, &format!("cargo {words}"))?;
     }
     Ok(suite::summary(&said))
+}
+
+/// That no process of theirs is left on a host is part of passing.
+fn nobody_left(uids: &[u32], command: &str) -> Result<(), Failure> {
+    let processes = leftovers::of_users(uids);
+    if processes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::LeftBehind { command: command.into(), processes })
+}
+
+/// The first two hosts on which Python has NumPy.
+fn with_numpy(list: &str) -> Vec<String> {
+    let names = list.lines().filter_map(|line| line.strip_suffix(".numpy=yes"));
+    names.take(2).map(String::from).collect()
 }
 
 /// Asks every host for a sign of life.

@@ -19,13 +19,22 @@ pub enum Kind {
     Far,
     /// Says that it is a 32-bit machine.
     I686,
+    /// Has Python, and NumPy where `pip install --user` puts it.
+    Python,
+    /// Has Python alone.
+    NoNumpy,
 }
 
 impl Kind {
+    /// Whether there is an interpreter.
+    pub fn has_python(self) -> bool {
+        matches!(self, Kind::Python | Kind::NoNumpy)
+    }
+
     /// What `link.sh` calls it.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Plain | Kind::Bash | Kind::Inner => "plain",
+            Kind::Plain | Kind::Bash | Kind::Inner | Kind::Python | Kind::NoNumpy => "plain",
             Kind::Only22 => "only22",
             Kind::Slow => "slow",
             Kind::Far => "far",
@@ -48,6 +57,9 @@ pub const HOSTS: &[(&str, Kind)] = &[
     ("far", Kind::Far),
     ("i686", Kind::I686),
     ("bash", Kind::Bash),
+    ("py", Kind::Python),
+    ("py2", Kind::Python),
+    ("nonp", Kind::NoNumpy),
 ];
 
 /// Through which host `inner` is reached.

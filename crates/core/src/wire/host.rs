@@ -19,7 +19,7 @@
 //! ```
 
 use super::frame::Frame;
-use super::message::{MessageError, ToMaster, ToWorker, body_of};
+use super::message::{MessageError, PythonSetup, ToMaster, ToWorker, body_of};
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{RoundId, WorkerId};
 use crate::job::Death;
@@ -49,6 +49,8 @@ pub enum ToHost {
         deliver_after_us: u64,
         /// Most lines of output per second that are passed on.
         lines_per_second_max: u32,
+        /// For Python functions, if the master has any: every executor is told.
+        python: Option<Box<PythonSetup>>,
     },
     /// Start an executor.
     Start {
@@ -274,6 +276,14 @@ mod tests {
             ToHost::Start { worker, slots: None },
             ToHost::Worker { worker, message: ToWorker::Cancel(RoundId(7)) },
             ToHost::Cache(CacheOrder::Cap(Some(5))),
+            ToHost::Welcome {
+                memory_bytes_max: None,
+                cache_bytes_max: 1,
+                disk_bytes_max: None,
+                deliver_after_us: 2,
+                lines_per_second_max: 3,
+                python: Some(Box::new(PythonSetup { support: vec![1; 60_000], ..Default::default() })),
+            },
         ] {
             let bytes = frame::encode(KIND_TO_HOST, &message.to_body(), b"tail");
             let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();

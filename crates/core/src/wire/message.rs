@@ -220,6 +220,36 @@ pub struct Returned {
     pub running: Vec<(Block, u64)>,
 }
 
+/// What an executor needs to know of Python, when its master has functions of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PythonSetup {
+    /// The master's version, which code travels between: major and minor.
+    pub version: (u8, u8),
+    /// The master's own interpreter, for executors on its machine. Elsewhere one has to be found.
+    pub interpreter: Option<String>,
+    /// Where that one looks for modules.
+    pub path: Vec<String>,
+    /// Which interpreter the user wants on other hosts: a path or a name.
+    pub wanted: Option<String>,
+    /// How many slots the master has on this machine, if others share it with this executor; otherwise 0.
+    pub slots_here: u32,
+    /// Modules that interpreters need and may not have. Only Python reads it.
+    pub support: Vec<u8>,
+}
+
+/// An interpreter that was found, and what it can import.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PythonFacts {
+    /// Its path there.
+    pub interpreter: String,
+    /// Its version.
+    pub version: (u8, u8, u8),
+    /// NumPy's version, or why it cannot be imported.
+    pub numpy: Result<String, String>,
+    /// Names of the modules that can be imported, of the top level, in order.
+    pub modules: Vec<String>,
+}
+
 /// From the master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -233,6 +263,8 @@ pub enum ToWorker {
         cache_bytes_max: u64,
         /// Deliver finished work after this much time even if there is more to do.
         deliver_after_us: u64,
+        /// For Python functions, if the master has any.
+        python: Option<Box<PythonSetup>>,
     },
     /// Work.
     Task(Task),
@@ -283,6 +315,8 @@ pub enum ToWorker {
     Bye,
     /// Arenas of this worker that the master has finished reading, told at once because more results are to come.
     Released(Vec<u64>),
+    /// Look for an interpreter that can run the master's Python functions, and say what it is like.
+    FindPython,
 }
 
 /// From a worker.
@@ -319,6 +353,8 @@ pub enum ToMaster {
     },
     /// Alive.
     Pong,
+    /// The interpreter that was found, or why there is none.
+    Python(Result<Box<PythonFacts>, String>),
 }
 
 /// Why bytes are not a message.
@@ -435,8 +471,45 @@ mod tests {
             memory_bytes_max: None,
             cache_bytes_max: 1,
             deliver_after_us: 5,
+            python: None,
         });
+        let python = PythonSetup {
+            version: (3, 11),
+            interpreter: Some("/usr/bin/python3".into()),
+            path: vec!["/usr/lib/python3".into()],
+            wanted: Some("python3.11".into()),
+            slots_here: 4,
+            support: vec![7; 60_000],
+        };
+        round_trip(ToWorker::Welcome {
+            worker,
+            memory_bytes_max: Some(1),
+            cache_bytes_max: 1,
+            deliver_after_us: 5,
+            python: Some(Box::new(python)),
+        });
+        round_trip(ToWorker::FindPython);
         round_trip(ToWorker::Bye);
+    }
+
+    #[test]
+    fn what_was_found_of_python_survives_the_trip() {
+        let facts = |numpy| PythonFacts {
+            interpreter: "/usr/bin/python3.11".into(),
+            version: (3, 11, 7),
+            numpy,
+            modules: (0..400).map(|n| format!("module_{n}")).collect(),
+        };
+        for found in [
+            Ok(Box::new(facts(Ok("1.26.4".into())))),
+            Ok(Box::new(facts(Err("No module named 'numpy'".into())))),
+            Err("no Python 3.11 here".to_owned()),
+        ] {
+            let message = ToMaster::Python(found);
+            let bytes = frame::encode(KIND_TO_MASTER, &message.to_body(), b"");
+            let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
+            assert_eq!(ToMaster::from_frame(&frame), Ok(message));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 /// A started executor, before it has said anything.
@@ -20,12 +21,15 @@ pub(crate) struct Spawned {
 
 /// Starts an executor. Must be called from a thread that lives as long as the master: the kernel ends the child when
 /// the thread that started it ends.
-pub(crate) fn spawn(slots: u32, is_limited: bool) -> io::Result<Spawned> {
+/// It is this same program, or another executable.
+pub(crate) fn spawn(executable: Option<&Path>, slots: u32, is_limited: bool) -> io::Result<Spawned> {
     let (ours, theirs) = UnixStream::pair()?;
     ours.set_nonblocking(true)?;
     let asked = format!("1;{};{}", std::process::id(), slots);
-    let mut command = Command::new("/proc/self/exe");
-    if let Some(name) = std::env::args_os().next() {
+    let mut command = Command::new(executable.unwrap_or(Path::new("/proc/self/exe")));
+    if executable.is_none()
+        && let Some(name) = std::env::args_os().next()
+    {
         command.arg0(name);
     }
     if is_limited {
@@ -40,7 +44,11 @@ pub(crate) fn spawn(slots: u32, is_limited: bool) -> io::Result<Spawned> {
         .stderr(Stdio::piped())
         // A group of its own: Ctrl-C at the terminal is the master's affair, and what user code starts dies with it.
         .process_group(0)
-        .spawn()?;
+        .spawn()
+        .map_err(|e| match executable {
+            Some(path) => io::Error::new(e.kind(), format!("{}: {e}", path.display())),
+            None => e,
+        })?;
     Ok(Spawned { process: Process::new(child), socket: ours.into() })
 }
 

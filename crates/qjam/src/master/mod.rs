@@ -21,10 +21,10 @@ pub use options::{Awaited, LogLine, Waiting};
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
 use crate::dataset::{CutData, DataSet};
-use crate::engine::{SeatKind, WorkerString, child};
+use crate::engine::{Seat, WorkerString, child};
 use crate::error::{Error, Result};
 use crate::function::{Function, Job};
-use crate::{registry, runs, worker};
+use crate::{registry, runs};
 use driver::{Driver, News, NewsBox};
 use lent::{Lent, Loan};
 use options::Options;
@@ -126,6 +126,47 @@ impl Builder {
     /// that needs no libraries there. The environment variable `QJAM_WORKER` says the same.
     pub fn worker_executable(mut self, path: impl Into<std::path::PathBuf>) -> Self {
         self.options.ship = Some(path.into());
+        self
+    }
+
+    /// The executable that `proc` workers are started from instead of this one. Together with
+    /// [`worker_executable`](Builder::worker_executable) it lets a program have workers that could not be one itself, as
+    /// an interpreter that has loaded this library.
+    pub fn local_executable(mut self, path: impl Into<std::path::PathBuf>) -> Self {
+        self.options.local_executable = Some(path.into());
+        self
+    }
+
+    /// What the run file says of the program, where this executable is only its interpreter: how it is started again,
+    /// and the file that computes. Another build of that file is another program to [`resume`](Builder::resume).
+    pub fn program(
+        mut self,
+        interpreter: impl Into<std::path::PathBuf>,
+        arguments: Vec<std::ffi::OsString>,
+        build: impl AsRef<std::path::Path>,
+    ) -> Self {
+        self.options.runs.program = Some(runs::Program::new(interpreter.into(), arguments, build.as_ref()));
+        self
+    }
+
+    /// The modules that interpreters on workers need and may not have, as [`python`](crate::python) functions expect
+    /// them, and the version of Python that made them. Every worker process gets them once, when it is welcomed.
+    pub fn python_support(mut self, modules: bytes::Bytes, version: (u8, u8)) -> Self {
+        self.options.python.support = Some((modules, version));
+        self
+    }
+
+    /// The interpreter that worker processes of this machine use, and where it looks for modules.
+    pub fn python_interpreter(mut self, interpreter: impl Into<String>, path: Vec<String>) -> Self {
+        self.options.python.interpreter = Some(interpreter.into());
+        self.options.python.path = path;
+        self
+    }
+
+    /// The interpreter that workers on other hosts use, a path or a name there, and no other. If nobody says they look
+    /// for one of the same version.
+    pub fn remote_python(mut self, interpreter: impl Into<String>) -> Self {
+        self.options.python.wanted = Some(interpreter.into()).filter(|name| !name.is_empty());
         self
     }
 
@@ -233,19 +274,21 @@ impl Master {
 
     fn start(workers: &str, options: Options) -> Result<Master> {
         let WorkerString { seats, auto } = WorkerString::parse(workers)?;
-        if seats.iter().any(|s| s.kind != SeatKind::Local) && !worker::is_hooked() {
+        if !options.can_start(&seats) {
             return Err(Error::NotHooked);
         }
+        options.python.must_fit()?;
         let system = |step| move |source| Error::System { step, source };
         let news = Arc::new(NewsBox::new().map_err(system("eventfd"))?);
         let (to_keeper, orders) = mpsc::channel();
         let (until_over, keeper) = mpsc::channel();
         let for_keeper = news.clone();
         let is_limited = options.memory_bytes_max.is_some();
+        let executable = options.local_executable.clone();
         std::thread::Builder::new()
             .name("qjam-keeper".into())
             .spawn(move || {
-                keep(&orders, &for_keeper, is_limited);
+                keep(&orders, &for_keeper, executable.as_deref(), is_limited);
                 drop(until_over);
             })
             .map_err(system("starting a thread"))?;
@@ -270,7 +313,7 @@ impl Master {
     /// master was connected.
     pub fn add_workers(&self, workers: &str) -> Result<()> {
         let seats = WorkerString::parse(workers)?.without_auto(workers)?;
-        if seats.iter().any(|s| s.kind != SeatKind::Local) && !worker::is_hooked() {
+        if !self.options.can_start(&seats) {
             return Err(Error::NotHooked);
         }
         let added = self.ask(true, |driver| driver.add(seats));
@@ -309,6 +352,28 @@ impl Master {
         // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
         let loan = unsafe { Loan::new(&encoder) };
         self.begin(f, &encoder, Some(loan.lent()), data, submitted)?.wait()
+    }
+
+    /// The same for callers that must look up now and then, as an interpreter must for its signals: after every `pause` it is
+    /// asked whether to go on. If not, the round is cancelled with [`Error::Cancelled`]. Says where the time went, too.
+    pub fn run_while<F, M>(
+        &self,
+        f: F,
+        params: &F::Params,
+        data: &DataSet<F::Chunk>,
+        pause: Duration,
+        goes_on: impl FnMut(&Pending<F::Output>) -> bool,
+    ) -> Result<(F::Output, Option<RoundReport>)>
+    where
+        F: Job<M, State = ()>,
+    {
+        let submitted = Instant::now();
+        let mut encoder = Encoder::new();
+        params.encode_params(&mut encoder);
+        #[expect(unsafe_code, reason = "the caller's memory is lent out while this function waits")]
+        // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
+        let loan = unsafe { Loan::new(&encoder) };
+        self.begin(f, &encoder, Some(loan.lent()), data, submitted)?.wait_while(pause, goes_on)
     }
 
     /// Runs a function without data once per worker slot and combines the results. How many there are depends on the
@@ -370,6 +435,29 @@ impl Master {
 
     fn ask<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> R {
         self.tended.with(urgent, f).expect("a master closes its loop only when it is dropped")
+    }
+
+    /// Whether the interpreters on all hosts have what a Python function needs: these packages, NumPy, and the version
+    /// that the master was [told](Builder::python_support). Waits for answers of hosts, but not longer than this; `false`
+    /// if some are not there by then. Fails with [`Error::PythonMissing`], a table of all hosts, if something is missing.
+    /// Without hosts there is nothing to wait for.
+    pub fn python_ready(&self, needs: &[String], limit: Duration) -> Result<bool> {
+        let end = Instant::now() + limit;
+        loop {
+            let ready = self.ask(false, |driver| {
+                let ready = driver.python_ready(needs);
+                driver.await_pythons(ready.is_none());
+                ready
+            });
+            if let Some(ready) = ready {
+                return ready.map(|()| true);
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            let has_come = |driver: Option<&Driver>| driver?.knows_pythons().then_some(());
+            if self.tended.drive(Some(left), has_come)?.is_none() {
+                return Ok(false);
+            }
+        }
     }
 
     /// Where the time of the last finished round went.
@@ -455,9 +543,14 @@ impl Drop for Master {
 }
 
 /// The keeper's thread: starts processes until nobody can ask any more.
-fn keep(orders: &mpsc::Receiver<(WorkerId, crate::engine::Seat)>, news: &NewsBox, is_limited: bool) {
+fn keep(
+    orders: &mpsc::Receiver<(WorkerId, Seat)>,
+    news: &NewsBox,
+    executable: Option<&std::path::Path>,
+    is_limited: bool,
+) {
     for (worker, seat) in orders {
-        news.put(News::Spawned { worker, result: child::spawn(seat.slots, is_limited) });
+        news.put(News::Spawned { worker, result: child::spawn(executable, seat.slots, is_limited) });
     }
 }
 
@@ -497,6 +590,27 @@ impl<T: 'static> Pending<T> {
         self.report = *answer.report.lock().unwrap_or_else(PoisonError::into_inner);
         let value = answer.take().expect("an answer is taken once")?;
         Ok(Some(*value.downcast().expect("the function gives its own type")))
+    }
+
+    fn wait_while(
+        mut self,
+        pause: Duration,
+        mut goes_on: impl FnMut(&Self) -> bool,
+    ) -> Result<(T, Option<RoundReport>)> {
+        loop {
+            if let Some(value) = self.answer_within(Some(pause))? {
+                return Ok((value, self.report));
+            }
+            if !goes_on(&self) {
+                return Err(Error::Cancelled);
+            }
+        }
+    }
+
+    /// Who has not delivered yet, for people.
+    pub fn waiting_for(&self) -> String {
+        let round = self.round;
+        self.tended.with(false, |driver| driver.waiting_for(round)).unwrap_or_default()
     }
 
     /// Whether the value, or an error, is there.

@@ -1,7 +1,11 @@
 //! What a master can be told besides its workers.
 
-use crate::{memory, runs};
+use crate::engine::{Seat, SeatKind};
+use crate::{memory, runs, worker};
+use bytes::Bytes;
+use qjam_core::wire::message::PythonSetup;
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +103,9 @@ pub(crate) struct Options {
     pub(crate) workers_min: Option<usize>,
     /// The executable that goes to hosts, if not this one.
     pub(crate) ship: Option<PathBuf>,
+    /// The executable that processes here are started from, if not this one.
+    pub(crate) local_executable: Option<PathBuf>,
+    pub(crate) python: PythonOptions,
     pub(crate) blocks_per_slot: u32,
     pub(crate) balances: bool,
     /// So many slots for every round, where they could be chosen.
@@ -121,6 +128,8 @@ impl Default for Options {
             disk_bytes_max: None,
             workers_min: None,
             ship: None,
+            local_executable: None,
+            python: PythonOptions::default(),
             blocks_per_slot: 16,
             balances: true,
             fixed_slots: None,
@@ -135,7 +144,62 @@ impl Default for Options {
     }
 }
 
+/// Most bytes that are told of Python: a frame has room for twice as many.
+const SETUP_BYTES_MAX: usize = 2 << 20;
+
+/// What workers are told of Python.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PythonOptions {
+    /// The bundle of modules, and the version of who made it. Without it nobody is told anything.
+    pub(crate) support: Option<(Bytes, (u8, u8))>,
+    pub(crate) interpreter: Option<String>,
+    pub(crate) path: Vec<String>,
+    pub(crate) wanted: Option<String>,
+}
+
+impl PythonOptions {
+    /// Refuses what would be too long for a welcome.
+    pub(super) fn must_fit(&self) -> io::Result<()> {
+        let bytes = self.support.as_ref().map_or(0, |(support, _)| support.len())
+            + self.path.iter().map(String::len).sum::<usize>();
+        if bytes > SETUP_BYTES_MAX {
+            let why = format!(
+                "{bytes} bytes of modules for Python on workers; at most {SETUP_BYTES_MAX} can be sent"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(())
+    }
+
+    /// For workers on this machine, or on others.
+    /// `slots_here` is how many slots share a machine, if that is this one.
+    pub(crate) fn setup(&self, slots_here: Option<u32>) -> Option<Box<PythonSetup>> {
+        let is_here = slots_here.is_some();
+        let (support, version) = self.support.as_ref()?;
+        Some(Box::new(PythonSetup {
+            version: *version,
+            interpreter: self.interpreter.clone().filter(|_| is_here),
+            path: if is_here { self.path.clone() } else { Vec::new() },
+            wanted: self.wanted.clone().filter(|_| !is_here),
+            slots_here: slots_here.unwrap_or(0),
+            support: support.to_vec(),
+        }))
+    }
+}
+
 impl Options {
+    /// Whether all these workers can be had: those that are this same program again only if it would serve.
+    pub(super) fn can_start(&self, seats: &[Seat]) -> bool {
+        let is_good = |seat: &Seat| match seat.kind {
+            SeatKind::Local => true,
+            SeatKind::Proc => self.local_executable.is_some() || worker::is_hooked(),
+            SeatKind::Host(_) => {
+                self.ship.is_some() || crate::engine::ssh::names_a_worker() || worker::is_hooked()
+            }
+        };
+        seats.iter().all(is_good)
+    }
+
     /// Most bytes of opened chunks that one of so many workers of a machine keeps.
     pub(super) fn cache_bytes(&self, own_limit: Option<u64>, machine_bytes: u64, workers: usize) -> u64 {
         self.cache_bytes_max.unwrap_or_else(|| memory::cache_bytes(own_limit, machine_bytes, workers))

@@ -19,7 +19,7 @@ mod answer;
 #[expect(unsafe_code, reason = "functions are registered in a section of the executable")]
 mod calls;
 mod child;
-mod find;
+pub(crate) mod find;
 mod letter;
 mod params;
 mod peer;
@@ -30,14 +30,22 @@ mod raw;
 mod setup;
 mod slot;
 mod start;
+mod table;
 mod value;
+mod welcomed;
 
 pub use calls::{Call, Code, CodeId, Memory, call, step};
 pub use pickled::Pickled;
 pub use raised::Raised;
 pub use raw::Raw;
 pub use setup::{Log, Setup, set_log, set_up};
+pub(crate) use table::check;
+pub use table::{Line, Table};
 pub use value::{Body, Leaf, Value};
+pub(crate) use welcomed::{welcome, welcomed};
+
+pub use crate::source::array::{Array, Layout, checksum, standard_rows};
+pub use crate::source::slices::Slices;
 
 use crate::ctx::Ctx;
 use std::sync::{Arc, OnceLock};

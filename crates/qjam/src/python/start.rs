@@ -8,6 +8,7 @@ use super::find;
 use super::peer::Peer;
 use super::printed::Printed;
 use super::setup;
+use super::welcomed;
 use crate::engine::child::Process;
 use crate::worker::slots;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -70,7 +71,8 @@ pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
         Some(setup) => (setup.executable.clone(), setup.path.clone(), setup.support.clone()),
         None => {
             let found = find::interpreter(wanted.version, wanted.remote_python.as_deref())?;
-            (found.executable, found.path, bytes::Bytes::new())
+            let support = welcomed::welcomed().map(|here| here.support.clone()).unwrap_or_default();
+            (found.executable, found.path, support)
         }
     };
     let failed = |e: io::Error| format!("the interpreter {} could not be started: {e}", executable.display());
@@ -98,11 +100,13 @@ pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
 /// A slot's share of the cores.
 fn threads_per_slot() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores / slots::in_process().max(1)).max(1)
+    // Other processes of the same master may have slots here, too.
+    let all = welcomed::welcomed().map_or(0, |here| here.slots_here as usize);
+    (cores / slots::in_process().max(all).max(1)).max(1)
 }
 
 #[expect(unsafe_code, reason = "asking to die with a thread must be done between fork and exec")]
-fn end_with_thread(command: &mut Command) {
+pub(super) fn end_with_thread(command: &mut Command) {
     // SAFETY: one system call that neither allocates nor takes a lock. Should this thread end before it, the socket's
     // end is the child's end.
     unsafe {

@@ -21,6 +21,7 @@ mod tests;
 
 pub use folder::civil;
 pub(crate) use memory::{Memory, Recall};
+pub(crate) use process::Program;
 pub(crate) use record::Hash;
 pub(crate) use recorder::Recorder;
 pub use run::{DataInfo, FunctionInfo, Note, Round, Run, State};
@@ -134,6 +135,8 @@ pub(crate) struct Wanted {
     pub(crate) resume: Option<String>,
     pub(crate) anyway: bool,
     pub(crate) cost: Option<f64>,
+    /// Another program than this executable.
+    pub(crate) program: Option<Program>,
 }
 
 /// Where a master's run file goes.
@@ -155,6 +158,7 @@ pub(crate) struct Begun {
 /// Makes the run file of a new master, and opens that of the run it goes on from.
 pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, Error> {
     let nth = process::next_master();
+    let program = wanted.program.clone().unwrap_or_default();
     let mut begun = Begun::default();
     let place = match &wanted.place {
         Some(At::Nowhere) => Place::Off,
@@ -165,7 +169,7 @@ pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, 
         Place::At(path) => Some(path.as_path()),
         Place::Off | Place::Nowhere => None,
     };
-    let earlier = earlier(wanted, folder, nth, &mut begun.words)?;
+    let earlier = earlier(wanted, &program, folder, nth, &mut begun.words)?;
     if let Some((memory, recorded_seed)) = earlier {
         if recorded_seed == seed {
             begun.memory = Some(Box::new(memory));
@@ -181,7 +185,7 @@ pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, 
         Place::At(path) => {
             let from_environment = || std::env::var(RECORD_COST).ok()?.parse().ok();
             let cost = wanted.cost.or_else(from_environment).filter(|c| *c >= 0.0).unwrap_or(recorder::COST);
-            match Recorder::create(&path, process::began(nth, workers, seed, resumed), cost) {
+            match Recorder::create(&path, &program, program.began(nth, workers, seed, resumed), cost) {
                 Ok(recorder) => begun.recorder = Some(Box::new(recorder)),
                 Err(e) => begun.words.push(format!("no run file in {}: {e}", path.display())),
             }
@@ -193,6 +197,7 @@ pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, 
 /// The run to go on from, with its seed.
 fn earlier(
     wanted: &Wanted,
+    program: &Program,
     folder: Option<&Path>,
     nth: u32,
     words: &mut Vec<String>,
@@ -208,14 +213,14 @@ fn earlier(
     };
     let failed = |source| Error::Resume { run: name.clone(), source: Box::new(source) };
     let path = if name == "last" {
-        last_of_this_program(folder, nth).map_err(failed)?
+        last_of_this_program(program, folder, nth).map_err(failed)?
     } else {
         let path = find(folder, &name).map_err(failed)?;
         if whole_program { sibling(&path, nth).map_err(failed)? } else { Some(path) }
     };
     let Some(path) = path else { return Ok(None) };
     let (memory, began, executable) = Memory::read(&path).map_err(failed)?;
-    if whole_program && began.program != process::program() {
+    if whole_program && began.program != program.program() {
         // The variable was handed down to a program that was not meant.
         words.push(format!("{RESUME} names a run of another program, {}", shown(&began.program)));
         return Ok(None);
@@ -224,18 +229,18 @@ fn earlier(
         return Err(failed(RunError::Running { pid: began.pid }));
     }
     let anyway = wanted.anyway || std::env::var_os(RESUME_ANYWAY).is_some_and(|v| !v.is_empty());
-    if !anyway && !is_same_build(&began, executable) {
+    if !anyway && !is_same_build(program, &began, executable) {
         return Err(failed(RunError::OtherBuild));
     }
     Ok(Some((memory, began.seed)))
 }
 
-/// Whether this executable made that run.
-fn is_same_build(began: &record::Began, executable: Option<Hash>) -> bool {
+/// Whether this build made that run.
+fn is_same_build(program: &Program, began: &record::Began, executable: Option<Hash>) -> bool {
     if executable.is_some() {
-        return executable == process::executable_now();
+        return executable == program.build().hash_now();
     }
-    let now = process::began(0, "", 0, None);
+    let now = program.began(0, "", 0, None);
     let facts = |b: &record::Began| (b.program.clone(), b.program_bytes, b.program_changed_us);
     facts(began) == facts(&now)
 }
@@ -257,9 +262,13 @@ fn sibling(path: &Path, nth: u32) -> Result<Option<PathBuf>, RunError> {
 }
 
 /// The file of the `nth` master in the last process that was started as this one was, unless that came to its end.
-fn last_of_this_program(folder: Option<&Path>, nth: u32) -> Result<Option<PathBuf>, RunError> {
+fn last_of_this_program(
+    program: &Program,
+    folder: Option<&Path>,
+    nth: u32,
+) -> Result<Option<PathBuf>, RunError> {
     let Some(folder) = folder else { return Ok(None) };
-    let (program, arguments, pid) = (process::program(), process::arguments(), std::process::id());
+    let (program, arguments, pid) = (program.program(), program.arguments(), std::process::id());
     let mut of_process: Option<u64> = None;
     let (mut is_unfinished, mut meant) = (false, None);
     for file in folder::list(folder)?.into_iter().rev() {

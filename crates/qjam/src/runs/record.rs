@@ -138,6 +138,8 @@ pub(crate) enum Record {
         at_us: u64,
         error: Option<String>,
     },
+    /// The file that computes, where it is not the executable: what size, time and hash are said of.
+    Build(Vec<u8>),
 }
 
 impl Record {

@@ -9,7 +9,7 @@
 //! take a set share of the run's time ([`COST`]), and is left out for a while when it has taken more.
 
 use super::folder;
-use super::process;
+use super::process::{Build, Program};
 use super::record::{
     self, Began, Hash, Kept, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, shortened,
 };
@@ -23,8 +23,10 @@ use qjam_core::journal::{RoundReport, What};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The share of the time that hashing and keeping long values may take.
@@ -84,6 +86,7 @@ pub(crate) struct Recorder {
     /// The share of the time that long values may cost, and what they have.
     cost: f64,
     spent: Duration,
+    build: Arc<Build>,
     has_executable: bool,
     /// How the last round ended, if badly.
     error: Option<String>,
@@ -94,7 +97,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Makes the file and writes who runs.
-    pub(super) fn create(folder: &Path, began: Began, cost: f64) -> io::Result<Recorder> {
+    pub(super) fn create(folder: &Path, program: &Program, began: Began, cost: f64) -> io::Result<Recorder> {
         let (file, id) = folder::create(folder)?;
         let now = Instant::now();
         let mut recorder = Recorder {
@@ -118,12 +121,16 @@ impl Recorder {
             counted_at: now,
             cost,
             spent: Duration::ZERO,
+            build: program.build().clone(),
             has_executable: false,
             error: None,
             trouble: None,
             is_over: false,
         };
         recorder.put(&Record::Began(Box::new(began)));
+        if let Some(path) = program.build().path() {
+            recorder.put(&Record::Build(path.as_os_str().as_bytes().to_vec()));
+        }
         recorder.write();
         match recorder.trouble.take() {
             None => Ok(recorder),
@@ -385,7 +392,7 @@ impl Recorder {
     fn write(&mut self) {
         if !self.has_executable
             && !self.is_over
-            && let Some(hash) = process::executable()
+            && let Some(hash) = self.build.hash()
         {
             self.has_executable = true;
             self.put(&Record::Executable(hash));

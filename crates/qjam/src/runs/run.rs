@@ -119,7 +119,9 @@ pub struct Run {
     pub arguments: Vec<OsString>,
     /// Where it was started.
     pub directory: PathBuf,
-    /// The executable's hash, if there was time to take it.
+    /// The file that computes, where that is a library of the executable's.
+    pub build: Option<PathBuf>,
+    /// The executable's hash, or that library's, if there was time to take it.
     pub executable: Option<String>,
     /// Version of this package.
     pub version: String,
@@ -264,6 +266,7 @@ impl Run {
             program: path_of(began.program),
             arguments: began.arguments.into_iter().map(OsString::from_vec).collect(),
             directory: path_of(began.directory),
+            build: None,
             executable: None,
             version: began.version,
             workers: began.workers,
@@ -304,6 +307,7 @@ impl Gatherer {
         match record {
             Record::Began(_) => {}
             Record::Executable(hash) => run.executable = Some(hex(&hash)),
+            Record::Build(path) => run.build = Some(PathBuf::from(OsString::from_vec(path))),
             Record::Seat { seat, name } => {
                 self.names.insert(seat, name);
             }

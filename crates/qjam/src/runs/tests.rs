@@ -14,7 +14,7 @@ fn sample() -> (Vec<u8>, Vec<usize>) {
         record.append(&mut file, |out| out.extend_from_slice(tail));
         ends.push(file.len());
     };
-    put(Record::Began(Box::new(process::began(0, "proc:2", 7, None))), b"");
+    put(Record::Began(Box::new(process::Program::default().began(0, "proc:2", 7, None))), b"");
     put(Record::Seat { seat: 0, name: "proc:0".into() }, b"");
     put(Record::Function { number: 0, name: "f".into() }, b"");
     put(Record::Data { number: 0, id: [7; 32], chunks: 3, bytes: 99 }, b"");
@@ -110,8 +110,9 @@ fn recording_a_round_takes_microseconds() {
     for (doubles, us_max) in
         [(8, 25.0), (400, f64::INFINITY), (4_000, f64::INFINITY), (40_000, f64::INFINITY)]
     {
-        let began = process::began(0, "proc:2", 7, None);
-        let mut recorder = super::Recorder::create(&folder, began, f64::INFINITY).unwrap();
+        let program = process::Program::default();
+        let began = program.began(0, "proc:2", 7, None);
+        let mut recorder = super::Recorder::create(&folder, &program, began, f64::INFINITY).unwrap();
         let params = vec![1.0; doubles];
         let value: crate::function::AnyBox = Box::new(vec![2.0; doubles]);
         let mut took_us = Vec::new();

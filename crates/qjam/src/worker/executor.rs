@@ -23,7 +23,7 @@ use crate::codec::Encoder;
 use crate::function::AnyBox;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Read, send_all};
-use crate::{VERSION, engine, registry};
+use crate::{VERSION, engine, python, registry};
 use bytes::Bytes;
 use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Activity, Fault, FaultKind};
@@ -63,6 +63,8 @@ fn io_at(step: &'static str) -> impl Fn(io::Error) -> ExecutorError {
 /// Payloads up to this length travel inside frames.
 pub(crate) const INLINE_BYTES_MAX: usize = 32 << 10;
 
+/// The stack of the thread that looks for an interpreter: a process with a tight limit has room for it.
+const STACK_BYTES: usize = 256 << 10;
 /// How often it is looked whether a block runs for long.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The same while blocks come and go: waking up costs, and short blocks need nobody to listen.
@@ -147,9 +149,13 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
     .map_err(io_at("greeting the master"))?;
     let mut inbox = Inbox::default();
     let Some((welcome, page)) = await_welcome(&socket, &mut inbox)? else { return Ok(()) };
-    let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, .. } = welcome else {
+    let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, python, .. } = welcome
+    else {
         return Err(ExecutorError::Protocol(format!("{welcome:?} before a welcome")));
     };
+    if let Some(setup) = python {
+        python::welcome(*setup);
+    }
     let memory = OwnLimit::set(memory_bytes_max, if slots == 1 { 1 } else { slots + 1 })
         .map_err(io_at("setting the memory limit"))?;
     let bell =
@@ -419,9 +425,25 @@ impl Executor {
             ToWorker::Apart { round, block } => self.tell(Event::ApartReceived { round, block }),
             ToWorker::Ping => self.common.send(&ToMaster::Pong, &[], &[])?,
             ToWorker::Bye => self.stopping = true,
+            ToWorker::FindPython => self.find_python()?,
             ToWorker::Welcome { .. } => return Err(ExecutorError::Protocol("a second welcome".into())),
         }
         Ok(())
+    }
+
+    /// Has a thread of its own look for an interpreter: that takes a moment, and nobody else should wait for it.
+    fn find_python(&self) -> Result<(), ExecutorError> {
+        let common = self.common.clone();
+        let look = move || {
+            // Should it fail, the main thread will see the same.
+            let _ = common.send(&ToMaster::Python(python::find::facts().map(Box::new)), &[], &[]);
+        };
+        let started =
+            std::thread::Builder::new().name("qjam-find".into()).stack_size(STACK_BYTES).spawn(look);
+        started.map(drop).or_else(|e| {
+            let why = format!("there is no thread to look for an interpreter: {e}");
+            self.common.send(&ToMaster::Python(Err(why)), &[], &[])
+        })
     }
 
     /// The master has taken these results; a round that gave short ones has none.

@@ -28,7 +28,7 @@ fn set_data(current: u64, maximum: u64) -> io::Result<()> {
 
 /// Does something that must not run out of memory: Rust's runtime would wait for ever for a lock that it holds itself if
 /// it did while a backtrace is made.
-pub(super) fn with_room<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) fn with_room<R>(f: impl FnOnce() -> R) -> R {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let limit = getrlimit(Resource::Data);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -33,6 +33,17 @@ fn facts() -> &'static BTreeMap<String, String> {
     })
 }
 
+/// The version of Python on those hosts that have one, and here.
+pub(crate) fn python_version() -> (u8, u8) {
+    let (major, minor) = facts()["python_version"].split_once('.').unwrap();
+    (major.parse().unwrap(), minor.parse().unwrap())
+}
+
+/// An interpreter here that is the same as those on hosts.
+pub(crate) fn python_here() -> &'static str {
+    &facts()["python"]
+}
+
 /// A host that this test alone uses.
 pub(crate) struct Host {
     pub(crate) name: &'static str,

@@ -35,6 +35,7 @@ mod joining;
 mod large;
 mod memory;
 mod mixed;
+mod python;
 mod schedules;
 mod state;
 mod stops;

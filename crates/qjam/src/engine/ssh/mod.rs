@@ -20,7 +20,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use shipped::Shipped;
+pub(crate) use shipped::{Shipped, names_a_worker};
 pub(crate) use start::{Cleaned, Connected, clean, start};
 
 use std::fmt;

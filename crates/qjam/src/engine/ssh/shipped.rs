@@ -32,10 +32,7 @@ impl Shipped {
     /// The executable to send: the one named here, or by `QJAM_WORKER`, or this program. Read once per process.
     pub(crate) fn find(named: Option<&Path>) -> Result<Arc<Shipped>, StartFailure> {
         static KNOWN: Mutex<Option<Arc<Shipped>>> = Mutex::new(None);
-        let path = named
-            .map(Path::to_owned)
-            .or_else(|| std::env::var_os(WORKER).filter(|p| !p.is_empty()).map(PathBuf::from))
-            .unwrap_or_else(|| THIS.into());
+        let path = named.map(Path::to_owned).or_else(from_environment).unwrap_or_else(|| THIS.into());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shipped) = known.as_ref().filter(|s| s.path == path) {
             return Ok(shipped.clone());
@@ -64,6 +61,15 @@ impl Shipped {
     pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
     }
+}
+
+fn from_environment() -> Option<PathBuf> {
+    std::env::var_os(WORKER).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Whether the environment names an executable to send.
+pub(crate) fn names_a_worker() -> bool {
+    from_environment().is_some()
 }
 
 /// The machine of an executable, and whether it names a loader.

@@ -129,9 +129,9 @@ impl Driver {
         tail: &Bytes,
         bytes: usize,
     ) -> Result<(), String> {
-        let cache_bytes_max = match message {
-            ToMaster::Hello { .. } => self.cache_bytes_here(),
-            _ => 0,
+        let (cache_bytes_max, slots_here) = match message {
+            ToMaster::Hello { .. } => (self.cache_bytes_here(), self.slots_here()),
+            _ => (0, 0),
         };
         let Some(executor) = executor_in(&mut self.seats, worker) else { return Ok(()) };
         if !executor.joined && !matches!(message, ToMaster::Hello { .. }) {
@@ -153,6 +153,7 @@ impl Driver {
                     memory_bytes_max: self.options.memory_bytes_max,
                     cache_bytes_max,
                     deliver_after_us: self.options.deliver_after.as_micros() as u64,
+                    python: self.options.python.setup(Some(slots_here)),
                 };
                 let sent = executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))]);
                 self.check_sent(worker, sent);
@@ -178,6 +179,7 @@ impl Driver {
             }
             ToMaster::Returned { round, returned } => self.tell(Event::Returned { worker, round, returned }),
             ToMaster::Cancelled(round) => self.tell(Event::RoundLetGo { worker, round }),
+            ToMaster::Python(_) => return Err("an interpreter that nobody had asked for".into()),
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod intake;
 mod lines;
 mod news;
 mod orders;
+mod pythons;
 mod recording;
 #[cfg(test)]
 mod tests;
@@ -84,6 +85,8 @@ struct SeatHere {
     wants_out: bool,
     /// Why the last attempt to reach the host failed.
     failure: Option<StartFailure>,
+    /// What is known of Python on that host.
+    python: pythons::Interpreter,
     /// The user no longer wants it.
     removed: bool,
 }
@@ -98,6 +101,7 @@ impl SeatHere {
             generation: 0,
             wants_out: false,
             failure: None,
+            python: pythons::Interpreter::default(),
             removed: false,
         }
     }
@@ -162,6 +166,8 @@ pub(crate) struct Driver {
     memory: Option<Box<Memory>>,
     /// Whose coming somebody waits for.
     starting: Option<waits::Starting>,
+    /// Somebody waits for the interpreters of hosts.
+    finding: Option<waits::Finding>,
     /// Chooses how many workers a round gets, if they are not all to take part.
     chooser: Option<Box<choosing::Chooser>>,
     /// A round that whoever submits it is to run.
@@ -218,6 +224,7 @@ impl Driver {
             recorder: begun.recorder,
             memory: begun.memory,
             starting: None,
+            finding: None,
             chooser: None,
             inline: None,
             options,

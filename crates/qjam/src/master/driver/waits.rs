@@ -24,6 +24,12 @@ pub(super) struct Starting {
     told: Option<Instant>,
 }
 
+/// Somebody waits for the interpreters of hosts to be found.
+pub(super) struct Finding {
+    since: Instant,
+    told: Option<Instant>,
+}
+
 /// When a wait is told next.
 fn next(since: Instant, told: Option<Instant>) -> Instant {
     told.map_or(since + FIRST, |told| told + NEXT)
@@ -35,11 +41,21 @@ impl Driver {
         self.starting = seats.map(|seats| Starting { seats, since: Instant::now(), told: None });
     }
 
+    /// Somebody waits, or no longer, for the interpreters of hosts.
+    pub(crate) fn await_pythons(&mut self, waits: bool) {
+        match waits {
+            true => drop(self.finding.get_or_insert(Finding { since: Instant::now(), told: None })),
+            false => self.finding = None,
+        }
+    }
+
     /// When the next wait is to be told.
     pub(super) fn next_word(&self) -> Option<Instant> {
         let rounds = self.rounds.values().filter(|r| !r.is_answered);
         let of_rounds = rounds.filter_map(|r| Some(next(*r.answer.awaited.get()?, r.told)));
-        of_rounds.chain(self.starting.as_ref().map(|s| next(s.since, s.told))).min()
+        let of_seats = self.starting.as_ref().map(|s| next(s.since, s.told));
+        let of_pythons = self.finding.as_ref().map(|f| next(f.since, f.told));
+        of_rounds.chain(of_seats).chain(of_pythons).min()
     }
 
     /// Tells the waits that are due.
@@ -51,6 +67,14 @@ impl Driver {
             starting.told = Some(now);
             let (since, seats) = (now - starting.since, starting.seats.clone());
             let workers = self.absent(seats);
+            self.tell_wait(Waiting { round: None, workers, since });
+        }
+        if let Some(finding) = &mut self.finding
+            && next(finding.since, finding.told) <= now
+        {
+            finding.told = Some(now);
+            let since = now - finding.since;
+            let workers = self.without_python();
             self.tell_wait(Waiting { round: None, workers, since });
         }
         let is_due = |since: &Instant, told| next(*since, told) <= now;

@@ -54,7 +54,7 @@ impl Supervisor {
         // What the one before has asked for may be of data sets that are gone. What is on its way is not sent twice.
         self.requested.clear();
         let memory_bytes_max = self.settings.as_ref().and_then(|s| s.memory_bytes_max);
-        let started = child::spawn(slots, memory_bytes_max.is_some())
+        let started = child::spawn(None, slots, memory_bytes_max.is_some())
             .and_then(|spawned| Executor::new(worker, slots, spawned, memory_bytes_max));
         match started {
             Ok(executor) => {
@@ -208,7 +208,8 @@ impl Supervisor {
             | ToWorker::Recall { .. }
             | ToWorker::Apart { .. }
             | ToWorker::Recipe { .. }
-            | ToWorker::Release(_)) => other,
+            | ToWorker::Release(_)
+            | ToWorker::FindPython) => other,
             other => return Err(wrong(format!("{other:?} for an executor of another host"))),
         };
         let sent = kept.executor.send(&message, tail, attached);
@@ -303,6 +304,7 @@ impl Supervisor {
                     memory_bytes_max: settings.memory_bytes_max,
                     cache_bytes_max: settings.cache_bytes_max,
                     deliver_after_us: settings.deliver_after_us,
+                    python: settings.python.clone(),
                 };
                 // Should this fail, the end of its socket says so next.
                 let _ = kept.executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))]);
@@ -320,9 +322,9 @@ impl Supervisor {
                 self.lanes.urgent(&FromHost::Worker { worker, message });
             }
             ToMaster::Result(outcome) => self.pass_result(outcome, tail)?,
-            message @ (ToMaster::Returned { .. } | ToMaster::State(State::Behind { .. })) => {
-                self.say(&FromHost::Worker { worker, message })
-            }
+            message @ (ToMaster::Returned { .. }
+            | ToMaster::State(State::Behind { .. })
+            | ToMaster::Python(_)) => self.say(&FromHost::Worker { worker, message }),
             message @ (ToMaster::Error { .. } | ToMaster::Cancelled(_)) => {
                 if let ToMaster::Cancelled(round) = message {
                     kept.letting_go.remove(&round);
