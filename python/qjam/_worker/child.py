@@ -62,6 +62,7 @@ class _Call:
         self.chunk: Any = b""
         self.state: Optional[Stream] = None
         self.values: List[Any] = []
+        # Those that the parameters lie in.
         self.regions: List[int] = []
 
 
@@ -176,9 +177,10 @@ class Child:
                 view = whole[offset : offset + length]
             else:
                 view = memoryview(regions[number])[offset : offset + length]
-                call.regions.append(number)
                 if number & 1:
                     self.arena = number
+                elif tag == _PARAMS or (tag == _BUFFER and buffers is call.params):
+                    call.regions.append(number)
             if tag == _BUFFER:
                 buffers.append(view)
             elif tag == _HEADER:
@@ -216,7 +218,7 @@ class Child:
             job.enter()
             self.params = values.load(("P", call.params[0], call.params[1:]))
             self.params_number = params_number
-            self.params_regions = [number for number in call.regions if not number & 1]
+            self.params_regions = call.regions
         header = self.headers.get(call.header) or self.header(call.header)
         if header[0] == "pickle5":
             job.enter()
