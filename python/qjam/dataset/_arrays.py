@@ -128,7 +128,7 @@ class ArrayUnits(Units):
         return Data.array(
             memory_of(rows),
             kind=self.kind,
-            dtype=dtype_text(rows.dtype),
+            dtype=dtype_text(rows.dtype) or "",
             shape=rows.shape,
             item_bytes=rows.dtype.itemsize,
             slice_size=slice_size,
@@ -215,7 +215,7 @@ class MemmapUnits(Units):
             os.fspath(array.filename),
             offset=array.offset,
             kind="ndarray",
-            dtype=dtype_text(array.dtype),
+            dtype=dtype_text(array.dtype) or "",
             shape=array.shape,
             item_bytes=array.dtype.itemsize,
             slice_size=slice_size,

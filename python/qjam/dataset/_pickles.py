@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Tuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from .._native import Data
@@ -18,23 +19,22 @@ def sizes(units: int, slice_size: int) -> Iterator[int]:
 def dump(obj: object, index: int) -> Tuple[bytes, List[pickle.PickleBuffer]]:
     """The pickle of slice ``index``, and the memory of its arrays."""
     buffers: List[pickle.PickleBuffer] = []
+    refusal: Optional[Exception] = None
     try:
         stream = pickle.dumps(obj, protocol=5, buffer_callback=_contiguous(buffers))
-    except Exception as cause:
-        plain = cause
-    else:
         # What is defined in a script or a notebook is not there on a worker and has to go along. A text that happens to
         # have the word in it is pickled the other way for nothing, and rightly.
         if b"__main__" not in stream:
             return stream, buffers
-        plain = None
+    except Exception as error:
+        refusal = error
     buffers.clear()
     try:
         return _cloudpickle(obj, buffers), buffers
-    except Exception as cause:
+    except Exception as error:
         from ..errors import PicklingError
 
-        what = plain or cause
+        what = refusal or error
         raise PicklingError(
             f"slice {index} of the data set cannot be sent to workers: {type(what).__name__}: {what}; "
             "put plain data into the data set (numbers, texts, arrays, names of files) and make the rest on the worker"
@@ -55,9 +55,9 @@ def _contiguous(buffers: List[pickle.PickleBuffer]) -> Any:
 
 def _cloudpickle(obj: object, buffers: List[pickle.PickleBuffer]) -> bytes:
     try:
-        from .._vendor import cloudpickle
+        cloudpickle = import_module("qjam._vendor.cloudpickle")
     except ImportError:
-        import cloudpickle
+        cloudpickle = import_module("cloudpickle")
     stream: bytes = cloudpickle.dumps(obj, protocol=5, buffer_callback=_contiguous(buffers))
     return stream
 

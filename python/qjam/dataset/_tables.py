@@ -7,6 +7,7 @@ and is right all the same.
 from __future__ import annotations
 
 import pickle
+from importlib import import_module
 from operator import methodcaller
 from typing import Any, Optional, Tuple
 
@@ -26,9 +27,7 @@ def table_units(library: str, data: Any, frozen: bool) -> Units:
 
 
 def _scipy(data: Any, frozen: bool) -> Optional[Units]:
-    import scipy.sparse
-
-    if not scipy.sparse.issparse(data):
+    if not import_module("scipy.sparse").issparse(data):
         return None
     if data.format == "csc":
         return SparseUnits(data, frozen, columns=True)
@@ -71,8 +70,7 @@ class SparseUnits(PickledUnits):
 
 
 def _pandas(data: Any, frozen: bool) -> Optional[Units]:
-    import pandas
-
+    pandas = import_module("pandas")
     return PandasUnits(data, frozen) if isinstance(data, (pandas.DataFrame, pandas.Series)) else None
 
 
@@ -94,8 +92,7 @@ class PandasUnits(PickledUnits):
 
 
 def _polars(data: Any, frozen: bool) -> Optional[Units]:
-    import polars
-
+    polars = import_module("polars")
     if isinstance(data, polars.LazyFrame):
         raise TypeError("a LazyFrame has no rows yet; collect() it")
     return PolarsUnits(data, frozen) if isinstance(data, (polars.DataFrame, polars.Series)) else None
@@ -112,8 +109,7 @@ class PolarsUnits(PickledUnits):
 
 
 def _pyarrow(data: Any, frozen: bool) -> Optional[Units]:
-    import pyarrow
-
+    pyarrow = import_module("pyarrow")
     kinds = (pyarrow.Table, pyarrow.RecordBatch)
     return ArrowUnits(data, frozen) if isinstance(data, kinds) else None
 
@@ -152,8 +148,7 @@ class _ArrowSlice:
         self.rows = rows
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        import pyarrow
-
+        pyarrow = import_module("pyarrow")
         sink = pyarrow.BufferOutputStream()
         with pyarrow.ipc.new_stream(sink, self.rows.schema) as writer:
             writer.write(self.rows)
@@ -167,6 +162,5 @@ class _ArrowStream:
         self.stream = stream
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        import pyarrow
-
+        pyarrow = import_module("pyarrow")
         return pyarrow.ipc.open_stream, (pickle.PickleBuffer(self.stream),)
