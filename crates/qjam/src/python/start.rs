@@ -113,7 +113,7 @@ fn threads_per_slot() -> usize {
 }
 
 #[expect(unsafe_code, reason = "asking to die with a thread must be done between fork and exec")]
-fn end_with_thread(command: &mut Command) {
+pub(super) fn end_with_thread(command: &mut Command) {
     // SAFETY: one system call that neither allocates nor takes a lock. Should this thread end before it, the socket's
     // end is the child's end.
     unsafe {
