@@ -1,7 +1,10 @@
 # The first steps of a child interpreter, given to it by `-c`: takes its socket from standard input, and the sources of
 # the modules it runs from a file in memory that comes over the socket.
-def begin():
-    import os, socket, sys, types
+def begin() -> None:
+    import os
+    import socket
+    import sys
+    import types
 
     channel = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -32,4 +35,5 @@ def begin():
     package.child.start(channel, [part for part in path.decode().split("\0") if part], support)
 
 
-begin()
+if __name__ == "__main__":
+    begin()

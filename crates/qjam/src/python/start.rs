@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The program.
 const BEGINNING: &str = include_str!("../../../../python/qjam/_worker/start.py");
@@ -49,6 +49,9 @@ const THREADS: &[&str] = &[
     "NUMBA_NUM_THREADS",
     "POLARS_MAX_THREADS",
 ];
+
+/// One at a time.
+static STARTING: Mutex<()> = Mutex::new(());
 
 /// Which interpreter a call wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +92,11 @@ pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
             command.env(name, &threads);
         });
         end_with_thread(&mut command);
-        let process = Process::new(command.spawn()?);
+        let process = {
+            // Libraries of linear algebra end their threads before a fork, and two forks at once make them wait forever.
+            let _alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+            Process::new(command.spawn()?)
+        };
         drop(command);
         let bundle = bundle(&path, &support)?;
         send_file(peer.socket.as_fd(), bundle.as_fd())?;
