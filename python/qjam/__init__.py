@@ -1,1 +1,111 @@
-"""Run your own learning algorithm on more than one core and more than one machine."""
+"""Run your own learning algorithm on more than one core and more than one machine.
+
+>>> import numpy as np
+>>> from qjam import Master
+>>> def moments(params, chunk):
+...     return len(chunk), chunk.sum(axis=0)
+>>> with Master("local:2") as m:
+...     rows, sums = m.run(moments, None, np.ones((1000, 3)))
+>>> rows, sums
+(1000, array([1000., 1000., 1000.]))
+
+What is imported from here is loaded when it is first used, so that ``import qjam`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Dict, List
+
+if TYPE_CHECKING:
+    from ._master import Held, Master, Pending
+    from ._native import __version__
+    from ._report import Entry, RoundReport, Worker
+    from ._worker.context import context
+    from ._workers import RemoteWorker
+    from .dataset import (
+        BaseDataSet,
+        DataSet,
+        ListDataSet,
+        NumpyMatrixDataSet,
+        NumpyMatrixFileDataSet,
+    )
+    from .errors import (
+        Busy,
+        Cancelled,
+        ConnectError,
+        DataError,
+        DoesNotFit,
+        MasterClosed,
+        MissingPackages,
+        PicklingError,
+        QjamError,
+        RemoteError,
+        RemoteWorkerError,
+        ResumeError,
+        TimedOut,
+        WorkerDied,
+        WorkerStringError,
+    )
+
+__all__ = [
+    "BaseDataSet",
+    "Busy",
+    "Cancelled",
+    "ConnectError",
+    "DataError",
+    "DataSet",
+    "DoesNotFit",
+    "Entry",
+    "Held",
+    "ListDataSet",
+    "Master",
+    "MasterClosed",
+    "MissingPackages",
+    "NumpyMatrixDataSet",
+    "NumpyMatrixFileDataSet",
+    "Pending",
+    "PicklingError",
+    "QjamError",
+    "RemoteError",
+    "RemoteWorker",
+    "RemoteWorkerError",
+    "ResumeError",
+    "RoundReport",
+    "TimedOut",
+    "Worker",
+    "WorkerDied",
+    "WorkerStringError",
+    "__version__",
+    "context",
+]
+
+#: The module of everything that is not an error.
+_WHERE: Dict[str, str] = {
+    "Held": "._master",
+    "Master": "._master",
+    "Pending": "._master",
+    "Entry": "._report",
+    "RoundReport": "._report",
+    "Worker": "._report",
+    "RemoteWorker": "._workers",
+    "BaseDataSet": ".dataset",
+    "DataSet": ".dataset",
+    "ListDataSet": ".dataset",
+    "NumpyMatrixDataSet": ".dataset",
+    "NumpyMatrixFileDataSet": ".dataset",
+    "__version__": "._native",
+    "context": "._worker.context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'qjam' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_WHERE.get(name, ".errors"), __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> List[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -13,6 +13,8 @@ pub enum Request {
     List,
     /// Build the executable that travels.
     Dist,
+    /// Build the Python package for others.
+    Wheel,
     /// Make or remove test hosts, or look at them.
     Hosts(Order),
     /// Run the steps of these lists that are in these tiers.
@@ -65,6 +67,7 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
         "bench" => Ok(Request::Run { lists: &[SETUP, CHECKS], tiers: &[Tier::Bench], only }),
         "setup" => Ok(Request::Run { lists: &[SETUP], tiers, only: None }),
         "dist" => Ok(Request::Dist),
+        "wheel" => Ok(Request::Wheel),
         "list" => Ok(Request::List),
         "help" | "--help" | "-h" => Ok(Request::Help),
         _ => Err(Usage::NoSuchCommand(command.clone())),

@@ -9,10 +9,12 @@ mod demo;
 mod dist;
 mod elf;
 mod failure;
+mod fresh;
 mod fuzz;
 mod hosts;
 mod hygiene;
 mod leftovers;
+mod package;
 mod run;
 mod setup;
 mod shop;
@@ -31,6 +33,7 @@ cargo xtask COMMAND
   bench [--only STEP]           only the benchmarks against the peer programs
   setup [--full]                only install what the steps need
   dist                          build the executable that needs nothing of the machine it runs on
+  wheel                         build the Python package for others, to `wheels` in the target folder
   hosts up | down | status      make or remove test hosts with an sshd each, or see which answer
   hosts shell NAME              log in to one
   list                          name the steps and when they run
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Request::Dist => return finish(Shop::here().and_then(|shop| dist::build(&shop))),
+        Request::Wheel => return finish(Shop::here().and_then(|shop| package::wheel(&shop))),
         Request::Hosts(order) => return finish(Shop::here().and_then(|shop| hosts::obey(&shop, &order))),
         Request::Run { lists, tiers, only } => (lists, tiers, only),
     };

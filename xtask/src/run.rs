@@ -49,6 +49,17 @@ impl Run {
         self
     }
 
+    /// Takes away all variables whose names begin with one of these.
+    pub fn without(mut self, beginnings: &[&str]) -> Self {
+        let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let set: Vec<String> =
+            self.command.get_envs().filter_map(|(name, _)| name.to_str().map(String::from)).collect();
+        for name in ours.chain(set).filter(|name| beginnings.iter().any(|begin| name.starts_with(begin))) {
+            self.command.env_remove(name);
+        }
+        self
+    }
+
     /// Where it runs.
     pub fn dir(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);

@@ -1,7 +1,332 @@
 //! Data sets of Python's: arrays, slices of objects, files.
+//!
+//! The package decides what a data set is made of and when; here bytes get their names. Arrays stay in Python's memory
+//! (`buffer`), so a [`Data`] of an array can be asked whether that memory is still what was named.
 
+use crate::buffer::{self, Borrowed};
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use qjam::python::{Array, Layout, Raw, Slices, checksum};
+use qjam::{DataError, DataSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub(crate) fn register(_: &Bound<'_, PyModule>) -> PyResult<()> {
-    Ok(())
+pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add_class::<buffer::Memory>()?;
+    m.add_class::<Data>()?;
+    m.add_class::<SliceWriter>()?;
+    m.add_function(wrap_pyfunction!(checksum_of, m)?)?;
+    m.add_function(wrap_pyfunction!(standard_rows, m)?)
+}
+
+/// A data set that is cut and named. Made by the classes of `qjam.dataset`.
+#[pyclass(frozen, module = "qjam._native")]
+pub(crate) struct Data {
+    inner: Mutex<Inner>,
+    /// After the data, which it is to give back to Python.
+    _release: Release,
+}
+
+/// Gives back what was borrowed when it ends, which is with the interpreter attached.
+struct Release;
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        Python::try_attach(buffer::release_waiting);
+    }
+}
+
+struct Inner {
+    kind: Kind,
+    /// The same with its bytes in shared memory, once that was asked for.
+    shared: Option<DataSet<Raw>>,
+}
+
+enum Kind {
+    /// In memory of Python's.
+    Array(Box<Array>),
+    /// Anything else; nobody can write to it.
+    Set(DataSet<Raw>),
+}
+
+impl Inner {
+    fn set(&self) -> &DataSet<Raw> {
+        match &self.kind {
+            Kind::Array(array) => array.set(),
+            Kind::Set(set) => set,
+        }
+    }
+}
+
+impl From<Kind> for Data {
+    fn from(kind: Kind) -> Data {
+        Data { inner: Mutex::new(Inner { kind, shared: None }), _release: Release }
+    }
+}
+
+impl Data {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The data set for a run. With `shared`, all of it can be mapped by other processes of this host, or is in files.
+    pub(crate) fn set(&self, shared: bool) -> PyResult<DataSet<Raw>> {
+        let mut inner = self.lock();
+        if !shared {
+            return Ok(inner.set().clone());
+        }
+        if let Some(set) = &inner.shared {
+            return Ok(set.clone());
+        }
+        let set = match &inner.kind {
+            Kind::Array(array) => array.shared().map_err(raise)?,
+            Kind::Set(set) => set.shared().map_err(raise)?,
+        };
+        inner.shared = Some(set.clone());
+        Ok(set)
+    }
+}
+
+#[pymethods]
+impl Data {
+    /// An array: an object with a contiguous buffer, and what its bytes are.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "called in one place, by names")]
+    fn array(
+        py: Python<'_>,
+        memory: &Bound<'_, PyAny>,
+        kind: String,
+        dtype: String,
+        shape: Vec<u64>,
+        item_bytes: u64,
+        slice_size: Option<u64>,
+        may_change: bool,
+    ) -> PyResult<Data> {
+        buffer::release_waiting(py);
+        let memory = Borrowed::of(memory)?.into_bytes();
+        let layout = Layout { kind, dtype, shape, item_bytes };
+        let array = py.detach(|| Array::new(memory, layout, slice_size, may_change)).map_err(raise)?;
+        Ok(Kind::Array(Box::new(array)).into())
+    }
+
+    /// An array in a file, from `offset` on.
+    #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "called in one place, by names")]
+    fn array_file(
+        py: Python<'_>,
+        path: PathBuf,
+        offset: u64,
+        kind: String,
+        dtype: String,
+        shape: Vec<u64>,
+        item_bytes: u64,
+        slice_size: Option<u64>,
+    ) -> PyResult<Data> {
+        let layout = Layout { kind, dtype, shape, item_bytes };
+        let set = py.detach(|| DataSet::array_file(path, offset, layout, slice_size)).map_err(raise)?;
+        Ok(Kind::Set(set).into())
+    }
+
+    /// A text file of numbers with equally long lines.
+    #[staticmethod]
+    fn number_lines(py: Python<'_>, path: PathBuf, cols: u64, slice_size: Option<u64>) -> PyResult<Data> {
+        let set = py.detach(|| DataSet::number_lines(path, cols, slice_size)).map_err(raise)?;
+        Ok(Kind::Set(set).into())
+    }
+
+    /// The lines of a text file.
+    #[staticmethod]
+    fn lines(py: Python<'_>, path: PathBuf, slice_size: Option<u64>) -> PyResult<Data> {
+        let set = py.detach(|| {
+            let lines = DataSet::lines(path)?;
+            match slice_size {
+                Some(n) => lines.chunk_records(n as usize),
+                None => Ok(lines),
+            }
+        });
+        Ok(Kind::Set(set.map_err(raise)?.untyped()).into())
+    }
+
+    /// So many calls without data.
+    #[staticmethod]
+    fn nothing(tasks: usize) -> PyResult<Data> {
+        Ok(Kind::Set(DataSet::nothing(tasks).map_err(raise)?.untyped()).into())
+    }
+
+    /// The same array in another cut; `None` for anything but arrays in memory.
+    fn recut(&self, py: Python<'_>, slice_size: Option<u64>) -> PyResult<Option<Data>> {
+        py.detach(|| match &self.lock().kind {
+            Kind::Array(array) => {
+                let array = array.recut(slice_size).map_err(raise)?;
+                Ok(Some(Kind::Array(Box::new(array)).into()))
+            }
+            Kind::Set(_) => Ok(None),
+        })
+    }
+
+    /// Looks whether the array's memory is still what was named, and names again what is not. Says whether that was so.
+    fn refresh(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| {
+            let mut inner = self.lock();
+            let changed = match &mut inner.kind {
+                Kind::Array(array) => array.refresh().map_err(raise)?,
+                Kind::Set(_) => false,
+            };
+            if changed {
+                inner.shared = None;
+            }
+            Ok(changed)
+        })
+    }
+
+    /// Whether the array's memory is no longer what was named.
+    fn changed(&self, py: Python<'_>) -> bool {
+        py.detach(|| match &self.lock().kind {
+            Kind::Array(array) => array.changed(),
+            Kind::Set(_) => false,
+        })
+    }
+
+    /// Whether a chunk is exactly this pickle with these buffers.
+    fn is_slice(
+        &self,
+        py: Python<'_>,
+        index: usize,
+        stream: &Bound<'_, PyAny>,
+        buffers: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<bool> {
+        let (stream, buffers) = borrow_all(stream, &buffers)?;
+        let same = py.detach(|| {
+            let buffers: Vec<&[u8]> = buffers.iter().map(AsRef::as_ref).collect();
+            self.lock().set().is_slice(index, stream.as_ref(), &buffers)
+        });
+        drop((stream, buffers));
+        buffer::release_waiting(py);
+        Ok(same)
+    }
+
+    /// The content hash of a chunk.
+    fn hash(&self, index: usize) -> PyResult<String> {
+        let inner = self.lock();
+        let id = inner.set().chunk_id(index).ok_or_else(|| {
+            PyIndexError::new_err(format!("there is no slice {index}: there are {}", inner.set().len()))
+        })?;
+        Ok(id.0.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// A chunk as workers get it: kind, element type, shape, and its bytes where they lie.
+    fn chunk<'py>(
+        &self,
+        py: Python<'py>,
+        index: usize,
+    ) -> PyResult<(String, String, Vec<u64>, Bound<'py, PyAny>)> {
+        let set = self.lock().set().clone();
+        let Raw { header, bytes } = py.detach(|| set.chunk(index)).map_err(raise)?;
+        Ok((header.kind, header.dtype, header.shape, buffer::view(py, bytes)?))
+    }
+
+    fn __len__(&self) -> usize {
+        self.lock().set().len()
+    }
+
+    /// Number of rows, lines or items.
+    #[getter]
+    fn records(&self) -> u64 {
+        self.lock().set().records()
+    }
+
+    /// Bytes of all chunks together.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.lock().set().bytes()
+    }
+
+    /// The name of this cut of this content.
+    #[getter]
+    fn id(&self) -> String {
+        self.lock().set().id().0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// Takes slices of objects in, one after the other.
+#[pyclass(frozen, module = "qjam._native")]
+struct SliceWriter(Mutex<Option<Slices>>);
+
+#[pymethods]
+impl SliceWriter {
+    #[new]
+    fn new() -> PyResult<SliceWriter> {
+        Ok(SliceWriter(Mutex::new(Some(Slices::new().map_err(raise)?))))
+    }
+
+    /// The next slice: how many records, its pickle, and the buffers of the arrays in it.
+    fn push(
+        &self,
+        py: Python<'_>,
+        records: u64,
+        stream: &Bound<'_, PyAny>,
+        buffers: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (stream, buffers) = borrow_all(stream, &buffers)?;
+        let pushed = py.detach(|| {
+            let buffers: Vec<&[u8]> = buffers.iter().map(AsRef::as_ref).collect();
+            let mut slices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            slices.as_mut().map(|slices| slices.push(records, stream.as_ref(), &buffers))
+        });
+        drop((stream, buffers));
+        buffer::release_waiting(py);
+        pushed.ok_or_else(finished)?.map_err(raise)
+    }
+
+    /// The data set of all of them.
+    fn finish(&self, py: Python<'_>) -> PyResult<Data> {
+        let slices = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let set = py.detach(|| slices.map(Slices::finish)).ok_or_else(finished)?.map_err(raise)?;
+        Ok(Kind::Set(set).into())
+    }
+}
+
+fn finished() -> PyErr {
+    PyRuntimeError::new_err("the slices were finished already")
+}
+
+fn borrow_all(
+    stream: &Bound<'_, PyAny>,
+    buffers: &[Bound<'_, PyAny>],
+) -> PyResult<(Borrowed, Vec<Borrowed>)> {
+    Ok((Borrowed::of(stream)?, buffers.iter().map(Borrowed::of).collect::<PyResult<_>>()?))
+}
+
+/// A fast checksum of an object's memory, to see whether it was written to.
+#[pyfunction(name = "checksum")]
+fn checksum_of<'py>(py: Python<'py>, memory: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    let memory = Borrowed::of(memory)?;
+    let sum = py.detach(|| checksum(memory.as_ref()));
+    drop(memory);
+    buffer::release_waiting(py);
+    Ok(PyBytes::new(py, &sum.to_le_bytes()))
+}
+
+/// Rows in a slice when nobody says how many.
+#[pyfunction]
+fn standard_rows(nbytes: u64, row_bytes: u64) -> u64 {
+    qjam::python::standard_rows(nbytes, row_bytes)
+}
+
+/// The exception that Python would raise for it.
+pub(crate) fn raise(error: DataError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        DataError::Io { source, .. } | DataError::Memory { source, .. } => match source.raw_os_error() {
+            // With the number, Python makes FileNotFoundError and its like of it.
+            Some(number) => PyOSError::new_err((number, text)),
+            None => PyOSError::new_err(text),
+        },
+        DataError::NotAFile { .. } => PyOSError::new_err(text),
+        DataError::NoSuchChunk { .. } => PyIndexError::new_err(text),
+        DataError::Chunk { .. } | DataError::Record { .. } => PyTypeError::new_err(text),
+        DataError::Changed { .. } | DataError::ChangedMeanwhile { .. } => PyRuntimeError::new_err(text),
+        _ => PyValueError::new_err(text),
+    }
 }

@@ -5,8 +5,16 @@
 //! interpreter first, because the master's loop may want the interpreter to combine results; and memory of Python objects
 //! is only read while its owner is kept alive.
 
+mod buffer;
 mod data;
+mod errors;
+mod held;
+mod host;
 mod master;
+mod memory;
+mod news;
+mod pending;
+mod values;
 
 use pyo3::prelude::*;
 

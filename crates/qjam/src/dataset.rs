@@ -4,15 +4,16 @@
 //! data sets with the same chunks have the same [`DataSetId`], whatever they were made from; workers that know it need
 //! nothing sent again.
 
-use crate::chunk::{Chunk, Dense, Element, Lines, List, Nothing};
+use crate::chunk::{Chunk, ChunkId, Dense, Element, Lines, List, Nothing};
 use crate::python::Raw;
+use crate::source::array::{self, Layout};
 use crate::source::cut::Rule;
 use crate::source::lines::Text;
 use crate::source::list::Values;
 use crate::source::matrix::Matrix;
 use crate::source::nothing::Tasks;
-use crate::source::place::{self, ChunkEntry};
-use crate::source::{DataError, Records, Source, npy, raw};
+use crate::source::place::{self, ChunkEntry, Place};
+use crate::source::{DataError, Records, Source, npy, numbers, raw, slices};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -139,17 +140,87 @@ impl DataSet<Nothing> {
     }
 }
 
+/// What Python's data sets are made of; see also [`python::Array`](crate::python::Array) for arrays in memory and
+/// [`python::Slices`](crate::python::Slices) for objects.
+impl DataSet<Raw> {
+    /// An array in a file, from `offset` on. The file may be larger than memory and must not change while the data set is
+    /// in use.
+    pub fn array_file(
+        path: impl AsRef<Path>,
+        offset: u64,
+        layout: Layout,
+        slice_size: Option<u64>,
+    ) -> Result<Self, DataError> {
+        array::open(path.as_ref(), offset, layout, slice_size)
+    }
+
+    /// A matrix in a text file whose lines are equally long. What is in the lines is looked at by whoever opens a chunk.
+    pub fn number_lines(
+        path: impl AsRef<Path>,
+        cols: u64,
+        slice_size: Option<u64>,
+    ) -> Result<Self, DataError> {
+        numbers::open(path.as_ref(), cols, slice_size)
+    }
+
+    /// The same cut with all its bytes where other processes of this host can map them, or in files. What was in the
+    /// user's own memory is copied, once.
+    pub fn shared(&self) -> Result<Self, DataError> {
+        let is_own = |chunk: &Arc<ChunkEntry>| matches!(chunk.place, Place::Memory { .. });
+        if !self.inner.chunks.iter().any(is_own) {
+            return Ok(self.clone());
+        }
+        let bytes = self.bytes();
+        let moved = place::spread(&self.inner.chunks, bytes, |chunk| {
+            let mut moved = ChunkEntry::clone(chunk);
+            if let Place::Memory { memory, offset } = &chunk.place {
+                let region = memory.region().map_err(|source| DataError::Memory { bytes, source })?;
+                moved.place = Place::Shared { region, offset: *offset };
+            }
+            Ok(moved)
+        });
+        let moved = moved.into_iter().collect::<Result<Vec<_>, DataError>>()?;
+        Ok(Self::of_chunks(moved, self.inner.source.clone()))
+    }
+
+    /// The content hash of a chunk.
+    pub fn chunk_id(&self, index: usize) -> Option<ChunkId> {
+        self.inner.chunks.get(index).map(|chunk| chunk.id)
+    }
+
+    /// Whether a chunk is exactly this pickle with these buffers.
+    pub fn is_slice(&self, index: usize, stream: &[u8], buffers: &[&[u8]]) -> bool {
+        let chunk = self.inner.chunks.get(index).and_then(|chunk| chunk.load().ok());
+        chunk.is_some_and(|chunk| slices::is_slice(&chunk, stream, buffers))
+    }
+}
+
 impl<C: Chunk> DataSet<C> {
+    /// The same data set for functions that take chunks of any kind.
+    ///
+    /// ```
+    /// let tasks = qjam::DataSet::nothing(3).unwrap().untyped();
+    /// assert_eq!(tasks.chunk(2).unwrap().header.kind, "nothing");
+    /// ```
+    pub fn untyped(&self) -> DataSet<Raw> {
+        DataSet { inner: self.inner.clone(), kind: PhantomData }
+    }
+
     fn from_source(source: impl Source + 'static) -> Result<Self, DataError> {
         Self::cut(Arc::new(source), Rule::Standard)
     }
 
-    fn cut(source: Arc<dyn Source>, rule: Rule) -> Result<Self, DataError> {
+    pub(crate) fn cut(source: Arc<dyn Source>, rule: Rule) -> Result<Self, DataError> {
         let chunks = source.cut(rule)?;
+        Ok(Self::of_chunks(chunks, source))
+    }
+
+    /// A cut that is known already.
+    pub(crate) fn of_chunks(chunks: Vec<ChunkEntry>, source: Arc<dyn Source>) -> Self {
         let id = DataSetId::of(chunks.iter().map(|chunk| &chunk.id));
         let located = place::located(id, &chunks);
         let chunks = chunks.into_iter().map(Arc::new).collect();
-        Ok(DataSet { inner: Arc::new(CutData { id, located, chunks, source }), kind: PhantomData })
+        DataSet { inner: Arc::new(CutData { id, located, chunks, source }), kind: PhantomData }
     }
 
     /// The same records in another cut: exactly `k` chunks (or one per record, if there are fewer), contiguous and as
@@ -217,11 +288,6 @@ impl<C> DataSet<C> {
     /// Whether the file it was made from, if any, still is what it was. A data set is made from one file at most.
     pub(crate) fn must_be_unchanged(&self) -> Result<(), DataError> {
         self.inner.chunks.first().map_or(Ok(()), |chunk| chunk.place.must_be_unchanged())
-    }
-
-    /// The same data set for functions that take chunks of any kind.
-    pub fn untyped(&self) -> DataSet<Raw> {
-        DataSet { inner: self.inner.clone(), kind: PhantomData }
     }
 
     /// The cut, with its type taken off.

@@ -19,6 +19,7 @@ from qjam._worker import context, loader, values
 from qjam._worker.chunks import open_chunk
 from qjam._worker.memory import Regions, Results
 from qjam._worker.raised import describe
+from qjam.common.reducing import default_reduce
 
 __all__ = ["describe", "open_chunk", "start"]
 
@@ -193,7 +194,7 @@ class Child:
         if kind == _MERGE:
             job.enter()
             left, right = (values.load(_writable(parts)) for parts in call.values)
-            return _parts(values.dump((job.reduce or values.add)(left, right), summable, _cloudpickle))
+            return _parts(values.dump((job.reduce or default_reduce)(left, right), summable, _cloudpickle))
         if params_number != self.params_number:
             if call.params is None:
                 raise RuntimeError("the interpreter was not given the parameters of a call")

@@ -1,42 +1,314 @@
-"""Makes functions of a blob of code."""
+"""The user's code on a worker: takes apart what `qjam._code` has put together.
+
+A blob brings functions, and the source texts of the user's own modules that they need. The modules of one blob are one
+*set*: two blobs with the same texts share it, any other text makes a new set with modules of its own. So an edited module
+never meets an old one, and a function of an earlier blob goes on with the modules it was made with: entering a job puts
+its set into `sys.modules` and takes the other one out.
+
+Nothing here needs more than the standard library, and nothing is written to disk.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.abc
+import importlib.machinery
 import linecache
+import marshal
+import pickle
+import sys
 import types
-from typing import Any, Callable, Optional
+import zlib
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+
+# Name of a module, and its file name, whether it is a package, and its text (None: a package without a file).
+Sources = Dict[str, Tuple[str, bool, Optional[str]]]
+
+FORMAT = 1
+
+
+class CodeError(ImportError):
+    """The code of a round cannot be used by this interpreter."""
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds modules among texts instead of files."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+
+    def find_spec(
+        self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[types.ModuleType] = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        found = self.sources.get(fullname)
+        if found is None:
+            return None
+        filename, is_package, text = found
+        if text is None:
+            spec = importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = []
+            return spec
+        loader = _Loader(fullname, filename, text)
+        spec = importlib.machinery.ModuleSpec(fullname, loader, origin=filename, is_package=is_package)
+        # Tracebacks then name the file the user knows, whether or not it exists here.
+        spec.has_location = True
+        return spec
+
+
+class _Loader(importlib.abc.InspectLoader):
+    """Runs the text of one module."""
+
+    def __init__(self, fullname: str, filename: str, text: str) -> None:
+        self.fullname = fullname
+        self.filename = filename
+        self.text = text
+
+    def get_source(self, fullname: str) -> str:
+        return self.text
+
+    def get_filename(self, fullname: str) -> str:
+        return self.filename
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return compile(self.text, self.filename, "exec", dont_inherit=True)
+
+    def is_package(self, fullname: str) -> bool:
+        return self.filename.endswith("__init__.py")
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        exec(self.get_code(self.fullname), module.__dict__)
+
+
+class _Set:
+    """The modules of one blob: their texts, and those that have been imported."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self.finder = _Finder(sources)
+        self.modules: Dict[str, types.ModuleType] = {}
+        # What stood under these names before, and comes back when the set is taken out.
+        self.displaced: Dict[str, types.ModuleType] = {}
+
+    def enter(self) -> None:
+        global _active
+        if _active is self:
+            return
+        if _active is not None:
+            _active.leave()
+        for name in self.sources:
+            before = sys.modules.pop(name, None)
+            if before is not None:
+                self.displaced[name] = before
+        sys.modules.update(self.modules)
+        if self.sources:
+            sys.meta_path.insert(0, self.finder)
+        for filename, _, text in self.sources.values():
+            if text is not None:
+                _remember_lines(filename, text.splitlines(True))
+        _active = self
+
+    def leave(self) -> None:
+        global _active
+        if self.finder in sys.meta_path:
+            sys.meta_path.remove(self.finder)
+        for name in self.sources:
+            module = sys.modules.pop(name, None)
+            if module is not None:
+                self.modules[name] = module
+        sys.modules.update(self.displaced)
+        self.displaced = {}
+        _active = None
+
+
+_active: Optional[_Set] = None
+# Sets in order of their last use. A job holds its own set, so leaving one out of here only means that its modules are
+# not shared with later jobs.
+_sets: Dict[bytes, _Set] = {}
+_SETS_MAX = 32
 
 
 class Job:
-    """The functions that a blob holds."""
+    """Functions of one blob, ready to be called.
 
-    def __init__(self, name: str, names: dict[str, Any]) -> None:
+    `reduce` is None where results are to be added; `init` is None where there is no state.
+    """
+
+    def __init__(self, name: str, modules: _Set, functions: Dict[str, Callable[..., Any]]) -> None:
         self.name = name
-        self.map: Callable[[Any, Any], Any] = names["mapfunc"]
-        self.reduce: Optional[Callable[[Any, Any], Any]] = names.get("reduce")
-        self.init: Optional[Callable[[Any], Any]] = names.get("init")
-        self.step: Optional[Callable[[Any, Any, Any], Any]] = names.get("step")
+        self._modules = modules
+        self._map = functions["map"]
+        self._step = functions.get("step", self._map)
+        self.reduce: Optional[Callable[[Any, Any], Any]] = self._entered(functions.get("reduce"))
+        self.init: Optional[Callable[[Any], Any]] = self._entered(functions.get("init"))
 
     def enter(self) -> None:
-        """Makes the modules that came with it importable."""
+        """Makes this job's modules the ones that imports find, also those of a pickle that is about to be read."""
+        self._modules.enter()
+
+    def map(self, params: Any, chunk: Any) -> Any:
+        """The value of one chunk."""
+        self._modules.enter()
+        return self._map(params, chunk)
+
+    def step(self, params: Any, chunk: Any, state: Any) -> Any:
+        """The value of one chunk with a state, which the function changes in place."""
+        self._modules.enter()
+        return self._step(params, chunk, state)
+
+    def _entered(self, function: Optional[Callable[..., Any]]) -> Optional[Callable[..., Any]]:
+        if function is None:
+            return None
+        called = function
+
+        def enter_and_call(*args: Any) -> Any:
+            self._modules.enter()
+            return called(*args)
+
+        return enter_and_call
 
 
 def load(blob: bytes) -> Job:
-    """Reads a blob. One that begins with ``src`` and a newline is plain source text."""
-    if not blob.startswith(b"src\n"):
-        raise ValueError("this is no code that this version of qjam can read")
-    source = blob[4:].decode()
-    file = "<source>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    """The job that a blob holds. Imports the user's modules, so whatever they raise comes out of here."""
+    if blob.startswith(b"src\n"):
+        return _plain(blob[4:].decode())
+    parts = unpack(blob)
+    here = (sys.version_info[0], sys.version_info[1])
+    made_by = tuple(parts["python"])
+    if parts["by_value"] and made_by != here:
+        raise CodeError(
+            "{}: this function was made by Python {}.{} and travels as bytecode, which Python {}.{} ({}) cannot run. "
+            "Put the function into a module of its own and import it: modules travel as source. Or let the worker use "
+            "Python {}.{} (QJAM_REMOTE_PYTHON).".format(
+                parts["name"], *made_by, *here, sys.executable, *made_by
+            )
+        )
+    modules = _set_of(parts["sources"])
+    modules.enter()
+    for filename, blocks in parts["lines"].items():
+        _add_lines(filename, blocks)
+    functions: Dict[str, Callable[..., Any]] = {}
+    if parts["kind"] == "module":
+        module = importlib.import_module(parts["entry"])
+        functions = functions_of(module)
+        if "map" not in functions:
+            raise CodeError(describe_without_mapfunc(module))
+    if parts["pickled"]:
+        functions.update(pickle.loads(parts["pickled"]))
+    return Job(parts["name"], modules, functions)
+
+
+def _plain(text: str) -> Job:
+    """A blob may be just the text of a module."""
+    _remember_lines("<source>", text.splitlines(True))
     module = types.ModuleType("source")
-    exec(compile(source, file, "exec"), module.__dict__)
-    return Job("source", module.__dict__)
+    exec(compile(text, "<source>", "exec", dont_inherit=True), module.__dict__)
+    functions = functions_of(module)
+    if "map" not in functions:
+        raise CodeError(describe_without_mapfunc(module))
+    return Job("source", _set_of({}), functions)
+
+
+def unpack(blob: bytes) -> Dict[str, Any]:
+    """What a blob says, as a dictionary."""
+    mark, body = blob[:2], blob[2:]
+    if mark == b"Qz":
+        body = zlib.decompress(body)
+    elif mark != b"Q0":
+        raise CodeError("the code of this round does not begin as it should: {!r}".format(blob[:16]))
+    parts: Dict[str, Any] = marshal.loads(body)
+    if parts.get("format") != FORMAT:
+        raise CodeError(
+            "the code of this round has format {}, this worker knows {}".format(parts.get("format"), FORMAT)
+        )
+    return parts
+
+
+def pack(parts: Dict[str, Any]) -> bytes:
+    """The opposite of `unpack`. The same parts give the same bytes."""
+    # Version 2 of the format has no references between equal objects, so it does not depend on who else holds them.
+    body = marshal.dumps(parts, 2)
+    return b"Qz" + zlib.compress(body, 6) if len(body) > 4096 else b"Q0" + body
+
+
+def functions_of(module: types.ModuleType) -> Dict[str, Callable[..., Any]]:
+    """The functions of a module that mean something to a round."""
+    names = {"map": "mapfunc", "reduce": "reduce", "init": "init", "step": "step"}
+    found = {key: getattr(module, name, None) for key, name in names.items()}
+    functions = {key: function for key, function in found.items() if callable(function)}
+    if "map" not in functions and "step" in functions:
+        functions["map"] = functions["step"]
+    return functions
+
+
+def describe_without_mapfunc(module: types.ModuleType) -> str:
+    """What is said of a module that cannot be run."""
+    own = sorted(
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, types.FunctionType) and value.__module__ == module.__name__ and name[:1] != "_"
+    )
+    has = "its functions are: " + ", ".join(own) if own else "it has no functions of its own"
+    if "mapfunc" in vars(module):
+        has = "its mapfunc is not a function but a {}".format(type(module.mapfunc).__name__)
+    return "module {!r} has no function mapfunc(params, chunk), where a round begins; {}".format(
+        module.__name__, has
+    )
+
+
+def _set_of(sources: Sources) -> _Set:
+    key = marshal.dumps(sorted(sources.items()), 2)
+    found = _sets.pop(key, None) or _Set(sources)
+    _sets[key] = found
+    while len(_sets) > _SETS_MAX:
+        del _sets[next(iter(_sets))]
+    return found
+
+
+def _remember_lines(filename: str, lines: list[str]) -> None:
+    # Without a time of change nobody looks whether the file is there.
+    linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
+
+
+def _add_lines(filename: str, blocks: list[tuple[int, str]]) -> None:
+    """Makes pieces of a file known to tracebacks: each with the number of its first line."""
+    known = linecache.cache.get(filename)
+    # Functions of one file come in several blobs.
+    lines = list(known[2]) if known and len(known) == 4 and known[1] is None else []
+    for first, text in blocks:
+        new = text.splitlines(True)
+        lines.extend(["\n"] * (first - 1 + len(new) - len(lines)))
+        lines[first - 1 : first - 1 + len(new)] = new
+    _remember_lines(filename, lines)
+
+
+class _Behind(_Finder):
+    """Asked after all others, so what is installed here comes first."""
+
+
+class _Before(_Finder):
+    """Asked before all others: pickles are read by the same version of cloudpickle that wrote them."""
 
 
 def install_support(bundle: bytes) -> None:
-    """Makes modules importable that came with the interpreter."""
+    """Makes the modules that the master sent along importable: those of qjam itself, and cloudpickle.
+
+    What is installed on this host is preferred, except for the copy of cloudpickle inside qjam.
+    """
+    if not bundle:
+        return
+    sources: Sources = unpack(bundle)["sources"]
+    vendored = {name: source for name, source in sources.items() if name.startswith("qjam._vendor")}
+    others = {name: source for name, source in sources.items() if name not in vendored}
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, (_Before, _Behind))]
+    sys.meta_path.insert(0, _Before(vendored))
+    sys.meta_path.append(_Behind(others))
 
 
-def cloudpickle() -> Any:
-    """What pickles that which :mod:`pickle` does not, if it is here."""
+def cloudpickle() -> Optional[types.ModuleType]:
+    """The module that pickles what plain pickle cannot, if there is one here."""
+    for name in ("qjam._vendor.cloudpickle", "cloudpickle"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
     return None

@@ -22,10 +22,13 @@ def begin():
     package = sys.modules["qjam._worker"] = types.ModuleType("qjam._worker")
     package.__path__ = []
     for name, source in zip(modules[::2], modules[1::2]):
-        full = "qjam._worker." + name.decode()
+        full = name.decode()
         module = sys.modules[full] = types.ModuleType(full)
-        setattr(package, name.decode(), module)
+        if full.startswith("qjam._worker."):
+            setattr(package, full[13:], module)
         exec(compile(source, "<" + full + ">", "exec"), module.__dict__)
+    # User code that imports it finds its own, together with the package it is in.
+    del sys.modules["qjam.common.reducing"]
     package.child.start(channel, [part for part in path.decode().split("\0") if part], support)
 
 

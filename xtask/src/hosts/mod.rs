@@ -60,10 +60,10 @@ mod ground;
 mod plan;
 mod python;
 
-use crate::failure::Failure;
+use crate::failure::{AboutFile, Failure};
 use crate::shop::Shop;
 use crate::step::Outcome;
-use crate::{leftovers, setup, suite};
+use crate::{fresh, leftovers, package, setup, suite};
 use ground::Ground;
 use plan::{Host, Kind};
 use python::Python;
@@ -148,7 +148,14 @@ const FOLDER: &str = "QJAM_TEST_HOSTS";
 /// Makes the hosts, runs the tests that need them, and removes them however the tests went. That no process of theirs is
 /// left on a host is part of passing.
 pub fn test(shop: &Shop) -> Outcome {
-    with_hosts(shop, |dir, uids| tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE]))
+    with_hosts(shop, |dir, uids| {
+        let rust = tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE])?;
+        let python = package::host_tests(shop, dir, &ssh(dir))?;
+        let list = std::fs::read_to_string(dir.join("hosts.txt")).about(dir.join("hosts.txt"))?;
+        let fresh = fresh::on_hosts(shop, &with_numpy(&list), &ssh(dir))?;
+        nobody_left(uids, "the Python tests")?;
+        Ok(format!("{rust}; Python: {python}; {fresh}"))
+    })
 }
 
 /// The same with those that take minutes.
@@ -191,12 +198,24 @@ fn tests(shop: &Shop, dir: &Path, uids: &[u32], commands: &[&str]) -> Outcome {
     for &words in commands {
         let cargo = shop.cargo(words).env(FOLDER, dir).env("QJAM_SSH", ssh(dir));
         said += &cargo.env("QJAM_TEST_ENGINES", ENGINES).limit_min(60).tee_and_leave_nothing()?;
-        let processes = leftovers::of_users(uids);
-        if !processes.is_empty() {
-            return Err(Failure::LeftBehind { command: format!("cargo {words}"), processes });
-        }
+        nobody_left(uids, &format!("cargo {words}"))?;
     }
     Ok(suite::summary(&said))
+}
+
+/// That no process of theirs is left on a host is part of passing.
+fn nobody_left(uids: &[u32], command: &str) -> Result<(), Failure> {
+    let processes = leftovers::of_users(uids);
+    if processes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::LeftBehind { command: command.into(), processes })
+}
+
+/// The first two hosts on which Python has NumPy.
+fn with_numpy(list: &str) -> Vec<String> {
+    let names = list.lines().filter_map(|line| line.strip_suffix(".numpy=yes"));
+    names.take(2).map(String::from).collect()
 }
 
 /// Asks every host for a sign of life.

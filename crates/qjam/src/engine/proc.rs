@@ -9,7 +9,7 @@ pub(crate) use super::child::Spawned;
 use super::told::Told;
 use crate::dataset::CutData;
 use crate::memory::Kills;
-use crate::store::Page;
+use crate::store::{Page, Region};
 use crate::transport::{Attachment, Inbox, Outbox};
 use crate::worker::arenas::PeerArenas;
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
@@ -218,18 +218,11 @@ impl Executor {
             use crate::source::place::Place as At;
             let place = match &entry.place {
                 At::Shared { region, offset } => {
-                    let users = self.regions.entry(region.id()).or_default();
-                    let with_fd = users.is_empty();
-                    users.insert(data.located);
-                    if with_fd {
-                        attached.push(Attachment::Region(region.clone()));
-                    }
-                    Place::Region {
-                        region: region.id(),
-                        region_bytes: region.len() as u64,
-                        with_fd,
-                        offset: *offset,
-                    }
+                    self.in_region(data.located, region.clone(), *offset, &mut attached)
+                }
+                // What is the user's own memory goes by a copy that can be mapped, made once.
+                At::Memory { memory, offset } => {
+                    self.in_region(data.located, memory.region()?, *offset, &mut attached)
                 }
                 At::File { path, offset, stamp } => Place::File {
                     path: std::path::absolute(path)?.as_os_str().as_bytes().to_vec(),
@@ -254,6 +247,24 @@ impl Executor {
             self.send(&ToWorker::Refs(refs), &[], attached)?;
         }
         Ok(())
+    }
+
+    /// A place in shared memory, whose descriptor goes along the first time.
+    fn in_region(
+        &mut self,
+        user: DataSetId,
+        region: Region,
+        offset: u64,
+        attached: &mut Vec<Attachment>,
+    ) -> Place {
+        let users = self.regions.entry(region.id()).or_default();
+        let with_fd = users.is_empty();
+        users.insert(user);
+        let place = Place::Region { region: region.id(), region_bytes: region.len() as u64, with_fd, offset };
+        if with_fd {
+            attached.push(Attachment::Region(region));
+        }
+        place
     }
 
     /// Has it drop a data set that no longer exists.

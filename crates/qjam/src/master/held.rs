@@ -10,10 +10,11 @@ use crate::function::{Function, Job};
 use crate::registry;
 use crate::state::{self, Portraits, State};
 use qjam_core::ids::{HoldId, Version};
+use qjam_core::journal::RoundReport;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The states of all chunks of a data set, each on the worker that has the chunk. Made by [`Master::hold`].
 ///
@@ -92,6 +93,27 @@ impl<S: State> Held<S> {
         // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
         let loan = unsafe { lent::Loan::new(&encoder) };
         self.begin(f.erase(), &encoder, Some(loan.lent()), submitted)?.wait()
+    }
+
+    /// The same for callers that must look up now and then: see [`Master::run_while`].
+    pub fn run_while<F, M>(
+        &mut self,
+        f: F,
+        params: &F::Params,
+        pause: Duration,
+        goes_on: impl FnMut(&Pending<F::Output>) -> bool,
+    ) -> Result<(F::Output, Option<RoundReport>)>
+    where
+        F: Job<M, Chunk = S::Chunk, State = S>,
+    {
+        self.checkpoint_if_due();
+        let submitted = Instant::now();
+        let mut encoder = Encoder::new();
+        params.encode_params(&mut encoder);
+        #[expect(unsafe_code, reason = "the caller's memory is lent out while this function waits")]
+        // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
+        let loan = unsafe { lent::Loan::new(&encoder) };
+        self.begin(f.erase(), &encoder, Some(loan.lent()), submitted)?.wait_while(pause, goes_on)
     }
 
     /// Begins a round and returns at once; [`Pending::wait`] gives its value. The next one can begin when it is over.

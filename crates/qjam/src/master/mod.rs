@@ -354,6 +354,28 @@ impl Master {
         self.begin(f, &encoder, Some(loan.lent()), data, submitted)?.wait()
     }
 
+    /// The same for callers that must look up now and then, as an interpreter must for its signals: after every `pause` it is
+    /// asked whether to go on. If not, the round is cancelled with [`Error::Cancelled`]. Says where the time went, too.
+    pub fn run_while<F, M>(
+        &self,
+        f: F,
+        params: &F::Params,
+        data: &DataSet<F::Chunk>,
+        pause: Duration,
+        goes_on: impl FnMut(&Pending<F::Output>) -> bool,
+    ) -> Result<(F::Output, Option<RoundReport>)>
+    where
+        F: Job<M, State = ()>,
+    {
+        let submitted = Instant::now();
+        let mut encoder = Encoder::new();
+        params.encode_params(&mut encoder);
+        #[expect(unsafe_code, reason = "the caller's memory is lent out while this function waits")]
+        // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
+        let loan = unsafe { Loan::new(&encoder) };
+        self.begin(f, &encoder, Some(loan.lent()), data, submitted)?.wait_while(pause, goes_on)
+    }
+
     /// Runs a function without data once per worker slot and combines the results. How many there are depends on the
     /// workers, and so does the value.
     ///
@@ -568,6 +590,27 @@ impl<T: 'static> Pending<T> {
         self.report = *answer.report.lock().unwrap_or_else(PoisonError::into_inner);
         let value = answer.take().expect("an answer is taken once")?;
         Ok(Some(*value.downcast().expect("the function gives its own type")))
+    }
+
+    fn wait_while(
+        mut self,
+        pause: Duration,
+        mut goes_on: impl FnMut(&Self) -> bool,
+    ) -> Result<(T, Option<RoundReport>)> {
+        loop {
+            if let Some(value) = self.answer_within(Some(pause))? {
+                return Ok((value, self.report));
+            }
+            if !goes_on(&self) {
+                return Err(Error::Cancelled);
+            }
+        }
+    }
+
+    /// Who has not delivered yet, for people.
+    pub fn waiting_for(&self) -> String {
+        let round = self.round;
+        self.tended.with(false, |driver| driver.waiting_for(round)).unwrap_or_default()
     }
 
     /// Whether the value, or an error, is there.

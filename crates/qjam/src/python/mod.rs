@@ -44,6 +44,9 @@ pub use table::{Line, Table};
 pub use value::{Body, Leaf, Value};
 pub(crate) use welcomed::{welcome, welcomed};
 
+pub use crate::source::array::{Array, Layout, checksum, standard_rows};
+pub use crate::source::slices::Slices;
+
 use crate::ctx::Ctx;
 use std::sync::{Arc, OnceLock};
 

@@ -28,13 +28,14 @@ const BEGINNING: &str = include_str!("../../../../python/qjam/_worker/start.py")
 
 /// The modules it runs, each after those it needs.
 const MODULES: &[(&str, &str)] = &[
-    ("loader", include_str!("../../../../python/qjam/_worker/loader.py")),
-    ("context", include_str!("../../../../python/qjam/_worker/context.py")),
-    ("values", include_str!("../../../../python/qjam/_worker/values.py")),
-    ("chunks", include_str!("../../../../python/qjam/_worker/chunks.py")),
-    ("memory", include_str!("../../../../python/qjam/_worker/memory.py")),
-    ("raised", include_str!("../../../../python/qjam/_worker/raised.py")),
-    ("child", include_str!("../../../../python/qjam/_worker/child.py")),
+    ("qjam.common.reducing", include_str!("../../../../python/qjam/common/reducing.py")),
+    ("qjam._worker.loader", include_str!("../../../../python/qjam/_worker/loader.py")),
+    ("qjam._worker.context", include_str!("../../../../python/qjam/_worker/context.py")),
+    ("qjam._worker.values", include_str!("../../../../python/qjam/_worker/values.py")),
+    ("qjam._worker.chunks", include_str!("../../../../python/qjam/_worker/chunks.py")),
+    ("qjam._worker.memory", include_str!("../../../../python/qjam/_worker/memory.py")),
+    ("qjam._worker.raised", include_str!("../../../../python/qjam/_worker/raised.py")),
+    ("qjam._worker.child", include_str!("../../../../python/qjam/_worker/child.py")),
 ];
 
 /// What libraries ask for how many threads to start.
@@ -71,8 +72,8 @@ pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
         Some(setup) => (setup.executable.clone(), setup.path.clone(), setup.support.clone()),
         None => {
             let found = find::interpreter(wanted.version, wanted.remote_python.as_deref())?;
-            let support = welcomed::welcomed().map(|here| here.support.clone()).unwrap_or_default();
-            (found.executable, found.path, support)
+            let support = welcomed().map(|welcomed| welcomed.support.clone());
+            (found.executable, found.path, support.unwrap_or_default())
         }
     };
     let failed = |e: io::Error| format!("the interpreter {} could not be started: {e}", executable.display());
@@ -100,9 +101,8 @@ pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
 /// A slot's share of the cores.
 fn threads_per_slot() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // Other processes of the same master may have slots here, too.
-    let all = welcomed::welcomed().map_or(0, |here| here.slots_here as usize);
-    (cores / slots::in_process().max(all).max(1)).max(1)
+    let others = welcomed().map_or(0, |welcomed| welcomed.slots_here as usize);
+    (cores / slots::in_process().max(others).max(1)).max(1)
 }
 
 #[expect(unsafe_code, reason = "asking to die with a thread must be done between fork and exec")]

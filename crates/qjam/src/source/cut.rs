@@ -80,9 +80,20 @@ pub(crate) fn chunk_bytes(total: u64) -> u64 {
         .clamp(CHUNK_BYTES_LEAST, CHUNK_BYTES_MOST)
 }
 
+/// Bytes per chunk for Python: fewer and larger ones than elsewhere, because calling a function there costs tens of
+/// microseconds, and not so large that a few workers could not share them evenly.
+pub(crate) fn python_chunk_bytes(total: u64) -> u64 {
+    (total / 256).checked_next_power_of_two().unwrap_or(4 << 20).clamp(CHUNK_BYTES_LEAST, 4 << 20)
+}
+
 /// Rows per chunk by the standard rule, for rows of equal length.
 pub(crate) fn chunk_rows(total: u64, row_bytes: u64) -> u64 {
-    let rows = (chunk_bytes(total) / row_bytes.max(1)).max(1);
+    rows_in(chunk_bytes(total), row_bytes)
+}
+
+/// Rows of equal length in a chunk of about so many bytes.
+pub(crate) fn rows_in(chunk_bytes: u64, row_bytes: u64) -> u64 {
+    let rows = (chunk_bytes / row_bytes.max(1)).max(1);
     // So many rows fill whole cache lines; where fewer than that go into a chunk nothing can be done.
     let whole = ALIGN >> row_bytes.trailing_zeros().min(ALIGN.trailing_zeros());
     if rows < whole { rows } else { rows - rows % whole }

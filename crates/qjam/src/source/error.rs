@@ -71,6 +71,36 @@ pub enum DataError {
         /// In what it differs.
         what: &'static str,
     },
+    /// An array whose shape does not fit its memory.
+    #[error("an array of shape {shape:?} does not fit {found} bytes")]
+    Array {
+        /// The shape it should have.
+        shape: Vec<u64>,
+        /// The bytes there are.
+        found: u64,
+    },
+    /// Lines of a text file of numbers that are not equally long.
+    #[error(
+        "{}: line {line} has {found} bytes and the first one has {expected}; rows are found by counting bytes, so all lines must have the same length (pad the numbers, or save the matrix with numpy.save)", path.display()
+    )]
+    UnequalLines {
+        /// The file.
+        path: PathBuf,
+        /// Which line, counted from 1.
+        line: u64,
+        /// Length of the first line, with its end.
+        expected: u64,
+        /// Length of this one.
+        found: u64,
+    },
+    /// Memory was written to while it was being copied.
+    #[error(
+        "the data was changed during a run: chunk {index} no longer is what it was at the start; change arrays between runs only"
+    )]
+    ChangedMeanwhile {
+        /// Which chunk.
+        index: usize,
+    },
     /// Shared memory could not be had.
     #[error("no shared memory for a data set of {bytes} bytes: {source}")]
     Memory {

@@ -2,22 +2,26 @@
 //!
 //! A *source* knows where records lie: rows in a matrix, lines in a text, values in a list. Asked with a rule
 //! (`cut`) it says which records make up which chunk; every chunk is then named by hashing its bytes where they lie,
-//! in shared memory or in the user's file (`place`). Chunks never depend on how many workers there are, so neither
+//! in shared memory, in the user's own or in the user's file (`place`). Chunks never depend on how many workers there are, so neither
 //! does any result.
 //!
 //! Files are read piece by piece with positioned reads. They are never mapped, because a file that shrinks under a
 //! mapping kills the process, and never loaded whole, so they may be larger than memory.
 
+pub(crate) mod array;
 pub(crate) mod cut;
 mod error;
 pub(crate) mod lines;
 pub(crate) mod list;
 pub(crate) mod matrix;
+pub(crate) mod memory;
 pub(crate) mod nothing;
 pub mod npy;
+pub(crate) mod numbers;
 pub(crate) mod place;
 pub(crate) mod raw;
 mod records;
+pub(crate) mod slices;
 
 pub use error::DataError;
 pub use records::Records;

@@ -1,6 +1,7 @@
 //! Where a chunk's bytes lie on the master's host, and how they are named and fetched.
 
 use super::DataError;
+use super::memory::Memory;
 use crate::chunk::{ChunkId, Header};
 use crate::store::{AlignedBuf, Pages, Region};
 use crate::transport::Source;
@@ -30,6 +31,8 @@ pub(crate) enum Place {
     Shared { region: Region, offset: u64 },
     /// In a file of the user's, as it was when the stamp was taken.
     File { path: Arc<Path>, offset: u64, stamp: FileStamp },
+    /// In memory of this process that is the user's own.
+    Memory { memory: Memory, offset: u64 },
 }
 
 /// What tells whether a file is still the one that was hashed.
@@ -67,6 +70,7 @@ impl ChunkEntry {
         let bytes = self.header.bytes as usize;
         match &self.place {
             Place::Shared { region, offset } => Ok(region.bytes(*offset as usize..*offset as usize + bytes)),
+            Place::Memory { memory, offset } => Ok(memory.bytes(*offset as usize..*offset as usize + bytes)),
             Place::File { path, offset, stamp } => {
                 let file = UserFile::open(path)?;
                 file.must_be(stamp)?;
@@ -116,6 +120,11 @@ impl Source for Pieces {
                 let from = (offset + self.at) as usize;
                 region.bytes(from..from + bytes)
             }
+            // Copied, so that what goes out is one thing even if its owner writes to it on its way.
+            Place::Memory { memory, offset } => {
+                let from = (offset + self.at) as usize;
+                Bytes::copy_from_slice(&memory.bytes(from..from + bytes))
+            }
             Place::File { path, offset, stamp } => {
                 let file = match &mut self.file {
                     Some(file) => file,
@@ -157,6 +166,11 @@ pub(crate) fn located(id: DataSetId, chunks: &[ChunkEntry]) -> DataSetId {
         match &chunk.place {
             Place::Shared { region, offset } => {
                 hasher.update(&region.id().to_le_bytes());
+                hasher.update(&offset.to_le_bytes());
+            }
+            Place::Memory { memory, offset } => {
+                hasher.update(b"memory");
+                hasher.update(&memory.id().to_le_bytes());
                 hasher.update(&offset.to_le_bytes());
             }
             Place::File { path, offset, stamp } => {
@@ -234,6 +248,7 @@ impl UserFile {
 pub(crate) enum Backing {
     Shared(Region),
     File(UserFile),
+    Memory(Memory),
 }
 
 /// How much of a file is read at once.
@@ -243,10 +258,11 @@ const READ_BYTES: u64 = 1 << 20;
 const PARALLEL_BYTES: u64 = 8 << 20;
 
 impl Backing {
-    fn place(&self, offset: u64) -> Place {
+    pub(crate) fn place(&self, offset: u64) -> Place {
         match self {
             Backing::Shared(region) => Place::Shared { region: region.clone(), offset },
             Backing::File(file) => Place::File { path: file.path.clone(), offset, stamp: file.stamp },
+            Backing::Memory(memory) => Place::Memory { memory: memory.clone(), offset },
         }
     }
 
@@ -259,6 +275,7 @@ impl Backing {
     ) -> Result<(), DataError> {
         match self {
             Backing::Shared(region) => each(&region.bytes(offset as usize..(offset + bytes) as usize)),
+            Backing::Memory(memory) => each(&memory.bytes(offset as usize..(offset + bytes) as usize)),
             Backing::File(file) => {
                 let mut buf = vec![0; READ_BYTES.min(bytes) as usize];
                 let mut done = 0;
@@ -281,23 +298,8 @@ impl Backing {
             return Err(DataError::ChunkTooLarge { index, bytes: header.bytes });
         }
         let total: u64 = pieces.iter().map(|(header, _)| header.bytes).sum();
-        let threads =
-            if total < PARALLEL_BYTES { 1 } else { thread::available_parallelism().map_or(1, usize::from) };
-        let name_some = |some: &[(Header, u64)]| -> Result<Vec<ChunkId>, DataError> {
-            some.iter().map(|(header, offset)| self.name_one(header, *offset)).collect()
-        };
-        let ids: Vec<ChunkId> = if threads == 1 {
-            name_some(&pieces)?
-        } else {
-            let share = pieces.len().div_ceil(threads).max(1);
-            thread::scope(|scope| {
-                let running: Vec<_> =
-                    pieces.chunks(share).map(|some| scope.spawn(move || name_some(some))).collect();
-                let done = running.into_iter().map(|thread| thread.join().expect("hashing does not panic"));
-                done.collect::<Result<Vec<_>, _>>()
-            })?
-            .concat()
-        };
+        let ids = spread(&pieces, total, |(header, offset)| self.name_one(header, *offset));
+        let ids = ids.into_iter().collect::<Result<Vec<ChunkId>, _>>()?;
         if let Backing::File(file) = self {
             file.must_be_unchanged()?;
         }
@@ -307,9 +309,27 @@ impl Backing {
             .collect())
     }
 
-    fn name_one(&self, header: &Header, offset: u64) -> Result<ChunkId, DataError> {
+    pub(crate) fn name_one(&self, header: &Header, offset: u64) -> Result<ChunkId, DataError> {
         let mut hasher = Hasher::new(header);
         self.stream(offset, header.bytes, |piece| hasher.update(piece))?;
         Ok(hasher.finish())
     }
+}
+
+/// Does something with each of the pieces, in order, by all cores if they are worth it.
+pub(crate) fn spread<P: Sync, R: Send>(pieces: &[P], bytes: u64, each: impl Fn(&P) -> R + Sync) -> Vec<R> {
+    let threads =
+        if bytes < PARALLEL_BYTES { 1 } else { thread::available_parallelism().map_or(1, usize::from) };
+    if threads == 1 {
+        return pieces.iter().map(each).collect();
+    }
+    let share = pieces.len().div_ceil(threads).max(1);
+    let each = &each;
+    thread::scope(|scope| {
+        let running: Vec<_> = pieces
+            .chunks(share)
+            .map(|some| scope.spawn(move || some.iter().map(each).collect::<Vec<R>>()))
+            .collect();
+        running.into_iter().flat_map(|thread| thread.join().expect("hashing does not panic")).collect()
+    })
 }

@@ -60,6 +60,11 @@ impl OpenChunks {
         entry: &ChunkEntry,
         round: RoundId,
     ) -> Result<(AnyShared, bool), Fault> {
+        // Memory of the user's own may be written to between rounds and then has another name. A view of it kept under
+        // the old one would be a lie, and making it costs nothing.
+        if matches!(entry.place, Place::Memory { .. }) {
+            return self.open(function, entry).map(|value| (value, true));
+        }
         let key = (entry.id, function.chunk_type());
         let cost = cost(&entry.header, &entry.place);
         let keeps = {

@@ -1,13 +1,13 @@
 //! Functions that do not come back.
 
-use super::shop::{children, doubles, plain};
+use super::shop::{children, doubles, master, plain};
+use qjam::DataSet;
 use qjam::python::call;
-use qjam::{DataSet, Master};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 fn failure(text: &str) -> String {
-    let m = Master::connect("local:2").unwrap();
+    let m = master("local:2");
     let tasks = DataSet::nothing(2).unwrap().untyped();
     let failed = m.run(call, &plain(text), &tasks).unwrap_err();
     let fine = m.run(call, &plain("def mapfunc(p, c):\n    return 1.0\n"), &tasks).unwrap();
@@ -34,7 +34,7 @@ fn an_exit_is_named() {
 
 #[test]
 fn an_endless_loop_can_be_cancelled() {
-    let m = Master::connect("local:2").unwrap();
+    let m = master("local:2");
     let tasks = DataSet::nothing(2).unwrap().untyped();
     for text in [
         "def mapfunc(p, c):\n    while True:\n        pass\n",
@@ -61,8 +61,8 @@ fn interpreters_that_are_killed_change_no_bits() {
         "import os, time\nopen({folder:?} + '/' + str(os.getpid()), 'w')\n\
          def mapfunc(p, x):\n    time.sleep(0.02)\n    return x.sum(axis=0)\n"
     ));
-    let quiet = Master::connect("local:1").unwrap().run(call, &f, &x).unwrap();
-    let m = Master::connect("local:2").unwrap();
+    let quiet = master("local:1").run(call, &f, &x).unwrap();
+    let m = master("local:2");
     let pending = m.submit(call, &f, &x).unwrap();
     let killed = folder.clone();
     let killer = std::thread::spawn(move || {

@@ -1,0 +1,135 @@
+//! States that stay with the data.
+
+use crate::buffer::release_waiting;
+use crate::errors::{Failed, raise};
+use crate::host;
+use crate::master::{Code, Patience, Shared, detached};
+use crate::pending::Pending;
+use crate::values::{to_parts, to_pickle};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use qjam::python::{self, Memory};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The states of all chunks of a data set.
+#[pyclass(frozen, module = "qjam._native")]
+pub(crate) struct Held {
+    shared: Arc<Shared>,
+    /// `None` once it is let go of.
+    held: Mutex<Option<qjam::Held<Memory>>>,
+    partitions: usize,
+}
+
+/// A state as it travels: a pickle and its buffers, or nothing where it has not been made yet.
+type StateParts<'py> = Option<(Bound<'py, PyAny>, Bound<'py, PyList>)>;
+
+impl Held {
+    pub(crate) fn new(shared: Arc<Shared>, held: qjam::Held<Memory>) -> Self {
+        let partitions = held.partitions();
+        Held { shared, held: Mutex::new(Some(held)), partitions }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<qjam::Held<Memory>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Held {
+    /// Runs a step over all chunks, each with its state, and gives the parts of the combined value.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        code: &Code,
+        stream: &Bound<'py, PyAny>,
+        buffers: &Bound<'py, PyAny>,
+        timeout: Option<f64>,
+        tick: Py<PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        drop(self.shared.master(py)?);
+        let call = self.shared.call(code, stream, buffers, false)?;
+        let mut patience = Patience::new(&self.shared, &tick, timeout);
+        let pause = patience.pause();
+        let result = py.detach(|| {
+            let mut held = self.lock();
+            let held = held.as_mut().ok_or(qjam::Error::NoMaster)?;
+            let result = held.run_while(python::step, &call, pause, |pending| patience.goes_on(pending));
+            drop(call);
+            result
+        });
+        release_waiting(py);
+        match result {
+            Ok((value, report)) => {
+                self.shared.keep_report(report);
+                to_parts(py, value.body)
+            }
+            Err(error) => {
+                host::call_off(py)?;
+                Err(raise(py, patience.failed.unwrap_or(Failed::Round(error)), &code.name))
+            }
+        }
+    }
+
+    /// Begins a round.
+    fn submit(
+        &self,
+        py: Python<'_>,
+        code: Py<Code>,
+        stream: &Bound<'_, PyAny>,
+        buffers: &Bound<'_, PyAny>,
+    ) -> PyResult<Pending> {
+        drop(self.shared.master(py)?);
+        let call = self.shared.call(code.get(), stream, buffers, true)?;
+        let pending = py.detach(|| {
+            self.lock()
+                .as_mut()
+                .ok_or(qjam::Error::NoMaster)
+                .and_then(|held| held.submit(python::step, &call))
+        });
+        let pending = pending.map_err(|e| raise(py, e.into(), &code.get().name))?;
+        Ok(Pending::new(self.shared.clone(), code, pending))
+    }
+
+    /// Brings all states home, in the order of the chunks.
+    fn collect<'py>(&self, py: Python<'py>) -> PyResult<Vec<StateParts<'py>>> {
+        drop(self.shared.master(py)?);
+        let states =
+            py.detach(|| self.lock().as_ref().ok_or(qjam::Error::NoMaster).and_then(qjam::Held::collect));
+        let states = states.map_err(|e| raise(py, e.into(), "collect"))?;
+        states.into_iter().map(|state| state.0.map(|pickled| to_pickle(py, pickled)).transpose()).collect()
+    }
+
+    /// Makes a checkpoint now.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        drop(self.shared.master(py)?);
+        let done =
+            py.detach(|| self.lock().as_mut().ok_or(qjam::Error::NoMaster).and_then(qjam::Held::checkpoint));
+        done.map_err(|e| raise(py, e.into(), "checkpoint"))
+    }
+
+    /// How many states there are.
+    fn __len__(&self) -> usize {
+        self.partitions
+    }
+
+    /// Has the workers drop the states.
+    fn release(&self, py: Python<'_>) {
+        if !self.shared.is_elsewhere() {
+            py.detach(|| {
+                let held = self.lock().take();
+                drop(held);
+            });
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if self.shared.is_elsewhere() {
+            std::mem::forget(held);
+        } else if held.is_some() {
+            detached(|| drop(held));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The interpreter that a master lives in, as the rounds see it.
+//!
+//! The master's loop and the slots of `inproc` workers come here from threads of their own, with Rust values. They wait
+//! for the interpreter, hand over to `qjam._host`, which has the live functions, and take back Rust values. So nobody
+//! who has the interpreter may wait for a master: see the rule in the crate's own words.
+
+use crate::buffer::view;
+use crate::values::{from_parts, from_pickle, to_parts, to_pickle};
+use pyo3::exceptions::PyBaseException;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+use qjam::Ctx;
+use qjam::python::{Call, Host, Pickled, Raised, Raw, Value};
+use std::ffi::c_ulong;
+use std::sync::{Mutex, PoisonError};
+
+/// Calls of user code in this process, with the thread that is inside.
+static INSIDE: Mutex<Vec<(c_ulong, Ctx)>> = Mutex::new(Vec::new());
+
+/// This process's interpreter.
+pub(crate) struct InProcess;
+
+/// A function of `qjam._host`.
+macro_rules! host_function {
+    ($py:expr, $name:literal) => {{
+        static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        FUNCTION.import($py, "qjam._host", $name)
+    }};
+}
+
+impl Host for InProcess {
+    fn map(&self, call: &Call, chunk: &Raw, ctx: &Ctx) -> Result<Value, Raised> {
+        attached(|py| {
+            let given = Given::new(py, call, chunk, ctx)?;
+            let parts = inside(py, ctx, || host_function!(py, "map_chunk")?.call1(given.tuple(py)?))?;
+            Ok(Value { code: call.code.id(), body: from_parts(&parts)? })
+        })
+    }
+
+    fn step(
+        &self,
+        call: &Call,
+        chunk: &Raw,
+        memory: Option<&Pickled>,
+        ctx: &Ctx,
+    ) -> Result<(Value, Pickled), Raised> {
+        attached(|py| {
+            let given = Given::new(py, call, chunk, ctx)?.tuple(py)?;
+            let memory = memory.map(|memory| to_pickle(py, memory.clone())).transpose()?;
+            let step = || host_function!(py, "step_chunk")?.call1((given, memory));
+            let (parts, memory): (Bound<'_, PyAny>, (Bound<'_, PyAny>, Bound<'_, PyAny>)) =
+                inside(py, ctx, step)?.extract()?;
+            let value = Value { code: call.code.id(), body: from_parts(&parts)? };
+            Ok((value, from_pickle(&memory.0, &memory.1, true)?))
+        })
+    }
+
+    fn merge(&self, left: Value, right: Value) -> Result<Value, Raised> {
+        attached(|py| {
+            let code = left.code;
+            let merge = host_function!(py, "merge")?;
+            let (left, right) = (to_parts(py, left.body)?, to_parts(py, right.body)?);
+            let parts = merge.call1((PyBytes::new(py, &code.0), left, right))?;
+            Ok(Value { code, body: from_parts(&parts)? })
+        })
+    }
+}
+
+/// What a call is about, as Python gets it.
+struct Given<'py> {
+    code: Bound<'py, PyBytes>,
+    params: (Bound<'py, PyAny>, Bound<'py, PyList>),
+    chunk: (&'py str, &'py str, Bound<'py, PyTuple>, Bound<'py, PyAny>),
+    ctx: (u64, u64, u32),
+}
+
+impl<'py> Given<'py> {
+    fn new(py: Python<'py>, call: &Call, chunk: &'py Raw, ctx: &Ctx) -> PyResult<Self> {
+        let header = &chunk.header;
+        let shape = PyTuple::new(py, &header.shape)?;
+        let bytes = view(py, chunk.bytes.clone())?;
+        Ok(Given {
+            code: PyBytes::new(py, &call.code.id().0),
+            params: shown_pickle(py, &call.params)?,
+            chunk: (&header.kind, &header.dtype, shape, bytes),
+            ctx: (ctx.seed(), ctx.round(), ctx.chunk()),
+        })
+    }
+
+    fn tuple(self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        (self.code, self.params, self.chunk, self.ctx).into_pyobject(py)
+    }
+}
+
+/// Parameters, which all chunks share and none may change.
+fn shown_pickle<'py>(py: Python<'py>, params: &Pickled) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
+    let buffers = PyList::empty(py);
+    for buffer in &params.buffers {
+        buffers.append(view(py, buffer.clone())?)?;
+    }
+    Ok((PyBytes::new(py, &params.stream).into_any(), buffers))
+}
+
+/// Does something with the interpreter; an exception is taken down as a worker would.
+fn attached<R>(f: impl FnOnce(Python<'_>) -> PyResult<R>) -> Result<R, Raised> {
+    Python::attach(|py| f(py).map_err(|error| described(py, error)))
+}
+
+fn described(py: Python<'_>, error: PyErr) -> Raised {
+    let text = error.to_string();
+    let describe = || -> PyResult<Raised> {
+        let value: Py<PyBaseException> = error.into_value(py);
+        let (message, location, traceback, pickled) =
+            host_function!(py, "describe")?.call1((value,))?.extract()?;
+        Ok(Raised { message, location, traceback, pickled, ..Raised::default() })
+    };
+    describe().unwrap_or_else(|_| Raised { message: text, ..Raised::default() })
+}
+
+/// Notes that this thread is inside user code, so that it can be called off.
+fn inside<R>(py: Python<'_>, ctx: &Ctx, f: impl FnOnce() -> R) -> R {
+    let thread: c_ulong = thread_name(py).unwrap_or(0);
+    let note = || INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    note().push((thread, ctx.clone()));
+    let result = f();
+    let mut noted = note();
+    if let Some(n) = noted.iter().position(|(other, _)| *other == thread) {
+        noted.swap_remove(n);
+    }
+    result
+}
+
+fn thread_name(py: Python<'_>) -> PyResult<c_ulong> {
+    static IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    IDENT.import(py, "threading", "get_ident")?.call0()?.extract()
+}
+
+/// Has calls in this process whose rounds are over raise an exception. They do so between two steps of Python; what does
+/// not come back from native code cannot be reached.
+pub(crate) fn call_off(py: Python<'_>) -> PyResult<()> {
+    let threads: Vec<c_ulong> = {
+        let noted = INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.iter().filter(|(_, ctx)| ctx.cancelled()).map(|(thread, _)| *thread).collect()
+    };
+    if threads.is_empty() {
+        return Ok(());
+    }
+    let stop = py.import(intern!(py, "qjam._host"))?.getattr(intern!(py, "Stopped"))?;
+    for thread in threads {
+        #[expect(unsafe_code, reason = "there is no other way to have another thread raise an exception")]
+        // SAFETY: the interpreter is held, and the class is alive; an unknown thread is not touched.
+        unsafe {
+            pyo3::ffi::PyThreadState_SetAsyncExc(thread.cast_signed(), stop.as_ptr());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+"""The live functions of this process, for the native part of the package.
+
+Two kinds of threads come here that no Python code has started: the master's loop, when only Python can combine two
+results, and the slots of ``inproc`` workers. They name a function by the hash of its code; who runs a round enters it
+here for as long as the round lasts.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ._pickling import cloudpickle
+from ._worker import values
+from ._worker.chunks import open_chunk
+from ._worker.context import entered
+
+Pickle = Tuple[bytes, Sequence[Any]]
+Chunk = Tuple[str, str, Tuple[int, ...], Any]
+Where = Tuple[int, int, int]
+
+
+class Stopped(BaseException):
+    """Raised inside a function in this process whose round is over."""
+
+
+_live: Dict[bytes, List[Any]] = {}
+_lock = threading.Lock()
+
+
+def enter(code: bytes, prepared: Any) -> None:
+    """A round of this code begins."""
+    with _lock:
+        entry = _live.get(code)
+        if entry is None:
+            _live[code] = [prepared, 1]
+        else:
+            entry[1] += 1
+
+
+def leave(code: bytes) -> None:
+    """It is over."""
+    with _lock:
+        entry = _live[code]
+        entry[1] -= 1
+        if entry[1] == 0:
+            del _live[code]
+
+
+def _prepared(code: bytes) -> Any:
+    entry = _live.get(code)
+    if entry is None:
+        raise RuntimeError("the round that this belonged to is over")
+    return entry[0]
+
+
+def map_chunk(code: bytes, params: Pickle, chunk: Chunk, where: Where) -> Tuple[Any, ...]:
+    """The value of one chunk, taken apart."""
+    prepared = _prepared(code)
+    with entered(*where):
+        value = prepared.map(pickle.loads(params[0], buffers=params[1]), open_chunk(*chunk))
+        return values.dump(value, prepared.reduce is None, _cloudpickle)
+
+
+def step_chunk(
+    given: Tuple[bytes, Pickle, Chunk, Where], memory: Optional[Pickle]
+) -> Tuple[Tuple[Any, ...], Pickle]:
+    """The value of one chunk, and the state that stays with it."""
+    code, params, chunk, where = given
+    prepared = _prepared(code)
+    with entered(*where):
+        opened = open_chunk(*chunk)
+        state = prepared.init(opened) if memory is None else pickle.loads(memory[0], buffers=memory[1])
+        value = prepared.step(pickle.loads(params[0], buffers=params[1]), opened, state)
+        _, stream, buffers = values.dump(state, False, _cloudpickle)
+        return values.dump(value, prepared.reduce is None, _cloudpickle), (stream, buffers)
+
+
+def merge(code: bytes, left: Tuple[Any, ...], right: Tuple[Any, ...]) -> Tuple[Any, ...]:
+    """Two neighbours as one."""
+    prepared = _prepared(code)
+    one, other = values.load(left), values.load(right)
+    reduce = prepared.reduce
+    if reduce is None:
+        from .common.reducing import default_reduce
+
+        return values.dump(default_reduce(one, other), True, _cloudpickle)
+    return values.dump(reduce(one, other), False, _cloudpickle)
+
+
+def describe(error: BaseException) -> Tuple[str, Optional[str], str, bytes]:
+    """Message, place, traceback and pickle of an exception, as a worker would tell them."""
+    from ._worker.raised import describe as told
+
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals is globals():
+        trace = trace.tb_next
+    if trace is not None:
+        error.__traceback__ = trace
+    return told(error, _cloudpickle)
+
+
+def _cloudpickle(obj: object, **options: Any) -> bytes:
+    """For what plain pickles refuse: classes and functions of the script or of a notebook."""
+    stream: bytes = cloudpickle().dumps(obj, **options)
+    return stream

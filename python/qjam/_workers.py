@@ -1,0 +1,97 @@
+"""What ``Master(workers)`` may be given, and the worker string that it means."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from .errors import WorkerStringError
+
+__all__ = ["RemoteWorker", "WorkersLike", "worker_string"]
+
+
+class RemoteWorker:
+    """A worker on another host, reached by ``ssh``.
+
+    ``host`` is written as for ``ssh``: ``big``, ``ann@big``, ``big:2222``. Without a user's name the environment variable
+    ``QJAM_USER`` counts, then what ``ssh`` is set up for. Several of them may share a host. Nothing is connected before a
+    master is made of them.
+
+    >>> from qjam import RemoteWorker
+    >>> RemoteWorker("ann@big")
+    RemoteWorker('ann@big')
+    """
+
+    __slots__ = ("host", "slots")
+
+    def __init__(self, host: str, *, slots: int = 1) -> None:
+        if not isinstance(host, str):
+            raise TypeError(f"a host is a string such as 'ann@big'; not {type(host).__name__}")
+        if not host.strip():
+            raise ValueError("the host is empty; write for example RemoteWorker('ann@big')")
+        if isinstance(slots, bool) or not isinstance(slots, int):
+            raise TypeError(f"slots is a number; not {type(slots).__name__}")
+        if slots < 1:
+            raise ValueError(f"a worker has at least one slot; not {slots}")
+        self.host = host.strip()
+        self.slots = slots
+
+    def __repr__(self) -> str:
+        return f"RemoteWorker({self.host!r})" if self.slots == 1 else f"RemoteWorker({self.host!r}, slots={self.slots})"
+
+
+#: What ``Master(workers)`` may be given.
+WorkersLike = Union[None, str, List[RemoteWorker]]
+
+_ENGINES = ("local", "proc", "auto", "inproc")
+
+
+def worker_string(workers: Any) -> Tuple[str, bool]:
+    """The worker string as the native part reads it, and whether functions run in this process."""
+    if workers is None:
+        return "local", False
+    if isinstance(workers, str):
+        return _in_process(workers)
+    if not isinstance(workers, list):
+        raise TypeError(
+            "workers are a string such as 'local:4' or 'ann@big*8', or a list of RemoteWorker; "
+            f"not {type(workers).__name__}"
+        )
+    if not workers:
+        raise ValueError("the list of workers is empty; a master needs at least one")
+    slots: Dict[str, int] = {}
+    for n, worker in enumerate(workers):
+        if not isinstance(worker, RemoteWorker):
+            raise TypeError(f"workers[{n}] is not a RemoteWorker but {type(worker).__name__}")
+        if "," in worker.host or "*" in worker.host:
+            raise WorkerStringError(f"RemoteWorker({worker.host!r}): one host each, and slots apart from its name")
+        slots[worker.host] = slots.get(worker.host, 0) + worker.slots
+    return ",".join(f"{_as_host(host)}*{count}" for host, count in slots.items()), False
+
+
+def _as_host(host: str) -> str:
+    """A host may be called like an engine."""
+    name = host.partition(":")[0]
+    return f"ssh://{host}" if name in _ENGINES else host
+
+
+def _in_process(text: str) -> Tuple[str, bool]:
+    """``inproc:4`` is ``local:4`` without child interpreters."""
+    before, _, rest = text.strip().partition("auto:")
+    chosen = before == "" and rest != ""
+    items = [item.strip() for item in (rest if chosen else text).split(",")]
+    inproc = [item for item in items if item == "inproc" or item.startswith("inproc:")]
+    if not inproc:
+        return text, False
+    if len(items) > 1:
+        raise WorkerStringError(
+            f"worker string `{text}`, at `{inproc[0]}`: functions run in this process or on workers, not both; "
+            "write for example `inproc:4` or `local:4`"
+        )
+    local = "local" + inproc[0][len("inproc") :]
+    return ("auto:" + local if chosen else local), True
+
+
+def remote_python() -> Optional[str]:
+    """What ``QJAM_REMOTE_PYTHON`` says."""
+    return os.environ.get("QJAM_REMOTE_PYTHON") or None

@@ -1,0 +1,1 @@
+"""What master and workers share."""

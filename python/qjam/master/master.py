@@ -1,0 +1,10 @@
+"""``Master`` where the original has it.
+
+>>> from qjam.master.master import Master
+"""
+
+from __future__ import annotations
+
+from .._master import Master
+
+__all__ = ["Master"]

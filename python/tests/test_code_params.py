@@ -1,0 +1,169 @@
+"""Parameters on their way: buffers beside the pickle, and errors that name the part that cannot travel."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import socket
+import threading
+import time
+from typing import Any, List
+
+import numpy as np
+import pytest
+
+from qjam import _code
+from qjam._code import pickle_params
+from qjam.errors import PicklingError
+
+
+class Holder:
+    def __init__(self, **parts: Any) -> None:
+        self.__dict__.update(parts)
+
+
+class Slotted:
+    __slots__ = ("lock",)
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+def test_large_arrays_lie_beside_the_pickle_and_are_not_copied() -> None:
+    large, small = np.arange(1000.0), np.arange(8.0)
+    stream, buffers = pickle_params({"large": large, "small": small})
+    assert len(buffers) == 1 and len(stream) < 1000
+    assert np.shares_memory(np.frombuffer(buffers[0].raw(), np.float64), large)
+    back = pickle.loads(stream, buffers=buffers)
+    assert np.array_equal(back["large"], large) and np.array_equal(back["small"], small)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.asfortranarray(np.arange(6000.0).reshape(60, 100)),
+        np.arange(6000.0)[::2],
+        np.arange(6000.0, dtype=">f8"),
+        np.array([1, "two", None], dtype=object),
+        np.ma.masked_array(np.arange(3000.0), np.arange(3000) % 2 == 0),
+        np.zeros((0, 5)),
+        np.arange(3000) * 1j,
+    ],
+    ids=["fortran", "strided", "big-endian", "objects", "masked", "empty", "complex"],
+)
+def test_arrays_of_any_layout_come_back_equal(array: Any) -> None:
+    stream, buffers = pickle_params(array)
+    back = pickle.loads(stream, buffers=buffers)
+    assert type(back) is type(array) and back.dtype == array.dtype and np.ma.allequal(back, array)
+
+
+def test_lambdas_in_parameters_travel() -> None:
+    stream, buffers = pickle_params({"f": lambda x: x + 1})
+    assert pickle.loads(stream, buffers=buffers)["f"](1) == 2
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        (
+            {"model": Holder(lock=threading.Lock())},
+            r"params\['model'\]\.lock: cannot pickle '_thread.lock' object",
+        ),
+        ([1, (2, Slotted())], r"params\[1\]\[1\]\.lock: cannot pickle"),
+        (
+            {"a": {"b": [Holder(x=Holder(files=[1, socket.socket()]))]}},
+            r"params\['a'\]\['b'\]\[0\]\.x\.files\[1\]: cannot",
+        ),
+        ((i for i in range(3)), r"params: cannot pickle 'generator' object"),
+    ],
+    ids=["attribute", "slot", "deep", "itself"],
+)
+def test_a_part_that_cannot_travel_is_named_by_its_path(params: Any, path: str) -> None:
+    with pytest.raises(PicklingError, match=path) as caught:
+        pickle_params(params)
+    assert isinstance(caught.value, TypeError)
+    assert "__getstate__" in str(caught.value)
+
+
+def test_a_captured_variable_that_cannot_travel_is_named() -> None:
+    lock = threading.Lock()
+
+    def locked(params: Any, chunk: Any) -> int:
+        with lock:
+            return 1
+
+    with pytest.raises(PicklingError, match=r"locked, in its variable 'lock': cannot pickle '_thread.lock'"):
+        _code.prepare(locked)
+    with pytest.raises(PicklingError, match=r"the data set\[0\], in its variable 'lock'"):
+        pickle_params([locked], "the data set")
+
+
+def test_a_deep_structure_is_refused_and_not_fatal() -> None:
+    deep: List[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(PicklingError, match="nested too deeply"):
+        pickle_params(deep)
+
+
+def test_the_search_for_trouble_takes_no_longer_than_a_few_seconds() -> None:
+    lots = [[Holder(n=i) for i in range(1000)] for _ in range(300)]
+    start = time.monotonic()
+    with pytest.raises(PicklingError, match=r"params\[2\]: cannot pickle"):
+        pickle_params([lots, lots, threading.Lock()])
+    assert time.monotonic() - start < 20
+
+
+def test_a_large_captured_variable_is_warned_of_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    matrix = np.random.default_rng(1).random(300_000)
+    small = 3
+
+    def multiply(params: Any, chunk: Any) -> float:
+        return float(matrix[0]) * small
+
+    with caplog.at_level(logging.WARNING, "qjam"):
+        _code.prepare(multiply)
+    assert "the variable 'matrix' has 2.3 MiB" in caplog.text and "params" in caplog.text
+
+
+def test_preparing_again_is_fast_when_nothing_has_changed() -> None:
+    scale = 3
+
+    def again(params: Any, chunk: Any) -> int:
+        return scale * np.size(chunk)
+
+    first = _code.prepare(again)
+    times = []
+    for _ in range(200):
+        start = time.perf_counter()
+        assert _code.prepare(again) is first
+        times.append(time.perf_counter() - start)
+    assert sorted(times)[100] < 200e-6
+
+
+def test_a_changed_variable_is_seen_although_the_function_is_the_same() -> None:
+    scale = 3
+    table = [1]
+
+    def scaled(params: Any, chunk: Any) -> int:
+        return scale
+
+    def tabled(params: Any, chunk: Any) -> int:
+        return len(table)
+
+    first, second = _code.prepare(scaled).blob, _code.prepare(tabled).blob
+    scale = 4
+    table.append(2)
+    assert _code.prepare(scaled).blob != first
+    assert _code.prepare(tabled).blob != second
+
+
+def test_a_function_that_is_made_anew_in_a_loop_has_the_same_bytes_and_its_own_variables() -> None:
+    def make(n: int, seen: List[int]) -> Any:
+        return lambda params, chunk: seen.append(n)
+
+    lists: List[List[int]] = [[], [], []]
+    made = [_code.prepare(make(n, seen)) for n, seen in zip((1, 1, 2), lists)]
+    assert made[0].blob == made[1].blob != made[2].blob
+    made[1].map(None, None)
+    assert lists == [[], [1], []]

@@ -1,0 +1,135 @@
+//! What somebody meets who has just installed the Python package: a new account, a new environment, nothing else.
+
+use crate::failure::{AboutFile, Failure};
+use crate::package;
+use crate::run::Run;
+use crate::shop::Shop;
+use crate::step::Outcome;
+use std::path::{Path, PathBuf};
+
+/// The first five lines that anybody writes; the workers are filled in.
+const FIVE_LINES: &str = "\
+import numpy as np
+from qjam import Master
+with Master(WORKERS) as m:
+    total = m.run(lambda weight, rows: weight * rows.sum(), 2.0, np.arange(1000.0).reshape(100, 10))
+print('total', total)
+";
+/// What they come to.
+const EXPECTED: &str = "total 999000.0";
+/// The versions of Python that the one wheel is for.
+const VERSIONS: &[&str] = &["3.9", "3.10", "3.11", "3.12", "3.13"];
+
+/// A new account on this machine: the wheel and what pip brings with it, and five lines on processes of this machine.
+pub fn account(shop: &Shop) -> Outcome {
+    let account = Account::new(shop)?;
+    let packages = account.packages()?;
+    account.five_lines("'local:2'")?;
+    account.five_lines("'proc:2'")?;
+    let version = account.program("qjam").arg("--version").ask()?;
+    Ok(format!("pip brings {packages}; five lines have a result; the command says {}", version.trim()))
+}
+
+/// The same lines on hosts that have Python and NumPy and nothing of ours.
+pub fn on_hosts(shop: &Shop, hosts: &[String], ssh: &str) -> Outcome {
+    let account = Account::new(shop)?;
+    let workers = format!("'{}'", hosts.iter().map(|host| format!("{host}*1")).collect::<Vec<_>>().join(","));
+    let run = account.lines(&workers)?.env("QJAM_SSH", ssh).limit_s(120);
+    right(&run.tee_and_leave_nothing()?)?;
+    Ok(format!("a fresh account has a result from {}", hosts.join(" and ")))
+}
+
+/// The tests under every version of Python that can be had here; one that cannot is a failure.
+pub fn versions(shop: &Shop) -> Outcome {
+    let wheel = package::built(shop)?;
+    let mut notes = Vec::new();
+    for version in VERSIONS {
+        let interpreter = interpreter(shop, version)?;
+        let venv = shop.target.join("venvs").join(version);
+        if shop.program(venv.join("bin/python")).args(["-m", "pip", "--version"]).ask().is_err() {
+            shop.program(&interpreter).args(["-m", "venv", "--clear"]).arg(&venv).run()?;
+        }
+        let pip = || shop.program(venv.join("bin/python")).args(["-m", "pip", "install", "-q"]);
+        let pip = || pip().args(["--disable-pip-version-check", "--only-binary", ":all:"]);
+        pip().args(["numpy", "-r", package::TEST_PACKAGES]).run()?;
+        pip().args(["--force-reinstall", "--no-deps"]).arg(&wheel).run()?;
+        let said = package::pytest(shop, &venv, &["--ignore", package::HOST_TESTS, package::TESTS])?;
+        notes.push(format!("{version}: {said}"));
+    }
+    Ok(notes.join("; "))
+}
+
+/// An interpreter of this version: on the path, or where pyenv keeps its own.
+fn interpreter(shop: &Shop, version: &str) -> Result<PathBuf, Failure> {
+    let name = format!("python{version}");
+    let question = "import sys, venv; print('%d.%d' % sys.version_info[:2])";
+    let right = |path: &Path| {
+        shop.program(path).args(["-c", question]).ask().is_ok_and(|said| said.trim() == version)
+    };
+    let mut candidates = vec![PathBuf::from(&name)];
+    if let Ok(root) = shop.program("pyenv").arg("root").ask() {
+        let folders =
+            std::fs::read_dir(Path::new(root.trim()).join("versions")).into_iter().flatten().flatten();
+        candidates.extend(folders.map(|folder| folder.path().join("bin").join(&name)));
+    }
+    let remedy = "install it with your system's package manager or pyenv".to_string();
+    candidates.into_iter().find(|path| right(path)).ok_or(Failure::Missing { tool: name, remedy })
+}
+
+/// A home of its own with an environment that has nothing but the wheel and what it asks for.
+struct Account<'a> {
+    shop: &'a Shop,
+    home: PathBuf,
+}
+
+impl<'a> Account<'a> {
+    fn new(shop: &'a Shop) -> Result<Self, Failure> {
+        let wheel = package::built(shop)?;
+        let account = Account { shop, home: shop.empty_folder("account")? };
+        // Not by the name on the path, which may be a script that looks into the home of whoever calls it.
+        account.system(shop.venv_program("python")?).args(["-m", "venv", "qjam-env"]).run()?;
+        let options = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];
+        account.program("python").args(options).arg(wheel).run()?;
+        Ok(account)
+    }
+
+    /// A program with nothing in its environment that a new account would not have.
+    fn system(&self, program: impl AsRef<Path>) -> Run {
+        let run =
+            self.shop.program(program).dir(&self.home).without(&["QJAM_", "PYTHON", "CARGO", "VIRTUAL_ENV"]);
+        run.env("HOME", &self.home)
+    }
+
+    fn program(&self, name: &str) -> Run {
+        self.system(self.home.join("qjam-env/bin").join(name))
+    }
+
+    /// What pip has brought, besides itself.
+    fn packages(&self) -> Outcome {
+        let text = self.program("python").args(["-m", "pip", "list", "--format=freeze"]).ask()?;
+        let names = text.lines().filter_map(|line| line.split("==").next());
+        let names: Vec<&str> = names.filter(|name| !["pip", "setuptools", "wheel"].contains(name)).collect();
+        if names != ["numpy", "qjam"] {
+            let what = format!("pip brought {}", names.join(", "));
+            return Err(Failure::Unexpected { what, expected: "numpy and qjam, and nothing else" });
+        }
+        Ok(names.join(" and "))
+    }
+
+    fn five_lines(&self, workers: &str) -> Outcome {
+        right(&self.lines(workers)?.limit_s(120).tee_and_leave_nothing()?)
+    }
+
+    fn lines(&self, workers: &str) -> Result<Run, Failure> {
+        let file = self.home.join("five_lines.py");
+        std::fs::write(&file, FIVE_LINES.replace("WORKERS", workers)).about(&file)?;
+        Ok(self.program("python").arg(file))
+    }
+}
+
+fn right(text: &str) -> Outcome {
+    if text.lines().any(|line| line == EXPECTED) {
+        return Ok(String::new());
+    }
+    Err(Failure::Unexpected { what: "five lines of Python said something else".into(), expected: EXPECTED })
+}
