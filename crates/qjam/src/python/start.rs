@@ -13,7 +13,7 @@ use crate::engine::child::Process;
 use crate::worker::slots;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pipe::PipeFlags;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal};
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -66,8 +66,8 @@ pub(super) struct Started {
     pub(super) executable: PathBuf,
 }
 
-/// Starts one; says why not.
-pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
+/// Starts one; says why not. Without a limit of its own it has that of this process.
+pub(super) fn start(wanted: &Wanted, memory_bytes_max: Option<u64>) -> Result<Started, String> {
     let (executable, path, support) = match setup::current() {
         Some(setup) => (setup.executable.clone(), setup.path.clone(), setup.support.clone()),
         None => {
@@ -88,7 +88,7 @@ pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
         THREADS.iter().filter(|name| std::env::var_os(name).is_none()).for_each(|name| {
             command.env(name, &threads);
         });
-        end_with_thread(&mut command);
+        before_it_runs(&mut command, memory_bytes_max);
         let process = Process::new(command.spawn()?);
         drop(command);
         let bundle = bundle(&path, &support)?;
@@ -105,13 +105,20 @@ fn threads_per_slot() -> usize {
     (cores / slots::in_process().max(others).max(1)).max(1)
 }
 
-#[expect(unsafe_code, reason = "asking to die with a thread must be done between fork and exec")]
-fn end_with_thread(command: &mut Command) {
-    // SAFETY: one system call that neither allocates nor takes a lock. Should this thread end before it, the socket's
-    // end is the child's end.
-    unsafe {
-        command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?));
-    }
+/// Has it die with this thread, and keep to its limit.
+#[expect(unsafe_code, reason = "both must be asked for between fork and exec")]
+fn before_it_runs(command: &mut Command, memory_bytes_max: Option<u64>) {
+    let prepare = move || {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        if memory_bytes_max.is_some() {
+            let limit = Rlimit { current: memory_bytes_max, maximum: memory_bytes_max };
+            rustix::process::setrlimit(Resource::Data, limit)?;
+        }
+        Ok(())
+    };
+    // SAFETY: system calls that neither allocate nor take a lock. Should this thread end before them, the socket's end is
+    // the child's end.
+    unsafe { command.pre_exec(prepare) };
 }
 
 /// All that it is given at the start, as a file in memory: parts, each after its length.
