@@ -1,5 +1,7 @@
 """Logistic regression by plain gradient descent: a NumPy loop whose two lines over all the data run on workers.
 
+To run it:
+
     python logistic_regression.py [WORKERS]
 """
 

@@ -294,7 +294,6 @@ def _is_type_checking(test: ast.expr) -> bool:
     return getattr(test, "id", getattr(test, "attr", None)) == "TYPE_CHECKING"
 
 
-
 def gather(finder: Finder, names: Iterable[str]) -> Tuple[Dict[str, Own], Set[str]]:
     """All own modules that these names lead to, and the packages that must be there besides.
 
@@ -328,4 +327,6 @@ def gather(finder: Finder, names: Iterable[str]) -> Tuple[Dict[str, Own], Set[st
 
 def is_outside(top: str) -> bool:
     """Whether a top-level name is a package that somebody has to have installed."""
-    return top not in ("", "__main__", "__mp_main__", "builtins", "qjam", "cloudpickle") and not is_standard(top)
+    return top not in ("", "__main__", "__mp_main__", "builtins", "qjam", "cloudpickle") and not is_standard(
+        top
+    )

@@ -15,6 +15,7 @@ import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from qjam import _own
+from qjam._functions import Noted, captured
 
 # Shorter arrays stay inside the pickle: a buffer of its own costs more than copying it.
 BUFFER_BYTES_MIN = 2048
@@ -90,6 +91,37 @@ def _text(name: bytes) -> bytes:
     return b"\x8c" + bytes([len(name)]) + name if len(name) < 256 else name
 
 
+def pickle_functions(functions: Dict[str, Callable[..., Any]], name: str) -> Tuple[bytes, Noted]:
+    """A pickle of functions, and what was seen on the way: modules, imports, bytecode."""
+    noted = Noted()
+    out = io.BytesIO()
+    try:
+        _noting_pickler()(out, noted).dump(functions)
+    except Exception as error:
+        what = name if len(functions) == 1 else "functions"
+        obj = functions["map"] if len(functions) == 1 and "map" in functions else functions
+        raise refused(obj, what, error) from error
+    return out.getvalue(), noted
+
+
+@functools.lru_cache(maxsize=None)
+def _noting_pickler() -> Any:
+    base: Any = cloudpickle().CloudPickler
+
+    class Pickler(base):  # type: ignore[misc]
+        """Notes what it pickles."""
+
+        def __init__(self, file: Any, noted: Noted) -> None:
+            super().__init__(file, protocol=5)
+            self._noted = noted
+
+        def reducer_override(self, obj: Any) -> Any:
+            self._noted.note(obj)
+            return super().reducer_override(obj)
+
+    return Pickler
+
+
 def refused(obj: Any, what: str, error: BaseException) -> Exception:
     """The error for an object that cannot be pickled."""
     from qjam.errors import PicklingError
@@ -100,7 +132,9 @@ def refused(obj: Any, what: str, error: BaseException) -> Exception:
         "Leave it out, make it inside the function, or give its class a __getstate__ that leaves it out."
     )
     if _is_too_deep(reason):
-        return PicklingError(path + ": nested too deeply to be pickled. Flatten it: lists of parts instead of links.")
+        return PicklingError(
+            path + ": nested too deeply to be pickled. Flatten it: lists of parts instead of links."
+        )
     return PicklingError("{}: {}. {}".format(path, str(reason).rstrip("."), advice))
 
 
@@ -138,7 +172,11 @@ def _first_trouble(obj: Any, path: str, deadline: float) -> Optional[Tuple[str, 
 
 
 def _is_too_deep(error: BaseException) -> bool:
-    return isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError) or "recursion" in str(error)
+    return (
+        isinstance(error, RecursionError)
+        or isinstance(error.__cause__, RecursionError)
+        or "recursion" in str(error)
+    )
 
 
 class _TooLong(Exception):
@@ -217,41 +255,10 @@ def _attributes(obj: Any, path: str) -> Iterator[Tuple[str, Any]]:
     yield "the class of {}: {}".format(path, type(obj).__qualname__), type(obj)
 
 
-def captured(function: types.FunctionType) -> Dict[str, Any]:
-    """The variables from outside that travel with a function, by name: of the functions around it, and global ones."""
-    found: Dict[str, Any] = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:
-            # Not assigned yet.
-            continue
-    for name in global_names(function.__code__):
-        if name in function.__globals__:
-            found.setdefault(name, function.__globals__[name])
-    for index, value in enumerate(function.__defaults__ or ()):
-        names = function.__code__.co_varnames[: function.__code__.co_argcount]
-        found.setdefault(names[len(names) - len(function.__defaults__ or ()) + index], value)
-    found.update(function.__kwdefaults__ or {})
-    return found
-
-
-@functools.lru_cache(maxsize=1000)
-def global_names(code: types.CodeType) -> Tuple[str, ...]:
-    """Names of the global variables that a piece of code reads, also in functions inside it."""
-    import dis
-
-    names = {
-        step.argval
-        for step in dis.get_instructions(code)
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
-    }
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            names.update(global_names(constant))
-    return tuple(sorted(names))
-
-
 def _short(key: Any) -> str:
-    text = repr(key) if isinstance(key, (str, int, float, bytes, tuple, bool, type(None))) else type(key).__name__
+    text = (
+        repr(key)
+        if isinstance(key, (str, int, float, bytes, tuple, bool, type(None)))
+        else type(key).__name__
+    )
     return text if len(text) <= 60 else text[:57] + "..."

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Dict, List, cast
 
 import pytest
+import qjam
 
-PACKAGE = Path(__file__).resolve().parent.parent / "qjam"
+PACKAGE = Path(qjam.__file__).resolve().parent
 
 # Stands for a worker: has only the loader, reads what to do from a pickle, and answers by one.
 WORKER = """
@@ -57,7 +58,9 @@ def on_worker(tmp_path: Path, calls: List[Any], support: bytes, python: str = sy
     return answers
 
 
-def run_script(tmp_path: Path, files: Dict[str, str], args: List[str], stdin: str = "") -> List[Any]:
+def run_script(
+    tmp_path: Path, files: Dict[str, str], args: List[str], stdin: str = "", package: Path = PACKAGE
+) -> List[Any]:
     """Runs a program of the user's in its own folder. It appends to `calls` and `expected`; the worker must agree."""
     project = tmp_path / "project"
     for name, text in files.items():
@@ -85,9 +88,15 @@ def run_script(tmp_path: Path, files: Dict[str, str], args: List[str], stdin: st
             """
         ).replace("PLACE", repr(str(tmp_path / "noted")))
     )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), str(tool)])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package.parent), str(tool)])}
     done = subprocess.run(
-        [sys.executable, *args], cwd=str(project), env=env, capture_output=True, text=True, timeout=60, input=stdin
+        [sys.executable, *args],
+        cwd=str(project),
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        input=stdin,
     )
     assert done.returncode == 0, done.stderr
     calls, prepared, support = pickle.loads((tmp_path / "noted").read_bytes())
@@ -165,11 +174,31 @@ call(max, 4, 5)
 call(lambda params, chunk: float(np.linalg.norm(np.asarray(chunk, float))) ** 2)
 call(lambda params, chunk: params.apply(None, chunk), Model(1))
 """
-GIVEN = [6, 21, 60, 66, 8, 15, 16, "static", 2, 3, ("x", 1, 6), '{"a": 3}', 32, 20, 5, pytest.approx(14.0), 13]
+GIVEN = [
+    6,
+    21,
+    60,
+    66,
+    8,
+    15,
+    16,
+    "static",
+    2,
+    3,
+    ("x", 1, 6),
+    '{"a": 3}',
+    32,
+    20,
+    5,
+    pytest.approx(14.0),
+    13,
+]
 
 
 @pytest.mark.parametrize("how", ["script", "command", "stdin"])
-def test_all_kinds_of_functions_of_main_give_on_a_worker_what_they_give_here(tmp_path: Path, how: str) -> None:
+def test_all_kinds_of_functions_of_main_give_on_a_worker_what_they_give_here(
+    tmp_path: Path, how: str
+) -> None:
     files = {"main.py": KINDS}
     args = {"script": ["main.py"], "command": ["-c", KINDS], "stdin": ["-"]}[how]
     answers = run_script(tmp_path, files, args, stdin=KINDS if how == "stdin" else "")
@@ -180,7 +209,9 @@ def test_all_kinds_of_functions_of_main_give_on_a_worker_what_they_give_here(tmp
 
 
 def test_a_lambda_takes_less_than_two_kilobytes(tmp_path: Path) -> None:
-    script = "from note import call\nx = 3\ncall(lambda params, chunk: sum(chunk) * x)\n" + "# much else\n" * 1500
+    script = (
+        "from note import call\nx = 3\ncall(lambda params, chunk: sum(chunk) * x)\n" + "# much else\n" * 1500
+    )
     answers = run_script(tmp_path, {"main.py": script}, ["main.py"])
     assert values(answers) == [18]
     assert answers[0][4] < 2048
@@ -263,7 +294,9 @@ def test_an_edit_takes_effect_on_the_next_call_and_old_jobs_keep_their_modules(t
     assert [a[1] for a in on_worker(tmp_path, calls, support)] == [1, 1, 1, 222222, 222222, 1, 222222]
 
 
-def test_in_this_process_an_edited_module_is_used_as_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_this_process_an_edited_module_is_used_as_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from qjam import _code
 
     (tmp_path / "edited_job.py").write_text("def mapfunc(params, chunk):\n    return 1\n")
@@ -293,7 +326,10 @@ def test_tracebacks_on_a_worker_show_the_lines_of_the_user(tmp_path: Path) -> No
         call(job)
         call(lambda params, chunk: chunk.nothing_of_the_kind)
     """
-    files = {"main.py": script, "job.py": "def mapfunc(params, chunk):\n    return {}['missing']  # in the module\n"}
+    files = {
+        "main.py": script,
+        "job.py": "def mapfunc(params, chunk):\n    return {}['missing']  # in the module\n",
+    }
     answers = run_script(tmp_path, files, ["main.py"])
     texts = [answer[3] for answer in answers]
     assert "return total / 0  # in the script" in texts[0] and "line 9, in fails" in texts[0]
@@ -419,16 +455,22 @@ def test_what_cannot_be_run_is_told() -> None:
         _code.prepare(len, init=cast(Any, 5))
 
 
-def test_a_module_of_the_workers_own_modules_is_not_mixed_up_with_a_users_of_the_same_name(tmp_path: Path) -> None:
+def test_a_module_of_the_workers_own_modules_is_not_mixed_up_with_a_users_of_the_same_name(
+    tmp_path: Path,
+) -> None:
     script = "import loader, json\nfrom note import call\ncall(loader)\n"
-    files = {"main.py": script, "loader.py": "import json\ndef mapfunc(params, chunk):\n    return json.value\n", "json.py": "value = 9\n"}
+    files = {
+        "main.py": script,
+        "loader.py": "import json\ndef mapfunc(params, chunk):\n    return json.value\n",
+        "json.py": "value = 9\n",
+    }
     # `json` of the user hides that of the standard library, here as there.
     answers = run_script(tmp_path, files, ["main.py"])
     assert values(answers) == [9]
 
 
 def test_functions_of_notebook_cells_travel_with_their_lines(tmp_path: Path) -> None:
-    script = '''
+    script = """
         from IPython.core.interactiveshell import InteractiveShell
         shell = InteractiveShell.instance()
         def cell(text):
@@ -441,7 +483,7 @@ def test_functions_of_notebook_cells_travel_with_their_lines(tmp_path: Path) -> 
         cell("call(work, Model(5))")
         cell("def work(params, chunk):\\n    return 1 / 0  # in the cell")
         cell("call(work)")
-    '''
+    """
     files = {"main.py": script, "helper.py": "def total(chunk):\n    return sum(chunk)\n"}
     answers = run_script(tmp_path, files, ["main.py"])
     assert [answer[1] for answer in answers] == [60, 90, "ZeroDivisionError"]
@@ -518,3 +560,32 @@ def test_a_mistake_in_a_module_is_told_with_file_and_line(tmp_path: Path) -> Non
     files = {"main.py": script, "job.py": "def mapfunc(params, chunk):\n    return 1\n"}
     answers = run_script(tmp_path, files, ["main.py"])
     assert answers[0][1] == "SyntaxError" and "job.py" in answers[0][3] and "def oops(:" in answers[0][3]
+
+
+def test_the_cloudpickle_inside_the_package_is_used_and_goes_along(tmp_path: Path) -> None:
+    import shutil
+
+    from qjam._pickling import cloudpickle
+
+    package = tmp_path / "installed" / "qjam"
+    shutil.copytree(str(PACKAGE), str(package), ignore=shutil.ignore_patterns("*.so", "_vendor"))
+    shutil.copytree(os.path.dirname(cloudpickle().__file__), str(package / "_vendor" / "cloudpickle"))
+    (package / "_vendor" / "__init__.py").write_text("")
+    script = """
+        from note import call
+        call(lambda params, chunk: params(sum(chunk)), lambda x: x + 1)
+    """
+    assert values(run_script(tmp_path, {"main.py": script}, ["main.py"], package=package)) == [7]
+    calls = pickle.loads((tmp_path / "noted").read_bytes())[0]
+    assert b"qjam._vendor.cloudpickle" in calls[0][1]
+
+
+def test_modules_of_qjam_can_be_imported_on_a_worker_that_has_none(tmp_path: Path) -> None:
+    job = """
+        import qjam.errors
+        from qjam.errors import QjamError
+        def mapfunc(params, chunk):
+            return issubclass(qjam.errors.PicklingError, QjamError), qjam.__name__
+    """
+    script = "import job\nfrom note import call\ncall(job)\n"
+    assert values(run_script(tmp_path, {"main.py": script, "job.py": job}, ["main.py"])) == [(True, "qjam")]

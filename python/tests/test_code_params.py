@@ -11,6 +11,7 @@ from typing import Any, List
 
 import numpy as np
 import pytest
+
 from qjam import _code
 from qjam._code import pickle_params
 from qjam.errors import PicklingError
@@ -64,9 +65,15 @@ def test_lambdas_in_parameters_travel() -> None:
 @pytest.mark.parametrize(
     ("params", "path"),
     [
-        ({"model": Holder(lock=threading.Lock())}, r"params\['model'\]\.lock: cannot pickle '_thread.lock' object"),
+        (
+            {"model": Holder(lock=threading.Lock())},
+            r"params\['model'\]\.lock: cannot pickle '_thread.lock' object",
+        ),
         ([1, (2, Slotted())], r"params\[1\]\[1\]\.lock: cannot pickle"),
-        ({"a": {"b": [Holder(x=Holder(files=[1, socket.socket()]))]}}, r"params\['a'\]\['b'\]\[0\]\.x\.files\[1\]: cannot"),
+        (
+            {"a": {"b": [Holder(x=Holder(files=[1, socket.socket()]))]}},
+            r"params\['a'\]\['b'\]\[0\]\.x\.files\[1\]: cannot",
+        ),
         ((i for i in range(3)), r"params: cannot pickle 'generator' object"),
     ],
     ids=["attribute", "slot", "deep", "itself"],
@@ -149,3 +156,14 @@ def test_a_changed_variable_is_seen_although_the_function_is_the_same() -> None:
     table.append(2)
     assert _code.prepare(scaled).blob != first
     assert _code.prepare(tabled).blob != second
+
+
+def test_a_function_that_is_made_anew_in_a_loop_has_the_same_bytes_and_its_own_variables() -> None:
+    def make(n: int, seen: List[int]) -> Any:
+        return lambda params, chunk: seen.append(n)
+
+    lists: List[List[int]] = [[], [], []]
+    made = [_code.prepare(make(n, seen)) for n, seen in zip((1, 1, 2), lists)]
+    assert made[0].blob == made[1].blob != made[2].blob
+    made[1].map(None, None)
+    assert lists == [[], [1], []]

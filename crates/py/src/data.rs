@@ -16,7 +16,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<buffer::Memory>()?;
     m.add_class::<Data>()?;
     m.add_class::<SliceWriter>()?;
-    m.add_function(wrap_pyfunction!(checksum_of, m)?)
+    m.add_function(wrap_pyfunction!(checksum_of, m)?)?;
+    m.add_function(wrap_pyfunction!(standard_rows, m)?)
 }
 
 /// A data set that is cut and named. Made by the classes of `qjam.dataset`.
@@ -305,6 +306,12 @@ fn checksum_of<'py>(py: Python<'py>, memory: &Bound<'py, PyAny>) -> PyResult<Bou
     drop(memory);
     buffer::release_waiting(py);
     Ok(PyBytes::new(py, &sum.to_le_bytes()))
+}
+
+/// Rows in a slice when nobody says how many.
+#[pyfunction]
+fn standard_rows(nbytes: u64, row_bytes: u64) -> u64 {
+    qjam::python::standard_rows(nbytes, row_bytes)
 }
 
 /// The exception that Python would raise for it.

@@ -94,7 +94,7 @@ impl Shared {
     ) -> PyResult<Call> {
         let mut call = Call::new(code.code.clone(), from_pickle(stream, buffers, copies)?, self.version);
         call.in_process = self.in_process;
-        call.remote_python = self.remote_python.clone();
+        call.remote_python.clone_from(&self.remote_python);
         Ok(call)
     }
 
@@ -329,6 +329,12 @@ impl Master {
         self.shared.lost.load(Relaxed)
     }
 
+    /// Whether this process was forked from the one that it is in.
+    #[getter]
+    fn elsewhere(&self) -> bool {
+        self.shared.is_elsewhere()
+    }
+
     #[getter]
     fn closed(&self) -> bool {
         self.shared.is_closed.load(Relaxed)
@@ -549,7 +555,8 @@ fn worker_kinds(py: Python<'_>, workers: &str) -> PyResult<(bool, bool, bool)> {
 /// What interpreters that this process starts are told.
 #[pyfunction]
 fn set_up(executable: PathBuf, path: Vec<String>, support: &Bound<'_, PyBytes>) {
-    let _ = (executable, path, support);
+    let support = Bytes::copy_from_slice(support.as_bytes());
+    python::set_up(python::Setup { executable, path, support });
 }
 
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -561,6 +568,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(news::take_news, m)?)?;
     m.add_function(wrap_pyfunction!(worker_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(set_up, m)?)?;
+    python::set_log(Arc::new(|worker, text| news::line(worker, text)));
     python::set_host(Arc::new(host::InProcess));
     Ok(())
 }

@@ -178,7 +178,9 @@ def load(blob: bytes) -> Job:
         raise CodeError(
             "{}: this function was made by Python {}.{} and travels as bytecode, which Python {}.{} ({}) cannot run. "
             "Put the function into a module of its own and import it: modules travel as source. Or let the worker use "
-            "Python {}.{} (QJAM_REMOTE_PYTHON).".format(parts["name"], *made_by, *here, sys.executable, *made_by)
+            "Python {}.{} (QJAM_REMOTE_PYTHON).".format(
+                parts["name"], *made_by, *here, sys.executable, *made_by
+            )
         )
     modules = _set_of(parts["sources"])
     modules.enter()
@@ -215,7 +217,9 @@ def unpack(blob: bytes) -> Dict[str, Any]:
         raise CodeError("the code of this round does not begin as it should: {!r}".format(blob[:16]))
     parts: Dict[str, Any] = marshal.loads(body)
     if parts.get("format") != FORMAT:
-        raise CodeError("the code of this round has format {}, this worker knows {}".format(parts.get("format"), FORMAT))
+        raise CodeError(
+            "the code of this round has format {}, this worker knows {}".format(parts.get("format"), FORMAT)
+        )
     return parts
 
 
@@ -246,7 +250,9 @@ def describe_without_mapfunc(module: types.ModuleType) -> str:
     has = "its functions are: " + ", ".join(own) if own else "it has no functions of its own"
     if "mapfunc" in vars(module):
         has = "its mapfunc is not a function but a {}".format(type(module.mapfunc).__name__)
-    return "module {!r} has no function mapfunc(params, chunk), where a round begins; {}".format(module.__name__, has)
+    return "module {!r} has no function mapfunc(params, chunk), where a round begins; {}".format(
+        module.__name__, has
+    )
 
 
 def _set_of(sources: Sources) -> _Set:

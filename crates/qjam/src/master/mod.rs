@@ -444,11 +444,12 @@ impl Master {
     pub fn python_ready(&self, needs: &[String], limit: Duration) -> Result<bool> {
         let end = Instant::now() + limit;
         loop {
-            if let Some(ready) = self.ask(true, |driver| {
+            let ready = self.ask(false, |driver| {
                 let ready = driver.python_ready(needs);
                 driver.await_pythons(ready.is_none());
                 ready
-            }) {
+            });
+            if let Some(ready) = ready {
                 return ready.map(|()| true);
             }
             let left = end.saturating_duration_since(Instant::now());

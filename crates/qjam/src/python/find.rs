@@ -5,7 +5,7 @@
 //! and the first of the master's version that has NumPy is taken; of those without NumPy, the first, so that a user is
 //! told what is missing from the one that would be used. If the user names one, no other is tried.
 
-use super::welcomed;
+use super::{start, welcomed};
 use crate::worker::with_room;
 use qjam_core::wire::message::PythonFacts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -220,6 +220,7 @@ fn ask(interpreter: &Path) -> Result<PythonFacts, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::from(theirs.try_clone().map_err(io)?))
         .stderr(Stdio::from(theirs));
+    start::end_with_thread(&mut command);
     // It takes what it takes; the limit of this process is for user code.
     let mut child = with_room(|| command.spawn()).map_err(io)?;
     drop(command); // it has the other end of the pipe, too

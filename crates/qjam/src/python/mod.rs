@@ -45,7 +45,7 @@ pub use table::{Line, Table};
 pub use value::{Body, Leaf, Value};
 pub(crate) use welcomed::{welcome, welcomed};
 
-pub use crate::source::array::{Array, Layout, checksum};
+pub use crate::source::array::{Array, Layout, checksum, standard_rows};
 pub use crate::source::slices::Slices;
 
 use crate::ctx::Ctx;

@@ -1,8 +1,8 @@
 //! Starts a child interpreter.
 //!
 //! It gets its socket as standard input, a program of a few lines by `-c`, and the sources of all else over the socket:
-//! no file is needed on the host. It is the first of a process group of its own, and the kernel ends it when the thread
-//! that started it ends.
+//! no file is needed on the host. It is the first of a process group of its own. The first thing it does is to ask the kernel
+//! to end it when the thread that started it ends.
 
 use super::find;
 use super::peer::Peer;
@@ -88,9 +88,14 @@ pub(super) fn start(wanted: &Wanted, memory_bytes_max: Option<u64>) -> Result<St
         THREADS.iter().filter(|name| std::env::var_os(name).is_none()).for_each(|name| {
             command.env(name, &threads);
         });
-        before_it_runs(&mut command, memory_bytes_max);
+        // Nothing is done between fork and exec, so that it is no fork: libraries of the user's, of those for linear
+        // algebra more than one, have handlers for forks that must not run on two threads at once, or hang.
         let process = Process::new(command.spawn()?);
         drop(command);
+        if let (Some(_), Some(pid)) = (memory_bytes_max, process.pid()) {
+            let limit = Rlimit { current: memory_bytes_max, maximum: memory_bytes_max };
+            rustix::process::prlimit(Some(pid), Resource::Data, limit)?;
+        }
         let bundle = bundle(&path, &support)?;
         send_file(peer.socket.as_fd(), bundle.as_fd())?;
         Ok(Started { process, peer, printed: Printed::new(read), executable: executable.clone() })
@@ -105,20 +110,14 @@ fn threads_per_slot() -> usize {
     (cores / slots::in_process().max(others).max(1)).max(1)
 }
 
-/// Has it die with this thread, and keep to its limit.
-#[expect(unsafe_code, reason = "both must be asked for between fork and exec")]
-fn before_it_runs(command: &mut Command, memory_bytes_max: Option<u64>) {
-    let prepare = move || {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        if memory_bytes_max.is_some() {
-            let limit = Rlimit { current: memory_bytes_max, maximum: memory_bytes_max };
-            rustix::process::setrlimit(Resource::Data, limit)?;
-        }
-        Ok(())
-    };
-    // SAFETY: system calls that neither allocate nor take a lock. Should this thread end before them, the socket's end is
-    // the child's end.
-    unsafe { command.pre_exec(prepare) };
+/// For short questions to an interpreter, by processes that have no libraries which object to a fork.
+#[expect(unsafe_code, reason = "asking to die with a thread must be done between fork and exec")]
+pub(super) fn end_with_thread(command: &mut Command) {
+    // SAFETY: one system call that neither allocates nor takes a lock. Should this thread end before it, the socket's
+    // end is the child's end.
+    unsafe {
+        command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
 }
 
 /// All that it is given at the start, as a file in memory: parts, each after its length.

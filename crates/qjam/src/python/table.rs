@@ -36,26 +36,39 @@ pub struct Line {
     pub remedy: String,
 }
 
+/// What is known of a host.
+pub(crate) type Found<'a> = Result<&'a PythonFacts, &'a str>;
+
+/// Whether a host has all this, which is the usual case and asked before every round.
+fn has_all(facts: &PythonFacts, needs: &[String]) -> bool {
+    let has = |name: &String| name == NUMPY || facts.modules.binary_search(name).is_ok();
+    facts.numpy.is_ok() && needs.iter().all(has)
+}
+
 impl Line {
     /// Whether the host can run the function.
     pub fn is_good(&self) -> bool {
         self.remedy.is_empty()
     }
 
-    fn new(host: &str, found: &Result<PythonFacts, String>, needs: &[String], version: (u8, u8)) -> Line {
+    fn new(host: &str, found: Found<'_>, needs: &[String], version: (u8, u8)) -> Line {
         let (major, minor) = version;
         let facts = match found {
             Ok(facts) => facts,
             Err(why) => {
+                // One that was named is to be named rightly.
+                let remedy = if why.starts_with("QJAM_") {
+                    "name another one, or unset it".to_owned()
+                } else {
+                    format!("install Python {major}.{minor} with NumPy there, or name one in {THERE}")
+                };
                 return Line {
                     host: host.to_owned(),
                     interpreter: None,
                     version: None,
                     numpy: None,
                     missing: Vec::new(),
-                    remedy: format!(
-                        "{why}: install Python {major}.{minor} with NumPy there, or name one in {THERE}"
-                    ),
+                    remedy: format!("{why}: {remedy}"),
                 };
             }
         };
@@ -78,7 +91,7 @@ impl Line {
             format!(
                 "{broken}{} -m pip install {}, or name another interpreter in {THERE}",
                 facts.interpreter,
-                missing.join(" ")
+                missing.iter().map(|name| package(name)).collect::<Vec<_>>().join(" ")
             )
         };
         Line {
@@ -92,16 +105,27 @@ impl Line {
     }
 }
 
+/// What an installer calls the package of a module, where that is another name.
+fn package(module: &str) -> &str {
+    match module {
+        "PIL" => "pillow",
+        "bs4" => "beautifulsoup4",
+        "cv2" => "opencv-python-headless",
+        "dateutil" => "python-dateutil",
+        "skimage" => "scikit-image",
+        "sklearn" => "scikit-learn",
+        "yaml" => "pyyaml",
+        other => other,
+    }
+}
+
 /// Whether all hosts have what a function needs; if not, what each lacks.
-pub(crate) fn check(
-    facts: &[(String, Result<PythonFacts, String>)],
-    needs: &[String],
-    version: (u8, u8),
-) -> Result<(), Table> {
-    let lines: Vec<Line> = facts.iter().map(|(host, found)| Line::new(host, found, needs, version)).collect();
-    if lines.iter().all(Line::is_good) {
+pub(crate) fn check(facts: &[(&str, Found<'_>)], needs: &[String], version: (u8, u8)) -> Result<(), Table> {
+    if facts.iter().all(|(_, found)| found.is_ok_and(|facts| has_all(facts, needs))) {
         return Ok(());
     }
+    let lines: Vec<Line> =
+        facts.iter().map(|(host, found)| Line::new(host, *found, needs, version)).collect();
     let mut needs = needs.to_vec();
     if !needs.iter().any(|name| name == NUMPY) {
         needs.push(NUMPY.to_owned());
@@ -152,30 +176,34 @@ impl fmt::Display for Table {
 mod tests {
     use super::*;
 
-    fn facts(numpy: Result<&str, &str>, modules: &[&str]) -> Result<PythonFacts, String> {
-        Ok(PythonFacts {
+    fn facts(numpy: Result<&str, &str>, modules: &[&str]) -> PythonFacts {
+        PythonFacts {
             interpreter: "/usr/bin/python3".into(),
             version: (3, 11, 2),
             numpy: numpy.map(String::from).map_err(String::from),
             modules: modules.iter().map(|m| (*m).to_owned()).collect(),
-        })
+        }
     }
 
     #[test]
     fn who_has_everything_passes() {
-        let hosts = vec![("big".to_owned(), facts(Ok("1.26.4"), &["numpy", "scipy"]))];
-        assert_eq!(check(&hosts, &["scipy".into()], (3, 11)), Ok(()));
+        let big = facts(Ok("1.26.4"), &["numpy", "scipy"]);
+        assert_eq!(check(&[("big", Ok(&big))], &["scipy".into(), "numpy".into()], (3, 11)), Ok(()));
         assert_eq!(check(&[], &["scipy".into()], (3, 11)), Ok(()));
     }
 
     #[test]
     fn the_table_has_a_line_for_every_host_and_says_what_to_do() {
-        let hosts = vec![
-            ("big".to_owned(), facts(Ok("1.26.4"), &["numpy", "scipy"])),
-            ("small".to_owned(), facts(Err("ModuleNotFoundError"), &["scipy"])),
-            ("old".to_owned(), facts(Ok("1.20.0"), &["numpy"])),
-            ("odd".to_owned(), facts(Err("ImportError: libblas"), &["numpy", "scipy"])),
-            ("bare".to_owned(), Err("no Python 3.11: there is no python3".to_owned())),
+        let big = facts(Ok("1.26.4"), &["numpy", "scipy"]);
+        let small = facts(Err("ModuleNotFoundError"), &["scipy"]);
+        let old = facts(Ok("1.20.0"), &["numpy"]);
+        let odd = facts(Err("ImportError: libblas"), &["numpy", "scipy"]);
+        let hosts = [
+            ("big", Ok(&big)),
+            ("small", Ok(&small)),
+            ("old", Ok(&old)),
+            ("odd", Ok(&odd)),
+            ("bare", Err("no Python 3.11: there is no python3")),
         ];
         let table = check(&hosts, &["scipy".into(), "scipy".into()], (3, 11)).unwrap_err();
         let missing: Vec<String> = table.lines.iter().map(|line| line.missing.join(" ")).collect();

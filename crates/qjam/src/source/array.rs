@@ -90,7 +90,7 @@ impl Rows {
 
     /// What every chunk is and where it starts.
     fn pieces(&self, rule: Rule) -> Result<Vec<(Header, u64)>, DataError> {
-        let standard = rows_in(python_chunk_bytes(self.bytes()), self.row_bytes);
+        let standard = standard_rows(self.bytes(), self.row_bytes);
         let mut at = self.start;
         let pieces = rule.counts(self.records(), standard)?.map(|rows| {
             let header = self.layout.header(rows, self.row_bytes);
@@ -310,6 +310,16 @@ fn sums(memory: &[u8], pieces: &[(Header, u64)]) -> Vec<u128> {
     spread(pieces, memory.len() as u64, |(header, offset)| {
         xxh3_128(&memory[*offset as usize..(offset + header.bytes) as usize])
     })
+}
+
+/// Rows in a chunk of Python's when nobody says how many, for rows of about this length in so many bytes.
+///
+/// ```
+/// use qjam::python::standard_rows;
+/// assert_eq!(standard_rows(1 << 30, 8 * 128), 4096); // chunks of 4 MiB
+/// ```
+pub fn standard_rows(bytes: u64, row_bytes: u64) -> u64 {
+    rows_in(python_chunk_bytes(bytes), row_bytes)
 }
 
 /// A fast checksum of any memory, by all cores: whether two are the same says whether it was written to.

@@ -1,4 +1,7 @@
+# ruff: noqa: E402, I001
 """The small programs of the report, one after the other.
+
+To run it:
 
     python all_examples.py                        two workers on this machine
     python all_examples.py localhost localhost    over ssh
@@ -29,8 +32,14 @@ def main():
 
     print("3 times the sum of 1 to 10:", master.run(multiply_sum, 3, ListDataSet(range(1, 11))))
     print("3 times the sum of 0 to 99:", master.run(multiply_sum, 3, ListDataSet(range(100))))
-    print("Sum of the rows 1 to 100:", master.run(sum_dataset, None, NumpyMatrixDataSet(numpy.arange(1, 101).reshape(20, 5))))
-    print("Inner products with (2, 4):", master.run(inner_product, (2, 4), DataSet(numpy.arange(1, 11).reshape(5, 2))))
+    print(
+        "Sum of the rows 1 to 100:",
+        master.run(sum_dataset, None, NumpyMatrixDataSet(numpy.arange(1, 101).reshape(20, 5))),
+    )
+    print(
+        "Inner products with (2, 4):",
+        master.run(inner_product, (2, 4), DataSet(numpy.arange(1, 11).reshape(5, 2))),
+    )
     print("Square root of 2:", master.run(newton_sqrt, 2.0, ListDataSet([1.0])))
     print("Two workers that say 42:", master.run(the_answer, 42))
 

@@ -1,4 +1,7 @@
+# ruff: noqa: E402, I001
 """Summing a matrix: the program of the poster. It prints 78.
+
+To run it:
 
     python sum_matrix_example.py                        two workers on this machine
     python sum_matrix_example.py localhost localhost    over ssh

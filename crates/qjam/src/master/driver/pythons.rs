@@ -31,6 +31,15 @@ pub(super) enum Interpreter {
     Found(Instant, Result<PythonFacts, String>),
 }
 
+impl Interpreter {
+    fn found(&self) -> Result<&PythonFacts, &str> {
+        match self {
+            Interpreter::Found(_, found) => found.as_ref().map_err(String::as_str),
+            Interpreter::Unknown | Interpreter::Asked(_) => Err("nothing was heard of its Python"),
+        }
+    }
+}
+
 impl Driver {
     /// How many slots this machine's workers have.
     pub(super) fn slots_here(&self) -> u32 {
@@ -92,17 +101,8 @@ impl Driver {
         if !self.without_python().is_empty() {
             return None;
         }
-        let nothing = || Err(format!("nothing was heard of it for {} s", ANSWERS_WITHIN.as_secs()));
-        let facts: Vec<(String, Result<PythonFacts, String>)> = self
-            .far_seats()
-            .map(|(_, here)| {
-                let found = match &here.python {
-                    Interpreter::Found(_, found) => found.clone(),
-                    Interpreter::Unknown | Interpreter::Asked(_) => nothing(),
-                };
-                (here.seat.name.clone(), found)
-            })
-            .collect();
+        let facts: Vec<_> =
+            self.far_seats().map(|(_, here)| (here.seat.name.as_str(), here.python.found())).collect();
         let table = match python::check(&facts, needs, version) {
             Ok(()) => return Some(Ok(())),
             Err(table) => table,

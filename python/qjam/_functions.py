@@ -1,0 +1,212 @@
+"""What a function is made of: the variables it has from outside, what it imports, its lines, and whether any of it can change.
+
+All of it is read from the function and its bytecode; nothing is run.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import sys
+import types
+from typing import Any, Dict, List, Set, Tuple
+
+from qjam import _own
+
+# Lines of the user's script that go along for tracebacks.
+LINES_BYTES_MAX = 64 * 1024
+
+
+def captured(function: types.FunctionType) -> Dict[str, Any]:
+    """The variables from outside that travel with a function, by name: of the functions around it, and global ones."""
+    found: Dict[str, Any] = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            # Not assigned yet.
+            continue
+    for name in global_names(function.__code__):
+        if name in function.__globals__:
+            found.setdefault(name, function.__globals__[name])
+    for index, value in enumerate(function.__defaults__ or ()):
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        found.setdefault(names[len(names) - len(function.__defaults__ or ()) + index], value)
+    found.update(function.__kwdefaults__ or {})
+    return found
+
+
+@functools.lru_cache(maxsize=1000)
+def global_names(code: types.CodeType) -> Tuple[str, ...]:
+    """Names of the global variables that a piece of code reads, also in functions inside it."""
+    import dis
+
+    names = {
+        step.argval
+        for step in dis.get_instructions(code)
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL")
+    }
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names.update(global_names(constant))
+    return tuple(sorted(names))
+
+
+_PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(Ellipsis),
+    types.BuiltinFunctionType,
+    types.CodeType,
+)
+_ABSENT = object()
+
+
+def settled(obj: Any, watched: List[Any], seen: Set[int]) -> bool:
+    """Whether an object can only differ by being another object; notes those objects."""
+    if isinstance(obj, _PLAIN):
+        watched.append(obj)
+        # A method of a built-in object, like [].append, has that object with it.
+        owner = getattr(obj, "__self__", None)
+        return owner is None or isinstance(owner, types.ModuleType)
+    if id(obj) in seen:
+        return True
+    seen.add(id(obj))
+    watched.append(obj)
+    if isinstance(obj, (tuple, frozenset)):
+        return type(obj) in (tuple, frozenset) and all(settled(part, watched, seen) for part in obj)
+    if isinstance(obj, types.ModuleType):
+        return sys.modules.get(obj.__name__) is obj and obj.__name__ != "__main__"
+    if isinstance(obj, (types.FunctionType, type)):
+        if is_by_name(obj):
+            return True
+        if isinstance(obj, type) or obj.__dict__:
+            return False
+        watched.append(obj.__code__)
+        outside = captured(obj)
+        names = global_names(obj.__code__) + obj.__code__.co_freevars
+        # A name that is not there yet may come.
+        watched.extend(_ABSENT for name in names if name not in outside)
+        return all(settled(part, watched, seen) for part in outside.values())
+    if type(obj) is functools.partial:
+        parts = [obj.func, obj.args, *obj.keywords.values()]
+        return not obj.__dict__ and all(settled(part, watched, seen) for part in parts)
+    if isinstance(obj, types.MethodType):
+        return settled(obj.__self__, watched, seen) and settled(obj.__func__, watched, seen)
+    # NumPy's functions and numbers do not change.
+    return type(obj).__name__ == "ufunc" or (
+        type(obj).__module__ == "numpy" and hasattr(obj, "item") and _is_scalar(obj)
+    )
+
+
+def _is_scalar(obj: Any) -> bool:
+    return any(kind.__name__ == "generic" and kind.__module__ == "numpy" for kind in type(obj).__mro__)
+
+
+def is_by_name(obj: Any) -> bool:
+    """Whether a function or class is found again by its module and name, as pickles want it."""
+    module = getattr(obj, "__module__", None)
+    if module is None or module in ("__main__", "__mp_main__"):
+        return False
+    found = sys.modules.get(module)
+    for part in getattr(obj, "__qualname__", "<locals>").split("."):
+        found = getattr(found, part, None)
+    return found is obj
+
+
+class Noted:
+    """What was seen while a function was pickled."""
+
+    def __init__(self) -> None:
+        # Modules that the pickle names.
+        self.names: Set[str] = set()
+        # What functions that travel by value import when they run.
+        self.imports: Set[_own.Imported] = set()
+        # Code of functions that travel by value, in order.
+        self.codes: List[types.CodeType] = []
+
+    def note(self, obj: Any) -> None:
+        if isinstance(obj, types.ModuleType):
+            self.names.add(obj.__name__)
+        elif isinstance(obj, types.FunctionType):
+            if is_by_name(obj):
+                self.names.add(obj.__module__)
+            else:
+                self.codes.append(obj.__code__)
+                self.imports.update(imports_of(obj.__code__, obj.__globals__.get("__package__") or ""))
+        elif isinstance(obj, type):
+            if is_by_name(obj):
+                self.names.add(obj.__module__)
+        else:
+            for owner in (obj, type(obj)):
+                name = getattr(owner, "__module__", None)
+                if isinstance(name, str) and name in sys.modules:
+                    self.names.add(name)
+
+
+@functools.lru_cache(maxsize=1000)
+def imports_of(code: types.CodeType, package: str) -> Tuple[_own.Imported, ...]:
+    """What a piece of code imports when it runs, also in functions inside it."""
+    import dis
+
+    steps = list(dis.get_instructions(code))
+    # An import inside a try may be meant to fail; in bytecode there is no telling.
+    forgiven = bool(getattr(code, "co_exceptiontable", b"")) or any(
+        step.opname == "SETUP_FINALLY" for step in steps
+    )
+    found: List[_own.Imported] = []
+    for index, step in enumerate(steps):
+        if step.opname != "IMPORT_NAME":
+            continue
+        level, parts = steps[index - 2].argval, steps[index - 1].argval
+        name = _own.absolute(package, level if isinstance(level, int) else 0, step.argval or None)
+        if name:
+            found.append(_own.Imported(name, (), forgiven))
+            below = parts if isinstance(parts, tuple) else ()
+            found.extend(_own.Imported(name + "." + part, (), True) for part in below)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.extend(imports_of(constant, package))
+    return tuple(found)
+
+
+def lines_of(codes: List[types.CodeType]) -> Dict[str, Tuple[Tuple[int, str], ...]]:
+    """The lines of these functions, by file: pieces with the number of their first line."""
+    wanted: Dict[str, Set[int]] = {}
+    for code in codes:
+        if not _own.is_elsewhere(code.co_filename):
+            wanted.setdefault(code.co_filename, set()).update(_line_numbers(code))
+    found: Dict[str, Tuple[Tuple[int, str], ...]] = {}
+    left = LINES_BYTES_MAX
+    for filename in sorted(wanted):
+        lines = linecache.getlines(filename)
+        pieces: List[Tuple[int, str]] = []
+        for number in sorted(wanted[filename]):
+            if not 1 <= number <= len(lines) or len(lines[number - 1]) > left:
+                continue
+            line = lines[number - 1]
+            left -= len(line)
+            if pieces and pieces[-1][0] + pieces[-1][1].count("\n") == number:
+                pieces[-1] = (pieces[-1][0], pieces[-1][1] + line)
+            else:
+                pieces.append((number, line))
+        if pieces:
+            found[filename] = tuple(pieces)
+    return found
+
+
+def _line_numbers(code: types.CodeType) -> Set[int]:
+    import dis
+
+    numbers = {line for _, line in dis.findlinestarts(code) if line}
+    numbers.add(code.co_firstlineno)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            numbers |= _line_numbers(constant)
+    # Lines between, which may continue a statement.
+    return set(range(min(numbers), max(numbers) + 1))

@@ -1,0 +1,232 @@
+"""Arrays of NumPy's: rows along the first dimension, left in memory where they are."""
+
+from __future__ import annotations
+
+import ast
+import mmap
+import os
+import warnings
+from typing import TYPE_CHECKING, Any, Optional, Tuple
+
+import numpy as np
+
+from ._units import PickledUnits, Units, standard_rows
+
+if TYPE_CHECKING:
+    from .._native import Data
+
+
+def array_units(array: Any, frozen: bool, columns: bool = False) -> Units:
+    """What fits an array: its memory as it is, or pickled slices of what only NumPy understands."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{type(array).__name__} cannot be a data set; give an array with at least one dimension")
+    if array.ndim == 0:
+        raise TypeError("an array without dimensions has no rows; array.reshape(1) has one")
+    if array.shape[1 if columns else 0] == 0:
+        what = "columns" if columns else "rows"
+        raise ValueError(f"the array has no {what} (its shape is {array.shape}); a data set has at least one")
+    kind = {np.ndarray: "ndarray", np.memmap: "ndarray", np.matrix: "matrix"}.get(type(array))
+    if kind is None or dtype_text(array.dtype) is None:
+        return PickledArrayUnits(array, frozen, columns)
+    if is_plain_file(array) and not columns:
+        return MemmapUnits(array, frozen)
+    return ArrayUnits(array, frozen, kind, columns)
+
+
+def dtype_text(dtype: Any) -> Optional[str]:
+    """An element type as a chunk says it; None for those that cannot be said."""
+    if dtype.hasobject or dtype.itemsize == 0 or dtype.kind not in "biufcmMSUV":
+        return None
+    if dtype.names is None:
+        text: str = dtype.str
+        return text if np.dtype(text) == dtype else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = repr(np.lib.format.dtype_to_descr(dtype))
+        try:
+            again = np.lib.format.descr_to_dtype(ast.literal_eval(text))
+        except (ValueError, TypeError, SyntaxError):
+            return None
+    return text if again == dtype and len(text) < 4096 else None
+
+
+def may_change(array: Any) -> bool:
+    """Whether anybody can write to an array's memory: through it, or through what it is a view of."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        if array.base is None:
+            return False
+        array = array.base
+    if isinstance(array, bytes):
+        return False
+    try:
+        return not memoryview(array).readonly
+    except TypeError:
+        return True
+
+
+def memory_of(array: Any) -> Any:
+    """The bytes of an array that lies in one piece, as an object with a buffer.
+
+    Not the array itself: NumPy gives out no buffers of dates, among others.
+    """
+    return array.reshape(-1).view(np.uint8) if array.nbytes else b""
+
+
+def signature(array: Any) -> Tuple[Any, ...]:
+    """What of an array can change without its memory changing."""
+    return array.shape, array.strides, array.dtype, array.__array_interface__["data"]
+
+
+class ArrayUnits(Units):
+    """Rows of an array, or columns of a matrix.
+
+    If the rows lie one after the other in the processor's byte order, chunks are named and read where they are. If not, a
+    copy is made that does, and the original is watched by a checksum of its memory.
+    """
+
+    def __init__(self, raw: Any, frozen: bool, kind: str, columns: bool) -> None:
+        super().__init__(raw, frozen)
+        self.kind = f"{kind}.T" if columns else kind
+        self.columns = columns
+        self._plain = False
+
+    def _rows(self) -> Any:
+        array = np.asarray(self.raw)
+        return array.T if self.columns else array
+
+    def count(self) -> int:
+        return int(self.raw.shape[1 if self.columns else 0])
+
+    def own_references(self) -> int:
+        # What the native part holds is a view, and of that NumPy remembers only who owns the memory.
+        return 2 if self._plain and self.raw.base is None else 1
+
+    def standard(self) -> int:
+        return standard_rows(self.count(), self.raw.nbytes)
+
+    def take(self, start: int, stop: int) -> Any:
+        return self.pick(slice(start, stop))
+
+    def one(self, at: int) -> Any:
+        return self.raw[:, at] if self.columns else self.raw[at]
+
+    def pick(self, which: slice) -> Any:
+        return self.raw[:, which] if self.columns else self.raw[which]
+
+    def make(self, slice_size: int) -> Data:
+        from .._native import Data
+
+        rows = self._rows()
+        self._signature = signature(rows)
+        self._plain = bool(rows.flags.c_contiguous and rows.dtype.isnative)
+        watched = not self.frozen and may_change(self.raw)
+        self._seen = fingerprint(rows) if watched and not self._plain else None
+        if not self._plain:
+            rows = np.ascontiguousarray(rows, dtype=rows.dtype.newbyteorder("="))
+        return Data.array(
+            memory_of(rows),
+            kind=self.kind,
+            dtype=dtype_text(rows.dtype) or "",
+            shape=rows.shape,
+            item_bytes=rows.dtype.itemsize,
+            slice_size=slice_size,
+            may_change=watched and self._plain,
+        )
+
+    def refresh(self, data: Data, slice_size: int) -> Data:
+        rows = self._rows()
+        if self._signature != signature(rows):
+            return self.make(slice_size)
+        if self._plain:
+            data.refresh()
+        elif self._seen is not None and self._seen != fingerprint(rows):
+            return self.make(slice_size)
+        return data
+
+
+def fingerprint(array: Any) -> bytes:
+    """A checksum of an array's memory, without a copy if the memory is in one piece in some order."""
+    from .._native import checksum
+
+    if array.flags.f_contiguous:
+        array = array.T
+    return checksum(memory_of(np.ascontiguousarray(array)))
+
+
+class PickledArrayUnits(PickledUnits):
+    """Slices of arrays that only NumPy understands: of objects, with masks, of other subclasses."""
+
+    def __init__(self, raw: Any, frozen: bool, columns: bool) -> None:
+        super().__init__(raw, frozen)
+        self.columns = columns
+
+    def count(self) -> int:
+        return int(self.raw.shape[1 if self.columns else 0])
+
+    def standard(self) -> int:
+        return super().standard() if self.raw.dtype.hasobject else standard_rows(self.count(), self.raw.nbytes)
+
+    def take(self, start: int, stop: int) -> Any:
+        return self.pick(slice(start, stop))
+
+    def one(self, at: int) -> Any:
+        return self.raw[:, at] if self.columns else self.raw[at]
+
+    def pick(self, which: slice) -> Any:
+        return self.raw[:, which] if self.columns else self.raw[which]
+
+
+def is_plain_file(array: Any) -> bool:
+    """Whether an array is all of what was mapped of a file, in one piece, for reading only."""
+    return (
+        type(array) is np.memmap
+        and array.mode == "r"
+        and array.filename is not None
+        and isinstance(array.base, mmap.mmap)
+        and bool(array.flags.c_contiguous)
+        and os.path.isfile(array.filename)
+    )
+
+
+class MemmapUnits(Units):
+    """Rows of an array in a file. Workers on this machine read the file themselves."""
+
+    def standard(self) -> int:
+        return standard_rows(self.count(), self.raw.nbytes)
+
+    def take(self, start: int, stop: int) -> Any:
+        return np.asarray(self.raw[start:stop])
+
+    def one(self, at: int) -> Any:
+        row = self.raw[at]
+        return np.asarray(row) if isinstance(row, np.ndarray) else row
+
+    def pick(self, which: slice) -> Any:
+        return np.asarray(self.raw[which])
+
+    def make(self, slice_size: int) -> Data:
+        from .._native import Data
+
+        array = self.raw
+        self._stamp = file_stamp(array.filename)
+        return Data.array_file(
+            os.fspath(array.filename),
+            offset=array.offset,
+            kind="ndarray",
+            dtype=dtype_text(array.dtype) or "",
+            shape=array.shape,
+            item_bytes=array.dtype.itemsize,
+            slice_size=slice_size,
+        )
+
+    def refresh(self, data: Data, slice_size: int) -> Data:
+        # What is written to the file shows in the mapping too, so it is still the user's array.
+        return data if self._stamp == file_stamp(self.raw.filename) else self.make(slice_size)
+
+
+def file_stamp(path: Any) -> Tuple[int, ...]:
+    """What differs when a file has been written to."""
+    stat = os.stat(path)
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

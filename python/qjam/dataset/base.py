@@ -1,0 +1,134 @@
+"""What every data set can do, and data sets of the user's own."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Union, overload
+
+if TYPE_CHECKING:
+    from .._native import Data
+
+
+class BaseDataSet:
+    """A data set of your own: say how many slices there are, and give each.
+
+    >>> from qjam.dataset import BaseDataSet
+    >>> class Squares(BaseDataSet):
+    ...     def chunks(self):
+    ...         return 4
+    ...     def slice(self, index):
+    ...         return [index * index]
+    >>> squares = Squares()
+    >>> len(squares), squares.slice(3), squares.raw_data()
+    (4, [9], [[0], [1], [4], [9]])
+
+    Each ``slice(index)`` is what the map function gets, one call for each. Slices are asked for when the data set is
+    first used, and kept; after a change of what they give, call :meth:`forget`.
+
+    If there are many small units, set ``slice_size`` to how many of them a slice has: ``slice(index)`` then gives
+    units ``index * slice_size`` up to ``(index + 1) * slice_size``.
+    """
+
+    # On the class, so that a subclass need not call our __init__.
+    _slice_size: Optional[int] = None
+    _data: Optional[Data] = None
+
+    def chunks(self) -> int:
+        """The number of smallest units: items, rows or lines."""
+        raise NotImplementedError(f"{type(self).__name__} must define chunks(), the number of its slices")
+
+    def slice(self, index: int) -> Any:
+        """What a function gets for slice ``index``, counted from 0."""
+        raise NotImplementedError(f"{type(self).__name__} must define slice(index)")
+
+    @property
+    def slice_size(self) -> int:
+        """Units in a slice. Can be set; results that depend on the order of additions depend on it too."""
+        return 1 if self._slice_size is None else self._slice_size
+
+    @slice_size.setter
+    def slice_size(self, units: int) -> None:
+        self._slice_size = checked_slice_size(units)
+        self.forget()
+
+    def slices(self) -> int:
+        """The number of slices."""
+        return -(-self.chunks() // self.slice_size)
+
+    def hash(self, index: int) -> str:
+        """The name of slice ``index``: a hash of its content and nothing else, the same in every process."""
+        self._check(index, self.slices(), "slice")
+        return self._native_data().hash(index)
+
+    def hash_list(self) -> list[str]:
+        """The names of all slices."""
+        data = self._native_data()
+        return [data.hash(index) for index in range(len(data))]
+
+    def raw_data(self) -> Any:
+        """All of the data."""
+        return [self.slice(index) for index in range(self.slices())]
+
+    def forget(self) -> None:
+        """Has slices asked for again when the data set is next used."""
+        self._data = None
+
+    def __len__(self) -> int:
+        return self.chunks()
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: builtins.slice) -> Any: ...
+    def __getitem__(self, index: Union[int, builtins.slice]) -> Any:
+        """One unit, or a range of them."""
+        if isinstance(index, builtins.slice):
+            return [self._one(at) for at in range(*index.indices(len(self)))]
+        return self._one(self._unit(index))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._one(at) for at in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.chunks()} units in slices of {self.slice_size})"
+
+    def _one(self, at: int) -> Any:
+        size = self.slice_size
+        return self.slice(at) if size == 1 else self.slice(at // size)[at % size]
+
+    def _unit(self, index: int) -> int:
+        """A unit by its index, which may count from the end."""
+        count = len(self)
+        at = index.__index__()
+        at = at + count if at < 0 else at
+        self._check(at, count, "unit")
+        return at
+
+    def _check(self, index: int, count: int, what: str) -> None:
+        if not 0 <= index < count:
+            raise IndexError(f"there is no {what} {index}: {type(self).__name__} has {count}")
+
+    def _native_data(self) -> Data:
+        """The data set for a run: cut, named, and up to date."""
+        if self._data is None:
+            from . import _pickles
+
+            count = self.slices()
+            if count < 1:
+                raise ValueError(f"{type(self).__name__} has no slices: chunks() gave {self.chunks()}")
+            sizes = _pickles.sizes(self.chunks(), self.slice_size)
+            self._data = _pickles.write((size, self.slice(i)) for i, size in enumerate(sizes))
+        return self._data
+
+
+def checked_slice_size(units: Any) -> int:
+    """A slice size that makes sense, or an error that says why not."""
+    try:
+        size = units.__index__()
+    except AttributeError:
+        raise TypeError(f"slice_size is a whole number, not {type(units).__name__}") from None
+    if isinstance(units, bool) or not isinstance(size, int):
+        raise TypeError(f"slice_size is a whole number, not {type(units).__name__}")
+    if size < 1:
+        raise ValueError(f"slice_size must be at least 1, and is {size}")
+    return size

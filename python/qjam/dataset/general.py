@@ -1,0 +1,202 @@
+"""The front door: one class that takes whatever data there is."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Optional, Union, overload
+
+from .base import BaseDataSet, checked_slice_size
+
+if TYPE_CHECKING:
+    from .._native import Data
+    from ._units import Units
+
+
+class DataSet(BaseDataSet):
+    """A data set made of anything: a list, an array, a table, the name of a file.
+
+    >>> from qjam import DataSet
+    >>> import numpy
+    >>> data = DataSet(numpy.arange(12).reshape(6, 2), slice_size=4)
+    >>> data.chunks(), data.slices()
+    (6, 2)
+    >>> data.slice(1)
+    array([[ 8,  9],
+           [10, 11]])
+
+    ===========================  ======================================================================================
+    what                         what a function gets
+    ===========================  ======================================================================================
+    list, tuple, range           some of the items
+    NumPy array, any type        some of the rows (the first dimension), as a read-only array; subclasses stay what they
+                                 are, masks stay
+    ``numpy.memmap``, ``.npy``   the same; the file is read where it is wanted
+    SciPy sparse matrix          some of the rows; of CSC some of the columns
+    pandas, polars, Arrow        some of the rows, as a table or column of the same library
+    name of another file         some of its lines
+    ===========================  ======================================================================================
+
+    Data may change between runs: that is noticed, and what has changed is sent again. For arrays this costs about as
+    much as reading them once; everything else is pickled again and compared.
+
+    Args:
+        data: The data. It is not copied where that can be avoided.
+        slice_size: Rows, items or lines in a slice. If it is not given, it follows from the size of the data alone:
+            about 256 slices, of arrays between 64 KiB and 4 MiB each.
+        frozen: Nobody will change the data as long as this data set is used. Spares the looking.
+
+    Raises:
+        TypeError: for things that have no order or no rows, with what to do.
+        ValueError: if there is nothing in it.
+    """
+
+    _units: Units
+
+    def __init__(self, data: Any, slice_size: Optional[int] = None, *, frozen: bool = False) -> None:
+        self._set_up(units_of(data, frozen), slice_size)
+
+    def _set_up(self, units: Units, slice_size: Optional[int]) -> None:
+        self._units = units
+        self._cut: Optional[int] = None
+        if slice_size is not None:
+            self._slice_size = checked_slice_size(slice_size)
+
+    def chunks(self) -> int:
+        return self._units.count()
+
+    def slice(self, index: int) -> Any:
+        self._check(index, self.slices(), "slice")
+        size = self.slice_size
+        return self._units.take(index * size, min((index + 1) * size, self.chunks()))
+
+    @property
+    def slice_size(self) -> int:
+        """Units in a slice. Can be set; results that depend on the order of additions depend on it too."""
+        return self._units.standard() if self._slice_size is None else self._slice_size
+
+    @slice_size.setter
+    def slice_size(self, units: int) -> None:
+        self._slice_size = checked_slice_size(units)
+        self.forget()
+
+    def raw_data(self) -> Any:
+        """All of the data, as it was given."""
+        return self._units.raw
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: builtins.slice) -> Any: ...
+    def __getitem__(self, index: Union[int, builtins.slice]) -> Any:
+        """One unit, or a range of them."""
+        if isinstance(index, builtins.slice):
+            return self._units.pick(index)
+        return self._units.one(self._unit(index))
+
+    def _one(self, at: int) -> Any:
+        return self._units.one(at)
+
+    def _native_data(self) -> Data:
+        size = self.slice_size
+        if not self.chunks():
+            raise ValueError(f"{type(self).__name__} has become empty; a run needs at least one unit")
+        if self._data is None or self._cut != size:
+            self._data = self._units.make(size)
+            self._cut = size
+        else:
+            self._data = self._units.refresh(self._data, size)
+        return self._data
+
+
+def units_of(data: Any, frozen: bool) -> Units:
+    """Picks what fits. Libraries are only imported if the data are theirs."""
+    if isinstance(data, BaseDataSet):
+        raise TypeError(f"this is a data set already: {data!r}")
+    if isinstance(data, (list, tuple, range)):
+        from .lists import checked_list
+
+        return checked_list(data, frozen)
+    if isinstance(data, (str, os.PathLike)):
+        from ._files import file_units
+
+        return file_units(os.fspath(data))
+    for kind in type(data).__mro__:
+        library = kind.__module__.partition(".")[0]
+        if library == "numpy":
+            from ._arrays import array_units
+
+            return array_units(data, frozen)
+        if library in ("scipy", "pandas", "polars", "pyarrow"):
+            from ._tables import table_units
+
+            return table_units(library, data, frozen)
+    if hasattr(data, "__array__") or type(data).__name__ in ("array", "memoryview"):
+        import numpy
+
+        from ._arrays import array_units
+
+        return array_units(numpy.asarray(data), frozen)
+    name = type(data).__name__
+    if isinstance(data, dict):
+        hint = "list(d.items()) is a list of its entries"
+    elif isinstance(data, (set, frozenset)):
+        hint = "a set has no order that results could be combined in; sorted(s) has"
+    elif hasattr(data, "__iter__"):
+        hint = "list(...) makes a list of anything that can be gone through"
+    else:
+        hint = "give a list, an array, a table or the name of a file"
+    raise TypeError(f"{name} cannot be a data set; {hint}")
+
+
+# The data sets of what was given to runs as it is, by identity, so that a loop of runs cuts and names it once.
+_recent: OrderedDict[int, DataSet] = OrderedDict()
+_RECENT_MAX = 4
+_recent_lock = threading.Lock()
+
+
+def as_dataset(data: Any) -> Optional[BaseDataSet]:
+    """What :meth:`qjam.Master.run` makes of its data: the data set itself, one made of it, or None for no data.
+
+    The last few are remembered, as long as somebody else has the data.
+
+    >>> from qjam.dataset import as_dataset
+    >>> items = [1, 2, 3]
+    >>> as_dataset(items) is as_dataset(items)
+    True
+    >>> as_dataset([]) is None
+    True
+    """
+    if data is None or isinstance(data, BaseDataSet):
+        return data
+    if isinstance(data, (list, tuple)) and not data:
+        return None
+    if isinstance(data, (str, os.PathLike)):
+        return DataSet(data)  # a file may be another one by now
+    with _recent_lock:
+        _drop_unused()
+        known = _recent.get(id(data))
+        if known is not None and known.raw_data() is data:
+            _recent.move_to_end(id(data))
+            return known
+    made = DataSet(data)
+    with _recent_lock:
+        _recent[id(data)] = made
+        while len(_recent) > _RECENT_MAX:
+            _recent.popitem(last=False)
+    return made
+
+
+def _drop_unused() -> None:
+    """Lets go of data that nobody but us has."""
+    for key in list(_recent):
+        known = _recent[key]
+        # Besides those of the data set: of the call that counts, and of this name.
+        ours = 2 + known._units.own_references()
+        data = known._units.raw
+        if sys.getrefcount(data) <= ours:
+            del _recent[key]
+        del data, known

@@ -1,0 +1,60 @@
+"""Lists of anything."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from ._units import PickledUnits
+from .general import DataSet
+
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
+
+
+class ListUnits(PickledUnits):
+    """The items of a list, a tuple or a range."""
+
+    def __init__(self, raw: Any, frozen: bool) -> None:
+        # Of what cannot be changed, changes need not be looked for.
+        immutable = isinstance(raw, range) or type(raw) is tuple and _ATOMS.issuperset(map(type, raw))
+        super().__init__(raw, frozen or immutable)
+
+    def take(self, start: int, stop: int) -> Any:
+        some = self.raw[start:stop]
+        return list(some) if isinstance(some, range) else some
+
+    def pick(self, which: slice) -> Any:
+        some = self.raw[which]
+        return list(some) if isinstance(some, range) else some
+
+
+def checked_list(items: Any, frozen: bool) -> ListUnits:
+    if not isinstance(items, (list, tuple, range)):
+        raise TypeError(
+            f"ListDataSet takes a list, a tuple or a range, not {type(items).__name__}; list(...) makes one of "
+            "anything that can be gone through, and qjam.DataSet takes arrays, tables and files"
+        )
+    if not len(items):
+        raise ValueError("the list is empty; a data set has at least one item")
+    return ListUnits(items, frozen)
+
+
+class ListDataSet(DataSet):
+    """A list, tuple or range of anything that can be pickled; functions get lists of ``slice_size`` items.
+
+    >>> from qjam.dataset import ListDataSet
+    >>> data = ListDataSet(range(1, 100), slice_size=30)
+    >>> data.chunks(), data.slices(), data.slice(3)
+    (99, 4, [91, 92, 93, 94, 95, 96, 97, 98, 99])
+
+    Args:
+        items: The list. It may change between runs: it is pickled for every run and compared with what was sent.
+        slice_size: Items in a slice; about 256 slices if it is not given.
+        frozen: Nobody will change the list or anything in it. Spares the comparison.
+
+    Raises:
+        TypeError: if it is not a list.
+        ValueError: if it is empty.
+    """
+
+    def __init__(self, items: Any, slice_size: Optional[int] = None, *, frozen: bool = False) -> None:
+        self._set_up(checked_list(items, frozen), slice_size)

@@ -1,0 +1,73 @@
+"""Runs the code of a page of the book, as a program of its own: `python book.py PAGE`, in an empty folder.
+
+Blocks marked `python` run one after the other in one namespace; a `text` block right after one is what it must have
+printed. `python file=NAME` is a file of the reader's, `python no_run` is only compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import types
+from pathlib import Path
+from typing import Iterator, List, NamedTuple
+
+
+class Block(NamedTuple):
+    """A fenced block: what it is marked as, the line it begins at, and its text."""
+
+    mark: str
+    line: int
+    text: str
+
+
+def blocks_of(page: str) -> Iterator[Block]:
+    """All fenced blocks of a page."""
+    inside: List[str] = []
+    mark, begin = None, 0
+    for number, line in enumerate(page.splitlines(), 1):
+        fence = re.match(r"```(.*)$", line)
+        if fence and mark is None:
+            mark, begin, inside = fence.group(1).strip(), number + 1, []
+        elif fence:
+            yield Block(mark or "", begin, "\n".join(inside) + "\n")
+            mark = None
+        else:
+            inside.append(line)
+
+
+def run(path: Path) -> int:
+    """Runs a page; how many blocks it has run."""
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main
+    sys.path[0] = ""
+    blocks = list(blocks_of(path.read_text(encoding="utf-8")))
+    ran = 0
+    for block, after in zip(blocks, [*blocks[1:], Block("", 0, "")]):
+        words = block.mark.split()
+        if not words or words[0] != "python":
+            continue
+        if len(words) > 1 and words[1].startswith("file="):
+            Path(words[1][5:]).write_text(block.text, encoding="utf-8")
+            continue
+        # The lines keep their numbers, so tracebacks show the page.
+        code = compile("\n" * (block.line - 1) + block.text, str(path), "exec", dont_inherit=True)
+        if words[1:] == ["no_run"]:
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, main.__dict__)
+        ran += 1
+        if after.mark == "text" and printed.getvalue() != after.text:
+            raise SystemExit(
+                "{}, line {}: prints\n{}where the page says\n{}".format(
+                    path, block.line, printed.getvalue(), after.text
+                )
+            )
+    return ran
+
+
+if __name__ == "__main__":
+    print("ran {} blocks".format(run(Path(sys.argv[1]))))

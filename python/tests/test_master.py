@@ -1,0 +1,458 @@
+"""What a master does with workers of every kind on this machine."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Iterator, List
+
+import numpy as np
+import pytest
+
+import qjam
+from qjam import Master, RemoteWorker, RoundReport
+
+KINDS = ["local:2", "inproc:2"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def master(request: pytest.FixtureRequest) -> Iterator[Master]:
+    with Master(request.param, run_folder=False) as m:
+        yield m
+
+
+def total(params: Any, chunk: Any) -> Any:
+    return sum(chunk)
+
+
+def running(script: str, *, seconds: float = 60, **more: Any) -> subprocess.CompletedProcess[str]:
+    """A program of its own."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "QJAM_RUNS": "off"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=seconds, env=env, **more)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+# ---- who may work ------------------------------------------------------------------------------------------------
+
+
+def test_workers_are_a_string_or_a_list_and_nothing_else() -> None:
+    for wrong in [7, ("local:2",), {"local:2"}, RemoteWorker("big")]:
+        with pytest.raises(TypeError, match="string such as 'local:4'"):
+            Master(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="empty"):
+        Master([])
+    with pytest.raises(TypeError, match=r"workers\[1\] is not a RemoteWorker but str"):
+        Master([RemoteWorker("big"), "small"])  # type: ignore[list-item]
+
+
+def test_a_worker_string_without_sense_is_a_value_error_that_says_what_to_write() -> None:
+    with pytest.raises(qjam.WorkerStringError, match="at `two`: not a number; write for example `proc:4`") as told:
+        Master("proc:two")
+    assert isinstance(told.value, ValueError) and isinstance(told.value, qjam.QjamError)
+    with pytest.raises(ValueError, match="functions run in this process or on workers, not both"):
+        Master("inproc:2,proc:2")
+    with pytest.raises(ValueError, match="zero"):
+        Master("inproc:0")
+
+
+def test_remote_workers_say_what_is_wrong_with_them() -> None:
+    with pytest.raises(TypeError, match="a host is a string"):
+        RemoteWorker(7)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="empty"):
+        RemoteWorker(" ")
+    with pytest.raises(ValueError, match="at least one slot"):
+        RemoteWorker("big", slots=0)
+
+
+def test_several_remote_workers_on_a_host_are_slots_of_it() -> None:
+    from qjam._workers import worker_string
+
+    workers = [RemoteWorker("big"), RemoteWorker("ann@small"), RemoteWorker("big"), RemoteWorker("proc")]
+    assert worker_string(workers) == ("big*2,ann@small*1,ssh://proc*1", False)
+    assert worker_string("auto:inproc:3") == ("auto:local:3", True)
+    assert worker_string(None) == ("local", False)
+
+
+def test_the_module_paths_of_the_original_are_there() -> None:
+    from qjam.master.master import Master as OldMaster
+    from qjam.master.remote_worker import RemoteWorker as OldWorker
+    from qjam.master.remote_worker import RemoteWorkerError
+
+    assert OldMaster is Master and OldWorker is RemoteWorker
+    assert issubclass(qjam.ConnectError, RemoteWorkerError)
+
+
+def test_without_workers_there_is_one_for_every_core() -> None:
+    with Master(run_folder=False) as m:
+        assert sum(w.slots for w in m.workers) >= 1
+        assert m.run(total, None, [1, 2, 3]) == 6
+
+
+def test_hosts_that_cannot_be_reached_are_told_one_by_one() -> None:
+    with pytest.raises(qjam.ConnectError) as told:
+        Master([RemoteWorker("no-such-host.invalid")], run_folder=False)
+    assert list(told.value.failures) == ["no-such-host.invalid"]
+    assert "no-such-host.invalid" in str(told.value)
+
+
+# ---- rounds ------------------------------------------------------------------------------------------------------
+
+
+def test_without_data_every_slot_runs_once(master: Master) -> None:
+    assert master.run(lambda params, chunk: 42 if chunk == [] else 0) == 84
+    assert master.run(lambda params, chunk: 42, None, []) == 84
+
+
+def test_results_are_added_and_parts_of_them_too(master: Master) -> None:
+    rows = np.arange(12.0).reshape(6, 2)
+    count, sums = master.run(lambda params, chunk: (len(chunk), chunk.sum(axis=0)), None, rows)
+    assert count == 6
+    np.testing.assert_array_equal(sums, [30.0, 36.0])
+
+
+def test_parameters_arrive_as_they_are(master: Master) -> None:
+    given = {"scale": 3, "names": ["a"], "array": np.arange(5000.0), "big": 1 << 80}
+    seen = master.run(lambda params, chunk: [(pickle.dumps(params["array"].sum()), params["big"])], given, [1])
+    assert pickle.loads(seen[0][0]) == np.arange(5000.0).sum() and seen[0][1] == 1 << 80
+
+
+def test_long_results_come_back_whole_and_may_be_written_to(master: Master) -> None:
+    value = master.run(lambda params, chunk: np.full(200_000, 0.5), None, [1, 2])
+    assert value.shape == (200_000,) and value.sum() == 200_000
+    value += 1
+    assert value[0] == 2
+
+
+def test_short_results_may_be_written_to_as_well(master: Master) -> None:
+    value = master.run(lambda params, chunk: np.zeros(3))
+    value[0] = 7
+    assert list(value) == [7, 0, 0]
+
+
+def test_objects_are_combined_by_their_own_plus(master: Master) -> None:
+    from collections import Counter
+
+    words = ["a b", "b c", "c", "a"]
+    counted = master.run(lambda params, chunk: Counter(w for line in chunk for w in line.split()), None, words)
+    assert counted == Counter("abbcca")
+
+
+def test_the_report_adds_up(master: Master) -> None:
+    master.run(total, None, list(range(100)))
+    report = master.last_round
+    assert isinstance(report, RoundReport)
+    assert report.total > 0 and abs(report.total - report.worker - report.master - report.overhead) < 1e-9
+    assert f"round {report.round}: " in repr(report)
+
+
+def test_on_round_is_told_of_every_round(master: Master) -> None:
+    told: List[RoundReport] = []
+    for _ in range(3):
+        master.run(total, None, [1, 2], on_round=told.append)
+    assert [r.round for r in told] == list(range(told[0].round, told[0].round + 3))
+
+
+def test_several_threads_may_use_one_master(master: Master) -> None:
+    values: List[Any] = []
+
+    def use(n: int) -> None:
+        for _ in range(10):
+            values.append(master.run(lambda params, chunk: params * sum(chunk), n, [1, 2, 3]) / n)
+
+    threads = [threading.Thread(target=use, args=(n,)) for n in (1, 2, 3, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert values == [6.0] * 40
+
+
+def test_workers_come_and_go(master: Master) -> None:
+    kind = repr(master)
+    name = master.workers[0].name
+    assert name == "local" and master.remove_worker("nobody") is False
+    with pytest.raises(ValueError):
+        master.add_workers("inproc:1" if "local" in kind else "local:1")
+
+
+def test_the_journal_tells_what_happened(master: Master) -> None:
+    master.run(total, None, [1])
+    kinds = {entry.kind for entry in master.journal}
+    assert {"worker joined", "round started", "round over"} <= kinds
+
+
+def test_auto_explains_its_choice() -> None:
+    with Master("auto:inproc:2", run_folder=False) as m:
+        m.run(total, None, [1, 2, 3])
+        assert "rounds" in m.explain()
+
+
+# ---- limits ------------------------------------------------------------------------------------------------------
+
+
+def test_a_round_that_takes_too_long_is_cancelled_and_the_next_one_works(master: Master) -> None:
+    def slow(params: Any, chunk: Any) -> int:
+        import time
+
+        for _ in range(2000):
+            time.sleep(0.01)
+        return 1
+
+    begun = time.monotonic()
+    with pytest.raises(qjam.TimedOut, match="longer than 0.3 s.*waited for local") as told:
+        master.run(slow, None, [1], timeout=0.3)
+    assert isinstance(told.value, TimeoutError)
+    assert time.monotonic() - begun < 2
+    assert master.run(total, None, [1, 2, 3], timeout=20) == 6
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan")])
+def test_a_timeout_without_sense_is_refused(master: Master, wrong: float) -> None:
+    with pytest.raises(ValueError, match="timeout"):
+        master.run(total, None, [1], timeout=wrong)
+
+
+@pytest.mark.parametrize("workers", KINDS)
+def test_ctrl_c_gives_the_prompt_back_and_the_next_round_works(workers: str) -> None:
+    script = f"""
+import os, signal, threading, time
+from qjam import Master
+def slow(params, chunk):
+    import time
+    for _ in range(3000):
+        time.sleep(0.01)
+    return 1
+m = Master({workers!r})
+m.run(lambda p, c: 1)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+begun = time.monotonic()
+try:
+    m.run(slow, None, [1, 2])
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - begun < 2.5)
+begun = time.monotonic()
+print(m.run(lambda p, c: 21), time.monotonic() - begun < 5)
+m.close()
+"""
+    done = running(script)
+    assert done.stdout.splitlines() == ["interrupted True", "42 True"], done.stderr
+
+
+# ---- the end -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", KINDS)
+def test_a_closed_master_says_so(workers: str) -> None:
+    m = Master(workers, run_folder=False)
+    pending = m.submit(total, None, [1, 2])
+    m.close()
+    m.close()
+    assert m.closed and "closed" in repr(m)
+    for use in (lambda: m.run(total, None, [1]), lambda: m.workers, lambda: m.submit(total), pending.result):
+        with pytest.raises((qjam.MasterClosed, qjam.Cancelled)):
+            use()
+
+
+def test_closing_ends_the_wait_of_other_threads() -> None:
+    m = Master("local:1", run_folder=False)
+    ended: List[Any] = []
+
+    def wait() -> None:
+        try:
+            m.run(lambda p, c: __import__("time").sleep(30), None, [1])
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.5)
+    begun = time.monotonic()
+    m.close()
+    thread.join(5)
+    assert time.monotonic() - begun < 5 and isinstance(ended[0], qjam.MasterClosed)
+
+
+def children_of(pid: int) -> List[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            state, parent = stat.rpartition(")")[2].split()[:2]
+            if int(parent) == pid and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("end", ["pass", "raise RuntimeError('no')", "import sys; sys.exit(3)", "os.kill(os.getpid(), 9)"])
+def test_no_process_is_left_however_the_program_ends(end: str) -> None:
+    script = f"""
+import os
+from qjam import Master
+m = Master("local:2")
+print(*m.run(lambda p, c: [[__import__("os").getpid()]], None, [1, 2]) and [1], flush=True)
+for entry in os.listdir("/proc"):
+    if entry.isdigit():
+        try:
+            stat = open(f"/proc/{{entry}}/stat").read()
+        except OSError:
+            continue
+        if int(stat.rpartition(")")[2].split()[1]) == os.getpid():
+            print(entry, flush=True)
+{end}
+"""
+    done = running(script)
+    pids = [int(line) for line in done.stdout.splitlines()[1:]]
+    assert pids, done.stderr
+    ends_by = time.monotonic() + 10
+    while any(map(is_alive, pids)) and time.monotonic() < ends_by:
+        time.sleep(0.05)
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_a_forked_process_may_not_use_the_master_and_can_end() -> None:
+    script = """
+import os
+from qjam import Master
+m = Master("local:1")
+m.run(lambda p, c: 1)
+pid = os.fork()
+if pid == 0:
+    try:
+        m.run(lambda p, c: 1)
+    except RuntimeError as e:
+        print("forked from it" in str(e), flush=True)
+else:
+    os.waitpid(pid, 0)
+    print(m.run(lambda p, c: 2))
+"""
+    done = running(script)
+    assert done.stdout.split() == ["True", "2"], done.stderr
+
+
+def test_a_master_that_nobody_has_any_more_ends_its_workers() -> None:
+    m = Master("local:1", run_folder=False)
+    m.run(total, None, [1])
+    before = children_of(os.getpid())
+    assert before
+    del m
+    ends_by = time.monotonic() + 5
+    while set(before) & set(children_of(os.getpid())) == set(before) and time.monotonic() < ends_by:
+        time.sleep(0.05)
+    assert set(before) - set(children_of(os.getpid()))
+
+
+def test_a_master_cannot_be_pickled(master: Master) -> None:
+    with pytest.raises(TypeError, match="stays in the process"):
+        pickle.dumps(master)
+
+
+# ---- what is told ------------------------------------------------------------------------------------------------
+
+
+def test_what_functions_print_is_seen_with_the_workers_name() -> None:
+    script = """
+from qjam import Master
+with Master("local:1") as m:
+    m.run(lambda p, c: print("hello from there") or 1, None, [1])
+"""
+    done = running(script)
+    assert "] hello from there" in done.stderr and "local" in done.stderr, done.stderr
+
+
+def test_what_functions_print_goes_through_logging_if_that_is_set_up() -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(name)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("qjam")
+    logger.addHandler(handler)
+    try:
+        with Master("local:1", run_folder=False) as m:
+            m.run(lambda p, c: print("seven") or 1, None, [1])
+    finally:
+        logger.removeHandler(handler)
+    lines = [line for line in stream.getvalue().splitlines() if "seven" in line]
+    assert len(lines) == 1 and lines[0].startswith("qjam.worker INFO [local")
+
+
+def test_nothing_is_printed_for_short_loops_or_where_nobody_looks() -> None:
+    script = """
+from qjam import Master
+with Master("inproc:1") as m:
+    for _ in range(20):
+        m.run(lambda p, c: 1)
+"""
+    done = running(script)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_the_line_says_how_rounds_are_coming_along() -> None:
+    script = """
+import time
+from qjam import Master
+with Master("inproc:2", progress=True) as m:
+    for _ in range(5):
+        m.run(lambda p, c: __import__("time").sleep(0.2) or 1)
+"""
+    done = running(script)
+    assert "5 rounds" in done.stderr and "2 workers" in done.stderr and "\r" in done.stderr
+    assert done.stderr.endswith("\n")
+
+
+def test_any_bar_with_update_is_told_of_rounds(master: Master) -> None:
+    class Bar:
+        seen = 0
+
+        def update(self, n: int) -> None:
+            self.seen += n
+
+    bar = Bar()
+    for _ in range(3):
+        master.run(total, None, [1], progress=bar)
+    assert bar.seen == 3
+    with pytest.raises(TypeError, match=r"update\(1\)"):
+        master.run(total, None, [1], progress="yes")
+
+
+# ---- resuming ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_goes_on_from_what_is_known(tmp_path: Path) -> None:
+    script = f"""
+import os, time
+from qjam import Master
+def count(params, chunk):
+    print("computed")
+    return params + sum(chunk)
+m = Master("local:1", run_folder={str(tmp_path)!r}, resume="last")
+print(m.run(count, 5, [1, 2]), flush=True)
+time.sleep(1.5)  # what happened is written down about every second
+os.kill(os.getpid(), 9)
+"""
+    path = tmp_path / "program.py"
+    path.write_text(script)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    outcome = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60, env=env)
+        assert done.stdout.split() == ["13"], done.stderr
+        assert done.returncode == -signal.SIGKILL
+        outcome.append(done.stderr.count("computed"))
+    assert outcome == [2, 0]

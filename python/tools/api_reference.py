@@ -1,0 +1,130 @@
+"""Writes the reference of the package from its docstrings: `python api_reference.py > docs/book/python-api.md`.
+
+Examples in docstrings are run by the tests, so what the page shows is what happens. A test compares the page with what this
+program makes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+from typing import Any, Iterator, List
+
+MODULES = ["qjam", "qjam.dataset", "qjam.common.reducing", "qjam.errors"]
+
+HEAD = """# Reference
+
+Made from the docstrings by `python/tools/api_reference.py`. The examples are run by the tests.
+"""
+
+
+def marked_down(text: str) -> str:
+    """A docstring as Markdown: names as code, examples fenced, parameters as a list."""
+    text = re.sub(r":(?:class|meth|func|mod|attr|exc):`~?([^`]+)`", r"`\1`", text)
+    text = text.replace("``", "`")
+    text = re.sub(r"^:param (\w+): ", r"- `\1`: ", text, flags=re.MULTILINE)
+    lines: List[str] = []
+    fenced = drawn = False
+    for line in [*text.splitlines(), ""]:
+        if line.startswith(">>>") and not fenced:
+            lines.append("```pycon")
+            fenced = True
+        elif fenced and not line.strip():
+            lines.append("```")
+            fenced = False
+        elif line.startswith("    ") and not fenced and not drawn and lines and not lines[-1].strip():
+            lines.append("```text")
+            drawn = True
+        elif drawn and not line.startswith("    "):
+            while not lines[-1].strip():
+                lines.pop()
+            lines.extend(["```", ""])
+            drawn = False
+        lines.append(line[4:] if drawn else line)
+    return "\n".join(lines).strip() + "\n"
+
+
+def signature(obj: Any) -> str:
+    """Parameters with their defaults; types are for checkers and would hide the names here."""
+    try:
+        found = inspect.signature(obj)
+    except (TypeError, ValueError):
+        return "(...)"
+    plain = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for name, parameter in found.parameters.items()
+        if name not in ("self", "cls")
+    ]
+    text = str(inspect.Signature(plain))
+    # Objects whose text has an address in it.
+    return re.sub(r"<[^<>]*>", "...", text)
+
+
+def members(kind: type) -> Iterator[str]:
+    """Public methods and properties of a class, in the order they are written."""
+    for name, value in vars(kind).items():
+        if name.startswith("_"):
+            continue
+        plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+        doc = inspect.getdoc(plain if not isinstance(value, property) else value)
+        if isinstance(value, property):
+            yield "#### `{}`\n\n{}".format(name, marked_down(doc or ""))
+        elif inspect.isfunction(plain) and doc:
+            yield "#### `{}{}`\n\n{}".format(name, signature(plain), marked_down(doc))
+
+
+def fields(kind: type) -> str:
+    """The fields of a record, with the comments beside them."""
+    if not dataclasses.is_dataclass(kind):
+        return ""
+    told: List[str] = []
+    for field in dataclasses.fields(kind):
+        comment = re.search(
+            r"((?:^    #: .*\n)+)    {}:".format(re.escape(field.name)), inspect.getsource(kind), re.MULTILINE
+        )
+        what = " ".join(line.strip()[2:].strip() for line in comment.group(1).splitlines()) if comment else ""
+        told.append("- `{}`: {}".format(field.name, what.replace("``", "`")))
+    return "\n".join(told) + "\n"
+
+
+def entry(module: str, name: str, obj: Any) -> Iterator[str]:
+    """All that there is to say of one name."""
+    doc = marked_down(inspect.getdoc(obj) or "")
+    if inspect.isclass(obj):
+        shown = "" if dataclasses.is_dataclass(obj) or issubclass(obj, BaseException) else signature(obj)
+        yield "### `{}.{}{}`\n\n{}".format(module, name, shown, doc)
+        if fields(obj):
+            yield fields(obj)
+        yield from members(obj)
+    elif callable(obj):
+        yield "### `{}.{}{}`\n\n{}".format(module, name, signature(obj), doc)
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    told = set()
+    for module_name in MODULES:
+        module = importlib.import_module(module_name)
+        parts.append("## `{}`\n\n{}".format(module_name, marked_down(inspect.getdoc(module) or "")))
+        for name in sorted(getattr(module, "__all__", [])):
+            obj = getattr(module, name)
+            home = getattr(obj, "__module__", module_name)
+            # What is exported twice is told once, where it is at home.
+            better = [
+                other
+                for other in MODULES
+                if other != module_name and home.startswith(other) and other != "qjam"
+            ]
+            if id(obj) in told or better or name.startswith("_") or inspect.ismodule(obj):
+                continue
+            told.add(id(obj))
+            parts.extend(entry(module_name, name, obj))
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
