@@ -298,6 +298,9 @@ class Master:
         return [Worker(name, slots, pid, remote) for name, pid, remote, slots in self._native.workers()]
 
     def _count(self) -> int:
+        if not hasattr(self, "_native"):
+            # Still being made, and somebody looks on.
+            return 0
         return sum(slots for _, _, _, slots in self._native.workers())
 
     def add_workers(self, workers: WorkersLike) -> None:
