@@ -33,7 +33,7 @@ pub(crate) struct Code {
 impl Code {
     #[new]
     fn new(blob: &Bound<'_, PyBytes>, name: String) -> Self {
-        Code { code: python::Code::new(Bytes::copy_from_slice(blob.as_bytes())), name }
+        Code { code: python::Code::new(Bytes::copy_from_slice(blob.as_bytes())).named(&name), name }
     }
 
     /// Its name among all code.
