@@ -136,10 +136,14 @@ fn states_are_changed_in_place_and_come_home() {
 
 #[test]
 fn running_out_of_memory_is_told_with_the_limit_and_the_peak() {
+    ["local:1", "proc:1"].into_iter().for_each(runs_out);
+}
+
+fn runs_out(workers: &str) {
     let interpreter = super::shop::python().display().to_string();
     let builder =
         qjam::Master::builder().python_support(bytes::Bytes::new(), (3, 11)).memory_limit(512 << 20);
-    let m = builder.python_interpreter(interpreter, Vec::new()).connect("proc:1").unwrap();
+    let m = builder.python_interpreter(interpreter, Vec::new()).connect(workers).unwrap();
     let tasks = DataSet::nothing(1).unwrap().untyped();
     let text = "import numpy as np\ndef mapfunc(p, c):\n    return float(np.ones(100_000_000).sum())\n";
     let failed = m.run(call, &plain(text), &tasks).unwrap_err().to_string();
