@@ -92,7 +92,9 @@ def test_a_change_of_shape_or_type_in_place_is_noticed() -> None:
     array = np.arange(12.0)
     data = DataSet(array, slice_size=2)
     assert len(data.hash_list()) == 6
-    array.shape = (6, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some versions of NumPy would rather that nobody did this
+        array.shape = (6, 2)
     assert [x.shape for x in as_workers_see_it(data)] == [(2, 2)] * 3
 
 
@@ -119,7 +121,8 @@ def test_plain_matrices_can_be_read_by_learners_in_rust() -> None:
 
 def test_masks_stay() -> None:
     array = np.ma.array(numbers("d"), mask=numbers("i") == 3)
-    seen = np.ma.concatenate(as_workers_see_it(DataSet(array, 4)))
+    masked: Any = np.ma
+    seen = masked.concatenate(as_workers_see_it(DataSet(array, 4)))
     assert isinstance(seen, np.ma.MaskedArray) and np.array_equal(seen.mask, array.mask)
     assert seen.sum() == array.sum()
     data = DataSet(array, 4)
