@@ -66,9 +66,11 @@ class DataSet(BaseDataSet):
             self._slice_size = checked_slice_size(slice_size)
 
     def chunks(self) -> int:
+        """The number of smallest units: items, rows or lines."""
         return self._units.count()
 
     def slice(self, index: int) -> Any:
+        """What a function gets for slice ``index``, counted from 0."""
         self._check(index, self.slices(), "slice")
         size = self.slice_size
         return self._units.take(index * size, min((index + 1) * size, self.chunks()))
