@@ -139,7 +139,10 @@ class _Known:
         return len(now) == len(self.watched) and all(a is b for a, b in zip(now, self.watched))
 
 
+# By the identities of function, init and reduce.
 _known: Dict[Tuple[int, int, int], _Known] = {}
+# By what was pickled, and the module it goes with.
+_alike: Dict[Tuple[Optional[str], bytes], _Known] = {}
 
 
 def _make(function: Any, init: Any, reduce: Any, known: Optional[_Known]) -> _Known:
@@ -205,6 +208,12 @@ def _assemble(
     pickled, noted = (b"", Noted()) if not functions else pickle_functions(functions, name)
     if known is not None and known.pickled == pickled and known.same_modules():
         return known
+    alike = _alike.get((module, pickled))
+    if alike is not None and alike.same_modules():
+        # The same lambda, made anew in a loop.
+        made = _Known(Prepared(name, alike.prepared.blob, alike.prepared.needs, live), alike.files)
+        made.pickled = pickled
+        return made
     names = set(noted.names) | _pickling.sent_modules
     if module is not None:
         names.add(module)
@@ -232,6 +241,10 @@ def _assemble(
     files = {own.filename: _own.stamp(own.filename) for own in sources.values()}
     made = _Known(Prepared(name, blob, frozenset(needs), live), files)
     made.pickled = pickled
+    if len(blob) <= BLOB_BYTES_WARN:
+        _alike[module, pickled] = made
+        while len(_alike) > 64:
+            del _alike[next(iter(_alike))]
     return made
 
 

@@ -11,6 +11,7 @@ import pickle
 import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ._pickling import cloudpickle
 from ._worker import values
 from ._worker.chunks import open_chunk
 from ._worker.context import entered
@@ -59,7 +60,7 @@ def map_chunk(code: bytes, params: Pickle, chunk: Chunk, where: Where) -> Tuple[
     prepared = _prepared(code)
     with entered(*where):
         value = prepared.map(pickle.loads(params[0], buffers=params[1]), open_chunk(*chunk))
-        return values.dump(value, prepared.reduce is None)
+        return values.dump(value, prepared.reduce is None, _cloudpickle)
 
 
 def step_chunk(
@@ -72,9 +73,8 @@ def step_chunk(
         opened = open_chunk(*chunk)
         state = prepared.init(opened) if memory is None else pickle.loads(memory[0], buffers=memory[1])
         value = prepared.step(pickle.loads(params[0], buffers=params[1]), opened, state)
-        kept: List[pickle.PickleBuffer] = []
-        stream = pickle.dumps(state, protocol=5, buffer_callback=kept.append)
-        return values.dump(value, prepared.reduce is None), (stream, kept)
+        _, stream, buffers = values.dump(state, False, _cloudpickle)
+        return values.dump(value, prepared.reduce is None, _cloudpickle), (stream, buffers)
 
 
 def merge(code: bytes, left: Tuple[Any, ...], right: Tuple[Any, ...]) -> Tuple[Any, ...]:
@@ -85,8 +85,8 @@ def merge(code: bytes, left: Tuple[Any, ...], right: Tuple[Any, ...]) -> Tuple[A
     if reduce is None:
         from .common.reducing import default_reduce
 
-        return values.dump(default_reduce(one, other), True)
-    return values.dump(reduce(one, other), False)
+        return values.dump(default_reduce(one, other), True, _cloudpickle)
+    return values.dump(reduce(one, other), False, _cloudpickle)
 
 
 def describe(error: BaseException) -> Tuple[str, Optional[str], str, bytes]:
@@ -98,4 +98,10 @@ def describe(error: BaseException) -> Tuple[str, Optional[str], str, bytes]:
         trace = trace.tb_next
     if trace is not None:
         error.__traceback__ = trace
-    return told(error)
+    return told(error, _cloudpickle)
+
+
+def _cloudpickle(obj: object, **options: Any) -> bytes:
+    """For what plain pickles refuse: classes and functions of the script or of a notebook."""
+    stream: bytes = cloudpickle().dumps(obj, **options)
+    return stream

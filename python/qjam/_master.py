@@ -200,13 +200,11 @@ class Master:
         array([20., 25.])
         84
         """
+        # Parameters and data first: with them it is known which modules must go along.
         stream, buffers = pickle_params(params)
+        made = None if dataset is None else as_dataset(dataset)
+        data = None if made is None else made._native_data()
         prepared, code, name = _code_of(prepare(function))
-        data = None
-        if dataset is not None:
-            made = as_dataset(dataset)
-            if made is not None:
-                data = made._native_data()
         line, tick = self._line, self._tick
         if progress is not None:
             line = line_for(progress, self._count)
@@ -238,9 +236,9 @@ class Master:
         [45, 90, 135]
         """
         stream, buffers = pickle_params(params)
-        entry = _code_of(prepare(function))
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
+        entry = _code_of(prepare(function))
         if self._has_hosts:
             self._native.python_ready(list(entry[0].needs), self._tick)
         enter(entry[2], entry[0])
@@ -259,11 +257,11 @@ class Master:
         ...     state["rounds"] += params
         ...     return state["rounds"]
         >>> with Master("local:2") as m:
-        ...     held = m.hold(lambda chunk: {"rounds": 0}, [1, 2, 3])
+        ...     held = m.hold(lambda chunk: {"rounds": 0}, ["a", "b"])
         ...     held.run(count, 5), held.run(count, 1)
         ...     held.collect()
-        (5, 6)
-        [{'rounds': 6}]
+        (10, 12)
+        [{'rounds': 6}, {'rounds': 6}]
         """
         if not callable(init):
             raise TypeError(f"init is a function of a chunk; not {type(init).__name__}")
@@ -300,6 +298,9 @@ class Master:
         return [Worker(name, slots, pid, remote) for name, pid, remote, slots in self._native.workers()]
 
     def _count(self) -> int:
+        if not hasattr(self, "_native"):
+            # Still being made, and somebody looks on.
+            return 0
         return sum(slots for _, _, _, slots in self._native.workers())
 
     def add_workers(self, workers: WorkersLike) -> None:
@@ -348,10 +349,10 @@ class Master:
         _open.discard(self)
         if self._native.closed:
             return
-        self._native.close()
-        deliver(self._line)
-        if self._line is not None:
+        if self._line is not None and not self._native.elsewhere:
             self._line.close()
+        self._native.close()
+        deliver()
 
     def __enter__(self) -> Master:
         return self

@@ -156,7 +156,8 @@ class Line:
         """The last state of the line stays on the screen."""
         with self._lock:
             if self.is_shown:
-                self._write("\r" + self._text(self._last_round).ljust(self._width) + "\n")
+                text = self._text(max(self._last_round, self._began))
+                self._write("\r" + text.ljust(self._width) + "\n")
                 self.is_shown = False
 
     @staticmethod

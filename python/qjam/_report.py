@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Optional, Sequence, Tuple
 
 __all__ = ["Entry", "RoundReport", "Worker"]
 
@@ -60,9 +60,9 @@ class RoundReport:
     replayed: int
 
     @classmethod
-    def _of(cls, parts: Tuple[int, Tuple[float, ...], Tuple[int, ...]]) -> RoundReport:
-        number, times, counts = parts
-        return cls(number, *times, *counts)
+    def _of(cls, parts: Tuple[int, Sequence[float], Sequence[int]]) -> RoundReport:
+        number, (total, worker, master, overhead), counts = parts
+        return cls(number, total, worker, master, overhead, *counts)
 
     def __repr__(self) -> str:
         text = (

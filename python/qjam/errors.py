@@ -66,7 +66,7 @@ class RemoteError(QjamError):
     ...     return 1 / 0
     >>> with Master("inproc:1") as m:
     ...     try:
-    ...         m.run(inverse, None, [1, 2, 3])
+    ...         m.run(inverse, None, [1])
     ...     except ZeroDivisionError as e:
     ...         print(e.__cause__.host, e.__cause__.chunk)
     local 0

@@ -12,7 +12,9 @@ from typing import Any, Dict, List, cast
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent / "qjam"
+import qjam
+
+PACKAGE = Path(qjam.__file__).resolve().parent
 
 # Stands for a worker: has only the loader, reads what to do from a pickle, and answers by one.
 WORKER = """
@@ -57,7 +59,9 @@ def on_worker(tmp_path: Path, calls: List[Any], support: bytes, python: str = sy
     return answers
 
 
-def run_script(tmp_path: Path, files: Dict[str, str], args: List[str], stdin: str = "") -> List[Any]:
+def run_script(
+    tmp_path: Path, files: Dict[str, str], args: List[str], stdin: str = "", package: Path = PACKAGE
+) -> List[Any]:
     """Runs a program of the user's in its own folder. It appends to `calls` and `expected`; the worker must agree."""
     project = tmp_path / "project"
     for name, text in files.items():
@@ -85,7 +89,7 @@ def run_script(tmp_path: Path, files: Dict[str, str], args: List[str], stdin: st
             """
         ).replace("PLACE", repr(str(tmp_path / "noted")))
     )
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), str(tool)])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package.parent), str(tool)])}
     done = subprocess.run(
         [sys.executable, *args],
         cwd=str(project),
@@ -557,3 +561,32 @@ def test_a_mistake_in_a_module_is_told_with_file_and_line(tmp_path: Path) -> Non
     files = {"main.py": script, "job.py": "def mapfunc(params, chunk):\n    return 1\n"}
     answers = run_script(tmp_path, files, ["main.py"])
     assert answers[0][1] == "SyntaxError" and "job.py" in answers[0][3] and "def oops(:" in answers[0][3]
+
+
+def test_the_cloudpickle_inside_the_package_is_used_and_goes_along(tmp_path: Path) -> None:
+    import shutil
+
+    from qjam._pickling import cloudpickle
+
+    package = tmp_path / "installed" / "qjam"
+    shutil.copytree(str(PACKAGE), str(package), ignore=shutil.ignore_patterns("*.so", "_vendor"))
+    shutil.copytree(os.path.dirname(cloudpickle().__file__), str(package / "_vendor" / "cloudpickle"))
+    (package / "_vendor" / "__init__.py").write_text("")
+    script = """
+        from note import call
+        call(lambda params, chunk: params(sum(chunk)), lambda x: x + 1)
+    """
+    assert values(run_script(tmp_path, {"main.py": script}, ["main.py"], package=package)) == [7]
+    calls = pickle.loads((tmp_path / "noted").read_bytes())[0]
+    assert b"qjam._vendor.cloudpickle" in calls[0][1]
+
+
+def test_modules_of_qjam_can_be_imported_on_a_worker_that_has_none(tmp_path: Path) -> None:
+    job = """
+        import qjam.errors
+        from qjam.errors import QjamError
+        def mapfunc(params, chunk):
+            return issubclass(qjam.errors.PicklingError, QjamError), qjam.__name__
+    """
+    script = "import job\nfrom note import call\ncall(job)\n"
+    assert values(run_script(tmp_path, {"main.py": script, "job.py": job}, ["main.py"])) == [(True, "qjam")]

@@ -156,3 +156,14 @@ def test_a_changed_variable_is_seen_although_the_function_is_the_same() -> None:
     table.append(2)
     assert _code.prepare(scaled).blob != first
     assert _code.prepare(tabled).blob != second
+
+
+def test_a_function_that_is_made_anew_in_a_loop_has_the_same_bytes_and_its_own_variables() -> None:
+    def make(n: int, seen: List[int]) -> Any:
+        return lambda params, chunk: seen.append(n)
+
+    lists: List[List[int]] = [[], [], []]
+    made = [_code.prepare(make(n, seen)) for n, seen in zip((1, 1, 2), lists)]
+    assert made[0].blob == made[1].blob != made[2].blob
+    made[1].map(None, None)
+    assert lists == [[], [1], []]

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import qjam
 from qjam import _find
 from qjam.errors import RemoteWorkerError

@@ -32,6 +32,26 @@ pub fn rounds(shop: &Shop) -> Outcome {
     Ok(notes.join("; "))
 }
 
+/// A round with a Python function, few and many doubles each way, four workers, against the standard library's pool and
+/// against Ray; Dask is shown beside them. We are to be twice as fast as the pool with few doubles, and not slower than Ray
+/// with many.
+pub fn python(shop: &Shop) -> Outcome {
+    let python = shop.venv_program("python")?;
+    let mut notes = Vec::new();
+    for (doubles, rounds, bars) in [("8", "500", [2.0, 0.0, 0.0]), ("1000000", "20", [0.0, 1.0, 0.0])] {
+        let run = |kind: &str| {
+            let run = shop.program(&python).args(["bench/python_rounds.py", kind, "--workers", "4"]);
+            let run = run.args(["--doubles", doubles, "--rounds", rounds]);
+            number(&run.limit_min(10).tee_and_leave_nothing()?, "median_us")
+        };
+        for (peer, at_least) in ["pool", "ray", "dask"].into_iter().zip(bars) {
+            let what = format!("{doubles} doubles beside {peer}");
+            notes.push(compare(&what, at_least, || run("qjam"), || run(peer))?);
+        }
+    }
+    Ok(notes.join("; "))
+}
+
 /// A user's own short program must come within a tenth of what our benchmark says of rounds.
 pub fn user_program(shop: &Shop) -> Outcome {
     shop.cargo("build --release -p qjam-cli").run()?;

@@ -1,7 +1,7 @@
 //! What somebody meets who has just installed the Python package: a new account, a new environment, nothing else.
 
 use crate::failure::{AboutFile, Failure};
-use crate::python;
+use crate::package;
 use crate::run::Run;
 use crate::shop::Shop;
 use crate::step::Outcome;
@@ -41,7 +41,7 @@ pub fn on_hosts(shop: &Shop, hosts: &[String], ssh: &str) -> Outcome {
 
 /// The tests under every version of Python that can be had here; one that cannot is a failure.
 pub fn versions(shop: &Shop) -> Outcome {
-    let wheel = python::built(shop)?;
+    let wheel = package::built(shop)?;
     let mut notes = Vec::new();
     for version in VERSIONS {
         let interpreter = interpreter(shop, version)?;
@@ -51,9 +51,9 @@ pub fn versions(shop: &Shop) -> Outcome {
         }
         let pip = || shop.program(venv.join("bin/python")).args(["-m", "pip", "install", "-q"]);
         let pip = || pip().args(["--disable-pip-version-check", "--only-binary", ":all:"]);
-        pip().args(["numpy", "-r", python::TEST_PACKAGES]).run()?;
+        pip().args(["numpy", "-r", package::TEST_PACKAGES]).run()?;
         pip().args(["--force-reinstall", "--no-deps"]).arg(&wheel).run()?;
-        let said = python::pytest(shop, &venv, &["--ignore", python::HOST_TESTS, python::TESTS])?;
+        let said = package::pytest(shop, &venv, &["--ignore", package::HOST_TESTS, package::TESTS])?;
         notes.push(format!("{version}: {said}"));
     }
     Ok(notes.join("; "))
@@ -84,7 +84,7 @@ struct Account<'a> {
 
 impl<'a> Account<'a> {
     fn new(shop: &'a Shop) -> Result<Self, Failure> {
-        let wheel = python::built(shop)?;
+        let wheel = package::built(shop)?;
         let account = Account { shop, home: shop.empty_folder("account")? };
         // Not by the name on the path, which may be a script that looks into the home of whoever calls it.
         account.system(shop.venv_program("python")?).args(["-m", "venv", "qjam-env"]).run()?;

@@ -8,9 +8,22 @@ use crate::shop::Shop;
 use crate::step::Outcome;
 use std::path::{Path, PathBuf};
 
-/// Folders nobody wrote: build outputs, environments, what the fuzzer keeps.
-const SKIPPED_FOLDERS: &[&str] =
-    &[".git", "target", ".venv", "corpus", "artifacts", "__pycache__", "node_modules"];
+/// Folders nobody wrote: build outputs, environments, what the fuzzer keeps, what builds of the Python package leave.
+const SKIPPED_FOLDERS: &[&str] = &[
+    ".git",
+    "target",
+    ".venv",
+    "corpus",
+    "artifacts",
+    "__pycache__",
+    "node_modules",
+    "_vendor",
+    "qjam.data",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".ipynb_checkpoints",
+];
 
 /// Files cargo writes, which name its registry.
 const SKIPPED_FILES: &[&str] = &["Cargo.lock"];

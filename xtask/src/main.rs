@@ -14,7 +14,7 @@ mod fuzz;
 mod hosts;
 mod hygiene;
 mod leftovers;
-mod python;
+mod package;
 mod run;
 mod setup;
 mod shop;
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Request::Dist => return finish(Shop::here().and_then(|shop| dist::build(&shop))),
-        Request::Wheel => return finish(Shop::here().and_then(|shop| python::wheel(&shop))),
+        Request::Wheel => return finish(Shop::here().and_then(|shop| package::wheel(&shop))),
         Request::Hosts(order) => return finish(Shop::here().and_then(|shop| hosts::obey(&shop, &order))),
         Request::Run { lists, tiers, only } => (lists, tiers, only),
     };

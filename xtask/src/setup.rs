@@ -4,7 +4,7 @@
 //! itself lacks something is it asked for a package.
 
 use crate::failure::{AboutFile, Failure};
-use crate::python;
+use crate::package;
 use crate::shop::Shop;
 use crate::step::Outcome;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub fn rust_tools(shop: &Shop) -> Outcome {
 pub fn python(shop: &Shop) -> Outcome {
     environment(shop)?;
     let references = packages(shop, TEST_PACKAGES)?;
-    let tests = packages(shop, python::TEST_PACKAGES)?;
+    let tests = packages(shop, package::TEST_PACKAGES)?;
     Ok(if references == tests { references } else { "installed".into() })
 }
 

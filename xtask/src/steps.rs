@@ -2,7 +2,7 @@
 
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Outcome, Step};
-use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, python, setup, shop::Shop, suite};
+use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, package, setup, shop::Shop, suite};
 
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
@@ -28,18 +28,20 @@ pub const CHECKS: &[Step] = &[
     Step::new("simulation", Quick, |s| sweep(s, "0..1000")),
     Step::new("demo", Quick, demo::run),
     Step::new("dist", Quick, dist::check),
-    Step::new("python-lint", Quick, python::lint),
-    Step::new("python-wheel", Quick, python::install),
-    Step::new("python-tests", Quick, python::tests),
+    Step::new("python-lint", Quick, package::lint),
+    Step::new("python-wheel", Quick, package::install),
+    Step::new("python-tests", Quick, package::tests),
     Step::new("python-account", Quick, fresh::account),
     Step::new("hosts", Quick, hosts::test),
     Step::new("long-simulation", Full, |s| sweep(s, "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),
     Step::new("long-hosts", Full, hosts::long_test),
+    Step::new("python-sources", Full, package::from_sources),
     Step::new("python-versions", Full, fresh::versions),
     Step::new("fuzz", Full, fuzz::run),
     Step::new("bench-rounds", Bench, bench::rounds),
+    Step::new("bench-python", Bench, bench::python),
     Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
     Step::new("bench-hosts", Bench, bench::on_hosts),

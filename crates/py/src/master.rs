@@ -329,6 +329,12 @@ impl Master {
         self.shared.lost.load(Relaxed)
     }
 
+    /// Whether this process was forked from the one that it is in.
+    #[getter]
+    fn elsewhere(&self) -> bool {
+        self.shared.is_elsewhere()
+    }
+
     #[getter]
     fn closed(&self) -> bool {
         self.shared.is_closed.load(Relaxed)

@@ -13,6 +13,7 @@ Description = Tuple[str, Optional[str], str, bytes]
 _MESSAGE_MAX = 16 << 10
 _TRACEBACK_MAX = 32 << 10
 _PICKLE_MAX = 1 << 20
+_OURS = ("qjam._", "qjam.common.")
 
 
 def describe(error: BaseException, pickler: Optional[Callable[..., bytes]] = None) -> Description:
@@ -39,7 +40,7 @@ def describe(error: BaseException, pickler: Optional[Callable[..., bytes]] = Non
 
 
 def _is_ours(frame: Any) -> bool:
-    return str(frame.f_globals.get("__name__", "")).startswith(("qjam._worker", "qjam._code"))
+    return str(frame.f_globals.get("__name__", "")).startswith(_OURS)
 
 
 def _trim(error: Optional[BaseException], seen: set[int]) -> None:
@@ -50,8 +51,7 @@ def _trim(error: Optional[BaseException], seen: set[int]) -> None:
     trace: Optional[TracebackType] = error.__traceback__
     while trace is not None and _is_ours(trace.tb_frame):
         trace = trace.tb_next
-    if trace is not None:
-        error.__traceback__ = trace
+    error.__traceback__ = trace
     _trim(error.__cause__, seen)
     _trim(error.__context__, seen)
 

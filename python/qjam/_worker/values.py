@@ -2,7 +2,7 @@
 
 A result of a function without its own ``reduce`` that is made of numbers and arrays is taken apart into *leaves*, plain
 numbers in memory, and a *shape*, a text that says how to put it together again. Two results of the same shape are added
-leaf by leaf in Rust, with the bits that :func:`add` would give. Everything else is pickled, and added by :func:`add`.
+leaf by leaf in Rust, with the bits that ``qjam.common.reducing.default_reduce`` would give. Everything else is pickled, and left to that.
 
 The shape is compared byte by byte, so it holds all that decides what a sum means: types, element types, lengths::
 
@@ -200,37 +200,3 @@ class _Reader:
             items.append(self.take())
         self.at += 1
         return items
-
-
-def add(left: Any, right: Any) -> Any:
-    """The default reduction: ``left + right``; lists and tuples element by element.
-
-    A tuple and a list give a list.
-
-    >>> add([1, (2.0, 3)], (10, (20.0, 30)))
-    [11, (22.0, 33)]
-
-    Raises:
-        TypeError: for sequences of different lengths, and for what cannot be added.
-    """
-    sequences = (list, tuple)
-    if isinstance(left, sequences) and isinstance(right, sequences):
-        if len(left) != len(right):
-            raise TypeError(
-                f"results of different lengths cannot be added: {len(left)} and {len(right)}; "
-                "return results of one length, or give the module a reduce(a, b)"
-            )
-        items = [add(a, b) for a, b in zip(left, right)]
-        return tuple(items) if isinstance(left, tuple) and isinstance(right, tuple) else items
-    if left is None or right is None:
-        raise TypeError(
-            "a map function returned None, which cannot be added: "
-            "return a value for every chunk, or give the module a reduce(a, b)"
-        )
-    try:
-        return left + right
-    except TypeError as cause:
-        raise TypeError(
-            f"results of the types {type(left).__name__} and {type(right).__name__} cannot be added ({cause}); "
-            "return numbers, arrays, or lists and tuples of them, or give the module a reduce(a, b)"
-        ) from cause

@@ -63,7 +63,7 @@ mod python;
 use crate::failure::{AboutFile, Failure};
 use crate::shop::Shop;
 use crate::step::Outcome;
-use crate::{fresh, leftovers, python, setup, suite};
+use crate::{fresh, leftovers, package, setup, suite};
 use ground::Ground;
 use plan::{Host, Kind};
 use python::Python;
@@ -150,7 +150,7 @@ const FOLDER: &str = "QJAM_TEST_HOSTS";
 pub fn test(shop: &Shop) -> Outcome {
     with_hosts(shop, |dir, uids| {
         let rust = tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE])?;
-        let python = python::host_tests(shop, dir, &ssh(dir))?;
+        let python = package::host_tests(shop, dir, &ssh(dir))?;
         let list = std::fs::read_to_string(dir.join("hosts.txt")).about(dir.join("hosts.txt"))?;
         let fresh = fresh::on_hosts(shop, &with_numpy(&list), &ssh(dir))?;
         nobody_left(uids, "the Python tests")?;

@@ -16,11 +16,12 @@ const SAYS: &str = "@ ";
 /// A program of this executable, by name; it gets its argument.
 pub(crate) type Programs = &'static [(&'static str, fn(&str))];
 
-const PROGRAMS: [Programs; 5] = [
+const PROGRAMS: [Programs; 6] = [
     crate::cache::PROGRAMS,
     crate::ends::PROGRAMS,
     crate::large::PROGRAMS,
     crate::mixed::PROGRAMS,
+    crate::python::PROGRAMS,
     crate::stops::PROGRAMS,
 ];
 

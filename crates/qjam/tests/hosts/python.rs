@@ -1,9 +1,12 @@
 //! Python functions on hosts: interpreters are found there, what is missing is told in one table before anything moves,
 //! and results are the same wherever they run and whoever is killed.
 
-use crate::hosts::{claim, python_version};
+use crate::hosts::{Host, Kind, claim, python_here, python_version, within};
+use crate::program::{Program, Programs, say};
 use bytes::Bytes;
-use qjam::{Error, Master};
+use qjam::python::{Body, Call, Code, Leaf, Pickled, Raw, Setup, call, set_up};
+use qjam::{DataSet, Error, Master, Rng};
+use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
 /// Looking for an interpreter takes no longer, also on a busy machine.
@@ -21,6 +24,53 @@ fn needs(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// A call of the `mapfunc` in this source, without parameters.
+fn source(text: &str) -> Call {
+    set_up(Setup { executable: python_here().into(), ..Setup::default() });
+    let none = Pickled { stream: Bytes::from_static(b"N."), buffers: Vec::new() };
+    Call::new(Code::new(Bytes::from(format!("src\n{text}"))), none, python_version())
+}
+
+/// Sums whose bits depend on the order of everything, and a pause so that there is time to kill somebody.
+const SUMS: &str = "
+import time, numpy
+def mapfunc(params, x):
+    time.sleep(0.01)
+    return [numpy.tanh(x).sum(axis=0), float((x @ x.T).sum()), len(x)]
+";
+
+fn numbers() -> DataSet<Raw> {
+    let values = (0..40_000).map(|n| (f64::from(n) * 0.37).sin()).collect();
+    DataSet::dense(values, 4).unwrap().partitions(67).unwrap().untyped()
+}
+
+fn bits(m: &Master, data: &DataSet<Raw>) -> Vec<u64> {
+    let value = m.run(call, &source(SUMS), data).unwrap_or_else(|e| panic!("{e}"));
+    let Body::Numbers { leaves, .. } = value.body else { panic!("{value:?}") };
+    let of = |leaf: &Leaf| match leaf {
+        Leaf::F64(numbers) => numbers.iter().map(|n| n.to_bits()).collect(),
+        Leaf::Int(number) => vec![*number as u64],
+        other => panic!("{other:?}"),
+    };
+    leaves.iter().flat_map(of).collect()
+}
+
+/// Kills somebody of a kind: an interpreter, an executor or a supervisor.
+fn kill_one(hosts: &[Host], kind: Kind, rng: &mut Rng) -> Option<()> {
+    let host = &hosts[rng.below(hosts.len() as u64) as usize];
+    let those: Vec<_> = host.processes().into_iter().filter(|p| p.kind == kind).collect();
+    let victim = those.get(rng.below(those.len().max(1) as u64) as usize)?;
+    kill_process(Pid::from_raw(victim.pid as i32)?, Signal::KILL).ok()
+}
+
+pub(crate) const PROGRAMS: Programs = &[("python", |workers| {
+    let m = builder().connect(workers).unwrap();
+    bits(&m, &numbers());
+    say("warm");
+    let endless = source("import time\ndef mapfunc(params, x):\n    time.sleep(1000)\n");
+    let _ = m.run(call, &endless, &numbers());
+})];
+
 fn table(m: &Master, names: &[&str]) -> qjam::python::Table {
     match m.python_ready(&needs(names), FOUND_WITHIN) {
         Err(Error::PythonMissing(table)) => *table,
@@ -36,6 +86,69 @@ fn hosts_with_python_and_numpy_are_ready() {
     let asked = Instant::now();
     assert!(m.python_ready(&[], Duration::ZERO).unwrap());
     assert!(asked.elapsed() < Duration::from_millis(50), "what is known is not asked for again");
+}
+
+#[test]
+fn the_bits_are_those_of_one_interpreter_here_whoever_is_killed() {
+    let hosts = claim(["py", "py2"]);
+    let data = numbers();
+    let wanted = bits(&Master::connect("local:1").unwrap(), &data);
+    for workers in ["py*1", "py*2,py2*1", "py*1,proc:1,local:1"] {
+        let m = builder().python_interpreter(python_here(), Vec::new()).connect(workers).unwrap();
+        assert_eq!(bits(&m, &data), wanted, "{workers}");
+        assert_eq!(bits(&m, &data), wanted, "{workers}, the second time");
+        assert_eq!(m.last_round().unwrap().chunks_sent, 0, "what is there is not sent again");
+    }
+    let m = builder().connect("py*2,py2*2").unwrap();
+    // One in every round: three in one block would be the block's fault.
+    for round in 0..9 {
+        let kind = [Kind::Other, Kind::Executor, Kind::Supervisor][round % 3];
+        let mut rng = Rng::keyed(5, round as u64, 0);
+        let (found, killed) = std::thread::scope(|scope| {
+            let killer = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(rng.below(300)));
+                within(Duration::from_secs(10), || kill_one(&hosts, kind, &mut rng).is_some())
+            });
+            (bits(&m, &data), killer.join().unwrap())
+        });
+        assert_eq!(found, wanted, "round {round}, {kind:?} killed");
+        assert!(killed, "round {round}: there was no {kind:?} to kill");
+    }
+    drop(m);
+    hosts.iter().for_each(Host::must_be_quiet);
+}
+
+#[test]
+fn interpreters_end_with_the_master_also_inside_of_a_call() {
+    let hosts = claim(["py", "py2"]);
+    let interpreters = |host: &Host| host.processes().iter().filter(|p| p.kind == Kind::Other).count();
+    for signal in [Signal::KILL, Signal::INT] {
+        let mut program = Program::start("python", "py*2,py2*1");
+        assert_eq!(program.hear().as_deref(), Some("warm"));
+        assert!(
+            within(Duration::from_secs(5), || interpreters(&hosts[0]) == 2 && interpreters(&hosts[1]) == 1),
+            "{:?}",
+            hosts.each_ref().map(Host::processes)
+        );
+        std::thread::sleep(Duration::from_millis(200));
+        kill_process(Pid::from_raw(program.pid() as i32).unwrap(), signal).unwrap();
+        program.finish();
+        hosts.iter().for_each(Host::must_be_quiet);
+        assert!(program.leaves_nothing_within(Duration::from_secs(2)), "{:?}", program.others());
+    }
+}
+
+#[test]
+fn an_exception_on_a_host_says_where_and_the_master_goes_on() {
+    let [py] = claim(["py"]);
+    let m = builder().connect("py*1").unwrap();
+    let wrong = source("def mapfunc(params, x):\n    print('looking')\n    return 1 / (len(x) - len(x))\n");
+    let said = m.run(call, &wrong, &numbers()).unwrap_err().to_string();
+    assert!(said.contains("on py, chunk 0") && said.contains("ZeroDivisionError"), "{said}");
+    assert!(said.contains("return 1 / (len(x) - len(x))"), "{said}");
+    assert_eq!(bits(&m, &numbers()).len(), 6);
+    drop(m);
+    py.must_be_quiet();
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Functions that do not come back.
 
-use super::shop::{children, doubles, plain};
+use super::shop::{children, doubles, master, plain};
+use qjam::DataSet;
 use qjam::python::call;
-use qjam::{DataSet, Master};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn failure(text: &str) -> String {
-    let m = Master::connect("local:2").unwrap();
+    let m = master("local:2");
     let tasks = DataSet::nothing(2).unwrap().untyped();
     let failed = m.run(call, &plain(text), &tasks).unwrap_err();
     let fine = m.run(call, &plain("def mapfunc(p, c):\n    return 1.0\n"), &tasks).unwrap();
@@ -34,7 +34,7 @@ fn an_exit_is_named() {
 
 #[test]
 fn an_endless_loop_can_be_cancelled() {
-    let m = Master::connect("local:2").unwrap();
+    let m = master("local:2");
     let tasks = DataSet::nothing(2).unwrap().untyped();
     for text in [
         "def mapfunc(p, c):\n    while True:\n        pass\n",
@@ -61,8 +61,8 @@ fn interpreters_that_are_killed_change_no_bits() {
         "import os, time\nopen({folder:?} + '/' + str(os.getpid()), 'w')\n\
          def mapfunc(p, x):\n    time.sleep(0.02)\n    return x.sum(axis=0)\n"
     ));
-    let quiet = Master::connect("local:1").unwrap().run(call, &f, &x).unwrap();
-    let m = Master::connect("local:2").unwrap();
+    let quiet = master("local:1").run(call, &f, &x).unwrap();
+    let m = master("local:2");
     let pending = m.submit(call, &f, &x).unwrap();
     let killed = folder.clone();
     let killer = std::thread::spawn(move || {
@@ -83,4 +83,66 @@ fn interpreters_that_are_killed_change_no_bits() {
     assert!(killer.join().unwrap() > 1);
     assert_eq!(value, quiet);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn no_interpreter_outlives_its_master() {
+    let m = master("local:2");
+    let tasks = DataSet::nothing(2).unwrap().untyped();
+    let pids = "import os\ndef mapfunc(p, c):\n    return [os.getpid()] * (1 + c.__len__()) + ['']\ndef reduce(a, b):\n    return a + b\n";
+    let shown = super::shop::shown(&m.run(call, &plain(pids), &tasks).unwrap());
+    let pids: Vec<i32> =
+        shown.split(|c: char| !c.is_ascii_digit()).filter_map(|pid| pid.parse().ok()).collect();
+    assert_eq!(pids.len(), 2, "{shown}");
+    let pending =
+        m.submit(call, &plain("def mapfunc(p, c):\n    while True:\n        pass\n"), &tasks).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(pending);
+    drop(m);
+    let start = Instant::now();
+    // Not even as an entry in the table of processes.
+    while pids.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(start.elapsed() < Duration::from_secs(5), "{pids:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Where the process below leaves word of its interpreter.
+const WORD: &str = "QJAM_TEST_WORD";
+
+#[test]
+fn an_interpreter_ends_with_a_process_that_is_killed() {
+    let word = std::env::temp_dir().join(format!("qjam-word-{}", std::process::id()));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut process = command
+        .args(["--exact", "python::deaths::runs_until_it_is_killed", "--ignored"])
+        .env(WORD, &word)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let wait = |what: &str, check: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !check() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let pid = || std::fs::read_to_string(&word).ok().filter(|pid| pid.ends_with('\n'));
+    wait("it does not begin", &|| pid().is_some());
+    let interpreter = format!("/proc/{}", pid().unwrap().trim());
+    assert!(std::path::Path::new(&interpreter).exists());
+    process.kill().unwrap();
+    process.wait().unwrap();
+    wait("it lives on", &|| !std::path::Path::new(&interpreter).exists());
+    std::fs::remove_file(&word).unwrap();
+}
+
+#[test]
+#[ignore = "started by the test above"]
+fn runs_until_it_is_killed() {
+    let word = std::env::var(WORD).unwrap();
+    let text = format!(
+        "import os\ndef mapfunc(p, c):\n    open({word:?}, 'w').write(f'{{os.getpid()}}\\n')\n    while True:\n        pass\n"
+    );
+    let _ = master("local:1").run(call, &plain(&text), &DataSet::nothing(1).unwrap().untyped());
 }

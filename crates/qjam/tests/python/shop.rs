@@ -1,6 +1,7 @@
 //! What the tests are made of: an interpreter that has NumPy, code, parameters, and looking at results.
 
 use bytes::Bytes;
+use qjam::Master;
 use qjam::python::{Body, Call, Code, Leaf, Pickled, Setup, Value, set_up};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,6 +29,13 @@ pub(crate) fn python() -> &'static Path {
         set_up(Setup { executable: found.clone(), ..Setup::default() });
         found
     })
+}
+
+/// A master whose worker processes use that interpreter.
+pub(crate) fn master(workers: &str) -> Master {
+    let interpreter = python().display().to_string();
+    let builder = Master::builder().python_support(Bytes::new(), (3, 11));
+    builder.python_interpreter(interpreter, Vec::new()).connect(workers).unwrap()
 }
 
 /// What Python prints for a piece of code.

@@ -56,6 +56,31 @@ pub fn wheel(shop: &Shop) -> Outcome {
     Ok(format!("{}\n{}", to.display(), about(shop, &to)?))
 }
 
+/// Packs the sources, builds the wheel from nothing but these, and compares it with the one built from the checkout.
+pub fn from_sources(shop: &Shop) -> Outcome {
+    let wanted = names_in(shop, &built(shop)?)?;
+    let folder = shop.empty_folder("sources")?;
+    let python = shop.venv_program("python")?;
+    shop.program(&python).args(["-m", "build", "--sdist", "--outdir"]).arg(&folder).arg(".").run()?;
+    let archive = std::fs::read_dir(&folder).about(&folder)?.flatten().map(|entry| entry.path()).next();
+    let archive = archive.unwrap_or_default();
+    // Other folders, other crates: nothing of the checkout's builds may be mistaken for a part of this one.
+    let target = shop.target.join("from-sources");
+    let pip =
+        shop.program(&python).args(["-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps"]);
+    let pip = pip.arg("--wheel-dir").arg(&folder).arg(&archive);
+    pip.env("CARGO_TARGET_DIR", &target).limit_min(20).run()?;
+    let found = names_in(shop, &wheel_in(&folder)?)?;
+    if wanted != found {
+        let differ = wanted.iter().filter(|name| !found.contains(name));
+        let differ: Vec<&String> = differ.chain(found.iter().filter(|name| !wanted.contains(name))).collect();
+        let what = format!("a wheel built from packed sources differs in {differ:?}");
+        return Err(Failure::Unexpected { what, expected: "the same files" });
+    }
+    let size = std::fs::metadata(&archive).about(&archive)?.len() >> 10;
+    Ok(format!("{size} KiB of sources make the same wheel of {} files", found.len()))
+}
+
 /// Formatting, names and types of everything in Python.
 pub fn lint(shop: &Shop) -> Outcome {
     let folders =
@@ -143,12 +168,7 @@ fn wheel_in(folder: &Path) -> Result<PathBuf, Failure> {
 
 /// Looks into a wheel, and says how large it is and for whom.
 fn about(shop: &Shop, wheel: &Path) -> Outcome {
-    let unpacked = shop.empty_folder("unpacked-wheel")?;
-    let python = shop.venv_program("python")?;
-    shop.program(python).args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked).ask()?;
-    let mut files = Vec::new();
-    collect(&unpacked, &mut files)?;
-    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let names = names_in(shop, wheel)?;
     if let Some(missing) = CARRIED.iter().find(|file| !names.iter().any(|name| name.ends_with(*file))) {
         return Err(Failure::Unexpected {
             what: format!("the wheel lacks {missing}"),
@@ -161,8 +181,9 @@ fn about(shop: &Shop, wheel: &Path) -> Outcome {
             expected: "only what users need",
         });
     }
-    let executable = files.iter().find(|file| file.ends_with("scripts/qjam"));
-    let bytes = executable.map(std::fs::read).transpose().about(&unpacked)?.unwrap_or_default();
+    let executable =
+        names.iter().find(|name| name.ends_with("scripts/qjam")).map(|name| unpacked(shop).join(name));
+    let bytes = executable.map(std::fs::read).transpose().about(unpacked(shop))?.unwrap_or_default();
     match elf::needs(&bytes) {
         Some(elf::Needs { interpreter: false, libraries: 0 }) => {}
         found => {
@@ -174,6 +195,24 @@ fn about(shop: &Shop, wheel: &Path) -> Outcome {
     let tag = tag.split('-').skip(2).collect::<Vec<_>>().join("-");
     let size = std::fs::metadata(wheel).about(wheel)?.len() as f64 / f64::from(1 << 20);
     Ok(format!("{tag}, {} files, {size:.1} MiB, its executable is static", names.len()))
+}
+
+/// Where the wheel that was looked into last lies open.
+fn unpacked(shop: &Shop) -> PathBuf {
+    shop.target.join("xtask/unpacked-wheel")
+}
+
+/// Unpacks a wheel, and names its files in order.
+fn names_in(shop: &Shop, wheel: &Path) -> Result<Vec<String>, Failure> {
+    let folder = shop.empty_folder("unpacked-wheel")?;
+    let python = shop.venv_program("python")?;
+    shop.program(python).args(["-m", "zipfile", "-e"]).arg(wheel).arg(&folder).ask()?;
+    let mut files = Vec::new();
+    collect(&folder, &mut files)?;
+    let shown = |file: &PathBuf| file.strip_prefix(&folder).unwrap_or(file).display().to_string();
+    let mut names: Vec<String> = files.iter().map(shown).collect();
+    names.sort();
+    Ok(names)
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
