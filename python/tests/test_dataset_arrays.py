@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from qjam.dataset import DataSet, NumpyMatrixDataSet, NumpyMatrixFileDataSet
 from test_dataset import as_workers_see_it
+
+from qjam.dataset import DataSet, NumpyMatrixDataSet, NumpyMatrixFileDataSet, as_dataset
 
 ROWS = 10
 
@@ -236,6 +237,30 @@ def test_a_file_that_is_written_to_is_read_again(tmp_path: Path) -> None:
     os.utime(path, (1, 1))
     after = data.hash_list()
     assert after[0] == before[0] and after[1] != before[1]
+
+
+def test_a_file_with_another_array_in_it_is_read_as_what_it_is_now(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(12.0).reshape(6, 2))
+    data = DataSet(path, slice_size=4)
+    assert data.chunks() == 6 and data.raw_data().shape == (6, 2)
+    given = as_dataset(str(path))
+    assert given is as_dataset(path), "the same file is cut once"
+    mapped = np.load(path, mmap_mode="r")
+    from_map = DataSet(mapped, slice_size=4)
+    before = from_map.hash_list()
+    np.save(tmp_path / "y.npy", np.arange(20, dtype="i4").reshape(5, 4))
+    os.replace(tmp_path / "y.npy", path)
+    assert data.chunks() == 5
+    assert np.array_equal(np.concatenate(as_workers_see_it(data)), np.arange(20).reshape(5, 4))
+    assert as_workers_see_it(as_dataset(path))[0].dtype == "i4"  # type: ignore[arg-type]
+    assert from_map.hash_list() == before, "a mapping shows what was mapped"
+    assert np.array_equal(np.concatenate(as_workers_see_it(from_map)), np.arange(12.0).reshape(6, 2))
+    assert np.array_equal(np.concatenate(as_workers_see_it(DataSet(mapped, 4))), mapped)
+    os.remove(path)
+    with pytest.raises(FileNotFoundError):
+        data.hash_list()
+    assert from_map.hash_list() == before
 
 
 @pytest.mark.parametrize("name", ["big-endian", "Fortran order", "dates", "structured", "four dimensions", "?"])

@@ -12,9 +12,10 @@ from typing import Any, Iterator
 
 import numpy as np
 import pytest
+from test_dataset_arrays import ARRAYS
+
 from qjam import Master
 from qjam.dataset import BaseDataSet, DataSet, ListDataSet, NumpyMatrixDataSet, NumpyMatrixFileDataSet
-from test_dataset_arrays import ARRAYS
 
 # Not all of them have types, and those that have change them.
 pd: Any = import_module("pandas")

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_dataset import as_workers_see_it
+
 from qjam._worker.chunks import open_chunk
 from qjam.dataset import DataSet
-from test_dataset import as_workers_see_it
 
 # Not all of them have types, and those that have change them.
 pd: Any = import_module("pandas")
