@@ -184,7 +184,7 @@ def test_data_goes_to_a_host_once() -> None:
 def test_closures_and_classes_travel_to_hosts_without_qjam() -> None:
     weight = 3
 
-    def weighed(params: Any, chunk: Any) -> int:
+    def weighed(params: Any, chunk: Any) -> Any:
         return weight * sum(chunk)
 
     with master("py*1,py2*1") as m:
@@ -251,7 +251,7 @@ def test_what_hosts_lack_is_one_table_before_any_data_moves() -> None:
 
 def test_a_package_that_a_host_lacks_is_named_before_any_data_moves() -> None:
     def solved(params: Any, chunk: Any) -> Any:
-        import scipy.linalg
+        import scipy.linalg  # type: ignore[import-untyped]
 
         return scipy.linalg.norm(chunk)
 
