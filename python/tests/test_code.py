@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List, cast
 
 import pytest
+
 import qjam
 
 PACKAGE = Path(qjam.__file__).resolve().parent

@@ -161,7 +161,7 @@ def test_chunks_and_slice_are_all_that_a_data_set_of_ones_own_needs() -> None:
 
 def test_slices_of_ones_own_may_have_several_units() -> None:
     class Blocks(BaseDataSet):
-        slice_size = 4  # type: ignore[assignment]
+        slice_size = 4
 
         def chunks(self) -> int:
             return 10

@@ -50,7 +50,7 @@ class Kernel:
             got = self.client.get_iopub_msg(timeout=max(0.1, deadline - time.monotonic()))
             if got["parent_header"].get("msg_id") != message:
                 continue
-            if got["msg_type"] == "stream":
+            if got["msg_type"] == "stream" and got["content"]["name"] == "stdout":
                 printed.append(got["content"]["text"])
             if got["msg_type"] == "status" and got["content"]["execution_state"] == "idle":
                 break

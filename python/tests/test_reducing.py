@@ -43,9 +43,10 @@ def test_a_list_of_results_is_added_from_left_to_right() -> None:
 
 
 def test_what_was_given_is_not_changed() -> None:
-    left, right = [np.ones(2), [1]], [np.ones(2), [2]]
+    left: list[Any] = [np.ones(2), [1]]
+    right: list[Any] = [np.ones(2), [2]]
     default_reduce(left, right)
-    assert left[0].tolist() == [1, 1] and left[1] == [1] and right[1] == [2]  # type: ignore[union-attr]
+    assert left[0].tolist() == [1, 1] and left[1] == [1] and right[1] == [2]
 
 
 @pytest.mark.parametrize(

@@ -27,24 +27,47 @@ def marked_down(text: str) -> str:
     text = text.replace("``", "`")
     text = re.sub(r"^:param (\w+): ", r"- `\1`: ", text, flags=re.MULTILINE)
     lines: List[str] = []
-    fenced = drawn = False
+    # What the lines that follow are part of: an example, a table, a drawing, a list of arguments.
+    inside = ""
     for line in [*text.splitlines(), ""]:
-        if line.startswith(">>>") and not fenced:
-            lines.append("```pycon")
-            fenced = True
-        elif fenced and not line.strip():
+        if inside == "example" and not line.strip():
             lines.append("```")
-            fenced = False
-        elif line.startswith("    ") and not fenced and not drawn and lines and not lines[-1].strip():
+            inside = ""
+        elif inside == "drawing" and line.strip() and not line.startswith("    "):
+            _close(lines)
+            inside = ""
+        elif inside == "list" and line.strip() and not line.startswith("    "):
+            inside = ""
+        if not inside and line.startswith(">>>"):
+            lines.append("```pycon")
+            inside = "example"
+        elif not inside and line.startswith("==="):
             lines.append("```text")
-            drawn = True
-        elif drawn and not line.startswith("    "):
-            while not lines[-1].strip():
-                lines.pop()
-            lines.extend(["```", ""])
-            drawn = False
-        lines.append(line[4:] if drawn else line)
+            inside = "table"
+        elif inside == "table" and not line.strip():
+            _close(lines)
+            inside = ""
+        elif not inside and line in ("Args:", "Raises:", "Returns:"):
+            lines.extend(["*{}*".format(line[:-1]), ""])
+            inside = "list"
+            continue
+        elif not inside and line.startswith("    ") and lines and not lines[-1].strip():
+            lines.append("```text")
+            inside = "drawing"
+        if inside == "list":
+            line = re.sub(r"^    (\w+): ", r"- `\1`: ", line)
+            line = line[6:] if line.startswith("      ") else line
+        lines.append(line[4:] if inside == "drawing" else line)
+    if inside in ("drawing", "table"):
+        _close(lines)
     return "\n".join(lines).strip() + "\n"
+
+
+def _close(lines: List[str]) -> None:
+    """Ends a fenced block before the empty lines that follow it."""
+    while not lines[-1].strip():
+        lines.pop()
+    lines.extend(["```", ""])
 
 
 def signature(obj: Any) -> str:
@@ -94,7 +117,10 @@ def entry(module: str, name: str, obj: Any) -> Iterator[str]:
     """All that there is to say of one name."""
     doc = marked_down(inspect.getdoc(obj) or "")
     if inspect.isclass(obj):
-        shown = "" if dataclasses.is_dataclass(obj) or issubclass(obj, BaseException) else signature(obj)
+        made_by_us = (
+            dataclasses.is_dataclass(obj) or issubclass(obj, BaseException) or "native" in signature(obj)
+        )
+        shown = "" if made_by_us else signature(obj)
         yield "### `{}.{}{}`\n\n{}".format(module, name, shown, doc)
         if fields(obj):
             yield fields(obj)

@@ -13,7 +13,7 @@ import signal
 import socket
 import struct
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from qjam._worker import context, loader, values
 from qjam._worker.chunks import open_chunk
@@ -41,6 +41,7 @@ _INLINE_MAX = 32 << 10
 _REFERENCES_MAX = 512
 _FDS_MAX = 8
 _IN_MESSAGE, _IN_RESULTS = 0, 1
+_NO_CODE = bytes(16)
 
 _TABLE, _CODE, _PARAMS, _BUFFER, _HEADER, _CHUNK, _STATE, _NUMBERS, _PICKLE, _INT = b"*cpbhksNPi"
 _LEAF_TAGS = {ord(tag): tag for tag in "dfq"}
@@ -61,7 +62,11 @@ class _Call:
         self.chunk: Any = b""
         self.state: Optional[Stream] = None
         self.values: List[Any] = []
+        # Those that the parameters lie in.
         self.regions: List[int] = []
+
+
+_NO_CALL = _Call()
 
 
 class Child:
@@ -77,6 +82,8 @@ class Child:
         self.params: Any = None
         self.params_number = 0
         self.params_regions: List[int] = []
+        # The memory of the call that the slot would write again.
+        self.arena = 0
         # Whether the user's code is running: only then an interrupt is meant for it.
         self.is_inside = False
 
@@ -102,26 +109,15 @@ class Child:
             message
         )
         at = _HEAD.size
-        arena = 0
-        try:
-            for fd in fds[:mappings]:
-                number, length = _MAPPING.unpack_from(message, at)
-                self.regions.add(number, fd, length)
-                at += _MAPPING.size
-        except (OSError, ValueError, MemoryError) as error:
-            # The slot takes it for mapped: only a new interpreter can put that right.
-            self.place(_RAISED, _told(error), lambda: False)
-            sys.exit(1)
-        for _ in range(gone):
-            self.forget(_NUMBER.unpack_from(message, at)[0])
-            at += _NUMBER.size
+        if mappings or gone:
+            at = self.change_mappings(message, fds[:mappings], gone)
         if kind == _FORGET:
             return
-        self.jobs.pop(dropped, None)
-        call: Optional[_Call] = None
+        if dropped != _NO_CODE:
+            self.jobs.pop(dropped, None)
+        self.arena = 0
         try:
             call = self.read(message, at, count)
-            arena = max((number for number in call.regions if number & 1), default=0)
             context.now.context = context.Context(seed, round_number, chunk)
             self.is_inside = True
             parts = self.run(kind, code, params_number, call)
@@ -133,11 +129,26 @@ class Child:
             # The slot will tell them again: who knows how far this got.
             self.jobs.pop(code, None)
             self.params, self.params_number, self.params_regions = None, 0, []
-        call = None
+        call = _NO_CALL
         _flush()
-        fd = self.place(answer, parts, lambda: self.regions.is_used(arena) if arena else False)
-        if fd is not None:
-            os.close(fd)
+        self.send(answer, parts)
+
+    def change_mappings(self, message: bytes, fds: List[int], gone: int) -> int:
+        """Maps what came and forgets what went; says where in the message it goes on."""
+        at = _HEAD.size
+        try:
+            for fd in fds:
+                number, length = _MAPPING.unpack_from(message, at)
+                self.regions.add(number, fd, length)
+                at += _MAPPING.size
+        except (OSError, ValueError, MemoryError) as error:
+            # The slot takes it for mapped: only a new interpreter can put that right.
+            self.send(_RAISED, _told(error))
+            sys.exit(1)
+        for _ in range(gone):
+            self.forget(_NUMBER.unpack_from(message, at)[0])
+            at += _NUMBER.size
+        return at
 
     def forget(self, number: int) -> None:
         """Lets go of a region, and of parameters that lie in it: their round is over."""
@@ -159,11 +170,17 @@ class Child:
             if tag == _INT:
                 buffers.append(("i", length))
                 continue
+            if tag == _HEADER and number == _IN_MESSAGE:
+                call.header = message[offset : offset + length]
+                continue
             if number == _IN_MESSAGE:
                 view = whole[offset : offset + length]
             else:
                 view = memoryview(regions[number])[offset : offset + length]
-                call.regions.append(number)
+                if number & 1:
+                    self.arena = number
+                elif tag == _PARAMS or (tag == _BUFFER and buffers is call.params):
+                    call.regions.append(number)
             if tag == _BUFFER:
                 buffers.append(view)
             elif tag == _HEADER:
@@ -201,7 +218,7 @@ class Child:
             job.enter()
             self.params = values.load(("P", call.params[0], call.params[1:]))
             self.params_number = params_number
-            self.params_regions = [number for number in call.regions if not number & 1]
+            self.params_regions = call.regions
         header = self.headers.get(call.header) or self.header(call.header)
         if header[0] == "pickle5":
             job.enter()
@@ -232,26 +249,34 @@ class Child:
         self.headers[text] = header
         return header
 
-    def place(self, answer: int, parts: List[Part], is_kept: Callable[[], bool]) -> Optional[int]:
-        """Sends an answer: short ones as a message, long ones by memory. Gives the file of new memory, if any."""
-        lengths = [0 if tag == _INT else memoryview(part).nbytes for tag, part in parts]
-        pack = _REFERENCE.pack
-        table: List[bytes] = []
-        fd = None
-        if sum(lengths) <= _INLINE_MAX and len(parts) <= _REFERENCES_MAX:
-            at = _ANSWER.size + len(parts) * _REFERENCE.size
-            inline = []
-            for (tag, part), length in zip(parts, lengths):
-                if tag == _INT:
-                    table.append(pack(tag, 0, 0, part))
-                    continue
-                table.append(pack(tag, _IN_MESSAGE, at, length))
-                inline.append(part)
+    def send(self, answer: int, parts: List[Part]) -> None:
+        """Sends an answer: a short one as a message, a long one by memory."""
+        lengths = [0 if tag == _INT else part.nbytes if hasattr(part, "nbytes") else _length(part) for tag, part in parts]
+        count = len(parts)
+        if sum(lengths) > _INLINE_MAX or count > _REFERENCES_MAX:
+            self.send_by_memory(answer, parts, lengths)
+            return
+        at = _ANSWER.size + count * _REFERENCE.size
+        fields = [answer, 0, count]
+        message: List[Any] = [b""]
+        for (tag, part), length in zip(parts, lengths):
+            if tag == _INT:
+                fields += (tag, 0, 0, part)
+            else:
+                fields += (tag, _IN_MESSAGE, at, length)
+                message.append(part)
                 at += length
-            del parts
-            head = _ANSWER.pack(answer, _IS_KEPT if is_kept() else 0, len(table))
-            self.channel.sendmsg([head, *table, *inline])
-            return None
+        parts.clear()
+        if self.arena:
+            # In a variable of its own the last part would count as kept.
+            part = None
+            message[1:] = [b"".join(message)]
+            fields[1] = self.kept()
+        message[0] = _answer_head(count).pack(*fields)
+        self.channel.send(b"".join(message))
+
+    def send_by_memory(self, answer: int, parts: List[Part], lengths: List[int]) -> None:
+        """Sends an answer whose bytes lie in memory that the slot has mapped, or gets along with it."""
         room = 0
         offsets = []
         for length in lengths:
@@ -260,22 +285,44 @@ class Child:
         fd = self.results.reserve(room + len(parts) * _REFERENCE.size)
         results = self.results.room
         assert results is not None
+        table: List[bytes] = []
         for (tag, part), offset, length in zip(parts, offsets, lengths):
             if tag == _INT:
-                table.append(pack(tag, 0, 0, part))
+                table.append(_REFERENCE.pack(tag, 0, 0, part))
                 continue
             if length:
                 results[offset : offset + length] = part
-            table.append(pack(tag, _IN_RESULTS, offset, length))
+            table.append(_REFERENCE.pack(tag, _IN_RESULTS, offset, length))
         if len(table) > _REFERENCES_MAX:
             written = b"".join(table)
             results[room : room + len(written)] = written
-            table = [pack(_TABLE, _IN_RESULTS, room, len(written))]
+            table = [_REFERENCE.pack(_TABLE, _IN_RESULTS, room, len(written))]
+        part = None
         parts.clear()
-        flags = (_IS_KEPT if is_kept() else 0) | (0 if fd is None else _NEW_MEMORY)
+        flags = self.kept() | (0 if fd is None else _NEW_MEMORY)
         rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))]
         self.channel.sendmsg([_ANSWER.pack(answer, flags, len(table)), *table], rights)
-        return fd
+        if fd is not None:
+            os.close(fd)
+
+    def kept(self) -> int:
+        """Whether user code still refers to memory that the slot would write again."""
+        return _IS_KEPT if self.arena and self.regions.is_used(self.arena) else 0
+
+
+def _length(part: Any) -> int:
+    return memoryview(part).nbytes
+
+
+_answer_heads: Dict[int, struct.Struct] = {}
+
+
+def _answer_head(count: int) -> struct.Struct:
+    """Head and references of a short answer, packed in one go."""
+    head = _answer_heads.get(count)
+    if head is None:
+        head = _answer_heads[count] = struct.Struct(_ANSWER.format + "BQQq" * count)
+    return head
 
 
 def _descriptors(ancillary: List[Tuple[int, int, bytes]]) -> List[int]:

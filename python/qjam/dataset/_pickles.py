@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pickle
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from .._native import Data
+
+# Below this, memory beside the pickle costs more than a copy.
+_ASIDE_BYTES_MIN = 512
 
 
 def sizes(units: int, slice_size: int) -> Iterator[int]:
@@ -21,7 +24,7 @@ def dump(obj: object, index: int) -> Tuple[bytes, List[pickle.PickleBuffer]]:
     buffers: List[pickle.PickleBuffer] = []
     refusal: Optional[Exception] = None
     try:
-        stream = pickle.dumps(obj, protocol=5, buffer_callback=_contiguous(buffers))
+        stream = pickle.dumps(obj, protocol=5, buffer_callback=_aside(buffers))
         # What is defined in a script or a notebook is not there on a worker and has to go along. A text that happens to
         # have the word in it is pickled the other way for nothing, and rightly.
         if b"__main__" not in stream:
@@ -41,14 +44,17 @@ def dump(obj: object, index: int) -> Tuple[bytes, List[pickle.PickleBuffer]]:
         ) from what
 
 
-def _contiguous(buffers: List[pickle.PickleBuffer]) -> Any:
+def _aside(buffers: List[pickle.PickleBuffer]) -> Callable[[pickle.PickleBuffer], bool]:
+    """Sets memory aside; says True for what is better off in the pickle itself."""
+
     def keep(buffer: pickle.PickleBuffer) -> bool:
         try:
-            buffer.raw()
-        except BufferError:
-            return True  # into the pickle
-        buffers.append(buffer)
-        return False
+            is_small = buffer.raw().nbytes < _ASIDE_BYTES_MIN
+        except BufferError:  # not in one piece
+            is_small = True
+        if not is_small:
+            buffers.append(buffer)
+        return is_small
 
     return keep
 
@@ -58,17 +64,19 @@ def _cloudpickle(obj: object, buffers: List[pickle.PickleBuffer]) -> bytes:
         cloudpickle = import_module("qjam._vendor.cloudpickle")
     except ImportError:
         cloudpickle = import_module("cloudpickle")
-    stream: bytes = cloudpickle.dumps(obj, protocol=5, buffer_callback=_contiguous(buffers))
+    stream: bytes = cloudpickle.dumps(obj, protocol=5, buffer_callback=_aside(buffers))
     return stream
 
 
 def write(slices: Iterable[Tuple[int, object]]) -> Data:
     """A data set of slices: how many units each has, and what it is."""
     from .._native import SliceWriter
+    from .._pickling import note_modules
 
     writer = SliceWriter()
     for index, (units, obj) in enumerate(slices):
         stream, buffers = dump(obj, index)
+        note_modules(stream)
         writer.push(units, stream, [buffer.raw() for buffer in buffers])
     return writer.finish()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from operator import is_
+from typing import TYPE_CHECKING, Any, Optional
 
 from ._units import PickledUnits
 from .general import DataSet
+
+if TYPE_CHECKING:
+    from .._native import Data
 
 _ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
@@ -25,6 +29,18 @@ class ListUnits(PickledUnits):
     def pick(self, which: slice) -> Any:
         some = self.raw[which]
         return list(some) if isinstance(some, range) else some
+
+    def make(self, slice_size: int) -> Data:
+        # Of items that cannot be changed themselves, it is enough to see that they are still the same ones.
+        watches = not self.frozen and type(self.raw) is list and _ATOMS.issuperset(map(type, self.raw))
+        self._items = list(self.raw) if watches else None
+        return super().make(slice_size)
+
+    def refresh(self, data: Data, slice_size: int) -> Data:
+        items = self._items
+        if items is not None and len(items) == len(self.raw) and all(map(is_, items, self.raw)):
+            return data
+        return super().refresh(data, slice_size)
 
 
 def checked_list(items: Any, frozen: bool) -> ListUnits:

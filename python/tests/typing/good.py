@@ -6,11 +6,11 @@ from typing import Any, Dict, List, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from qjam.dataset import BaseDataSet, ListDataSet, NumpyMatrixDataSet
 
 import qjam
 from qjam import DataSet, Master, RemoteWorker
 from qjam.common.reducing import default_reduce
+from qjam.dataset import BaseDataSet, ListDataSet, NumpyMatrixDataSet
 from qjam.errors import QjamError, RemoteError
 
 Array = NDArray[np.float64]

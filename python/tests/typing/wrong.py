@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from qjam.dataset import ListDataSet
-
 from qjam import DataSet, Master, RemoteWorker
+from qjam.dataset import ListDataSet
 
 Master(5)  # wrong
 Master("local:2", sed=1)  # wrong

@@ -7,6 +7,7 @@
 use crate::ctx::Cancelled;
 use crate::dataset::CutData;
 use crate::function::{AnyBox, AnyShared, Function};
+use crate::python;
 use crate::worker::chunks::OpenChunks;
 use crate::worker::recipes::RecipeHere;
 use crate::worker::round::{Effort, RoundHere, Stopped};
@@ -82,6 +83,8 @@ pub(crate) struct LocalSeat {
     collected: HashMap<RoundId, Vec<(Node, AnyBox)>>,
     todo: VecDeque<Action>,
     report: Report,
+    /// Most private memory of an interpreter that a thread has. What runs in the threads themselves has no limit.
+    memory_bytes_max: Option<u64>,
 }
 
 impl LocalSeat {
@@ -91,6 +94,7 @@ impl LocalSeat {
         deliver_after: Span,
         open: Arc<OpenChunks>,
         report: Report,
+        memory_bytes_max: Option<u64>,
     ) -> io::Result<Self> {
         Ok(LocalSeat {
             worker,
@@ -103,6 +107,7 @@ impl LocalSeat {
             collected: HashMap::new(),
             todo: VecDeque::new(),
             report,
+            memory_bytes_max,
         })
     }
 
@@ -230,8 +235,10 @@ impl LocalSeat {
         let (here, data) = (kept.here.clone(), kept.data.clone());
         let (open, report, worker) = (self.open.clone(), self.report.clone(), self.worker);
         let urgency = self.threads.urgency(BLOCKS_PER_THREAD as usize / 2);
+        let memory_bytes_max = self.memory_bytes_max;
         self.threads.run(Box::new(move |slot| {
             let urgency = urgency();
+            python::limit_child(memory_bytes_max);
             let result = here.run(slot, block, &open, &|index| data.chunks.get(index as usize).cloned());
             drop((here, data));
             let is_bad = result.is_err();

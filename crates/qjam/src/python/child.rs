@@ -89,8 +89,13 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts one and waits until it is ready.
-    pub(super) fn start(wanted: Wanted, cancelled: &dyn Fn() -> bool) -> Result<Child, NoAnswer> {
-        let Started { process, peer, printed, executable } = start(&wanted).map_err(NoAnswer::Broken)?;
+    pub(super) fn start(
+        wanted: Wanted,
+        memory_bytes_max: Option<u64>,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Child, NoAnswer> {
+        let started = start(&wanted, memory_bytes_max).map_err(NoAnswer::Broken)?;
+        let Started { process, peer, printed, executable } = started;
         let mut child = Child {
             wanted,
             executable,

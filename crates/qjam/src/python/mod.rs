@@ -39,6 +39,7 @@ pub use pickled::Pickled;
 pub use raised::Raised;
 pub use raw::Raw;
 pub use setup::{Log, Setup, set_log, set_up};
+pub(crate) use slot::limit_child;
 pub(crate) use table::check;
 pub use table::{Line, Table};
 pub use value::{Body, Leaf, Value};

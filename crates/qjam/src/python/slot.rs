@@ -16,7 +16,7 @@ use super::value::{Body, Value};
 use crate::ctx::Ctx;
 use qjam_core::job::signal_name;
 use rustix::process::{Resource, getrlimit};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::{Mutex, PoisonError};
 
@@ -36,6 +36,12 @@ struct Slot {
 
 thread_local! {
     static SLOT: RefCell<Slot> = RefCell::default();
+    static LIMIT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Limits the private memory of interpreters that this thread starts from now on.
+pub(crate) fn limit_child(memory_bytes_max: Option<u64>) {
+    LIMIT.set(memory_bytes_max);
 }
 
 /// Code by name, for values that have to be reduced; and which interpreter it wants.
@@ -76,7 +82,9 @@ pub(super) fn run(
                 own.write(&call.params, &mut letter)?;
             }
             letter.loose(b'h', header.as_bytes());
-            letter.placed(b'k', &chunk.bytes);
+            if !chunk.bytes.is_empty() {
+                letter.placed(b'k', &chunk.bytes);
+            }
             if let Some(Some(state)) = state {
                 letter.pickle(b's', state);
             }
@@ -133,7 +141,7 @@ impl Slot {
         }
         match &mut self.child {
             Some(child) => Ok(child),
-            none => Ok(none.insert(Child::start(wanted.clone(), cancelled)?)),
+            none => Ok(none.insert(Child::start(wanted.clone(), LIMIT.get(), cancelled)?)),
         }
     }
 
@@ -212,7 +220,7 @@ impl Ended {
         };
         let mut message = format!("the interpreter {how} while it {doing}, three times");
         let mib = |bytes: u64| bytes >> 20;
-        let limit = getrlimit(Resource::Data).current;
+        let limit = LIMIT.get().or(getrlimit(Resource::Data).current);
         if let Some(limit) = limit {
             message += &format!("; its memory limit is {} MiB", mib(limit));
         }

@@ -1,8 +1,8 @@
 //! Starts a child interpreter.
 //!
 //! It gets its socket as standard input, a program of a few lines by `-c`, and the sources of all else over the socket:
-//! no file is needed on the host. It is the first of a process group of its own, and the kernel ends it when the thread
-//! that started it ends.
+//! no file is needed on the host. It is the first of a process group of its own. The first thing it does is to ask the kernel
+//! to end it when the thread that started it ends.
 
 use super::find;
 use super::peer::Peer;
@@ -13,7 +13,7 @@ use crate::engine::child::Process;
 use crate::worker::slots;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pipe::PipeFlags;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal};
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -66,8 +66,8 @@ pub(super) struct Started {
     pub(super) executable: PathBuf,
 }
 
-/// Starts one; says why not.
-pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
+/// Starts one; says why not. Without a limit of its own it has that of this process.
+pub(super) fn start(wanted: &Wanted, memory_bytes_max: Option<u64>) -> Result<Started, String> {
     let (executable, path, support) = match setup::current() {
         Some(setup) => (setup.executable.clone(), setup.path.clone(), setup.support.clone()),
         None => {
@@ -88,9 +88,14 @@ pub(super) fn start(wanted: &Wanted) -> Result<Started, String> {
         THREADS.iter().filter(|name| std::env::var_os(name).is_none()).for_each(|name| {
             command.env(name, &threads);
         });
-        end_with_thread(&mut command);
+        // Nothing is done between fork and exec, so that it is no fork: libraries of the user's, of those for linear
+        // algebra more than one, have handlers for forks that must not run on two threads at once, or hang.
         let process = Process::new(command.spawn()?);
         drop(command);
+        if let (Some(_), Some(pid)) = (memory_bytes_max, process.pid()) {
+            let limit = Rlimit { current: memory_bytes_max, maximum: memory_bytes_max };
+            rustix::process::prlimit(Some(pid), Resource::Data, limit)?;
+        }
         let bundle = bundle(&path, &support)?;
         send_file(peer.socket.as_fd(), bundle.as_fd())?;
         Ok(Started { process, peer, printed: Printed::new(read), executable: executable.clone() })
@@ -105,6 +110,7 @@ fn threads_per_slot() -> usize {
     (cores / slots::in_process().max(others).max(1)).max(1)
 }
 
+/// For short questions to an interpreter, by processes that have no libraries which object to a fork.
 #[expect(unsafe_code, reason = "asking to die with a thread must be done between fork and exec")]
 pub(super) fn end_with_thread(command: &mut Command) {
     // SAFETY: one system call that neither allocates nor takes a lock. Should this thread end before it, the socket's

@@ -84,3 +84,25 @@ fn interpreters_that_are_killed_change_no_bits() {
     assert_eq!(value, quiet);
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn no_interpreter_outlives_its_master() {
+    let m = master("local:2");
+    let tasks = DataSet::nothing(2).unwrap().untyped();
+    let pids = "import os\ndef mapfunc(p, c):\n    return [os.getpid()] * (1 + c.__len__()) + ['']\ndef reduce(a, b):\n    return a + b\n";
+    let shown = super::shop::shown(&m.run(call, &plain(pids), &tasks).unwrap());
+    let pids: Vec<i32> =
+        shown.split(|c: char| !c.is_ascii_digit()).filter_map(|pid| pid.parse().ok()).collect();
+    assert_eq!(pids.len(), 2, "{shown}");
+    let pending =
+        m.submit(call, &plain("def mapfunc(p, c):\n    while True:\n        pass\n"), &tasks).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(pending);
+    drop(m);
+    let start = Instant::now();
+    // Not even as an entry in the table of processes.
+    while pids.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(start.elapsed() < Duration::from_secs(5), "{pids:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::shop::{doubles, master, pickled, plain, shown, source};
 use qjam::DataSet;
-use qjam::python::{call, set_log};
+use qjam::python::{Body, Leaf, Slices, call, set_log};
 use std::sync::{Arc, Mutex};
 
 fn numbers(rows: usize, cols: usize) -> Vec<f64> {
@@ -111,4 +111,42 @@ fn what_is_printed_comes_line_by_line() {
     let lines = lines.lock().unwrap().clone();
     assert!(lines.contains(&"local/0: to the one".to_owned()), "{lines:?}");
     assert!(lines.contains(&"local/0: to the other".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn sums_made_here_have_the_bits_that_numpy_gives() {
+    let m = master("local:2");
+    let x = DataSet::dense(numbers(6000, 4), 4).unwrap().partitions(11).unwrap().untyped();
+    let map = "import numpy as np\ndef mapfunc(p, x):\n    y = x[:500] * 1e3\n    \
+               return [y, y.astype('f4'), (y * 1e15).astype('i8') << 10, y + 1j * y[::-1], (y - 1j).astype('c8')]\n";
+    let here = m.run(call, &plain(map), &x).unwrap();
+    let there = format!("{map}def reduce(a, b):\n    return [v + w for v, w in zip(a, b)]\n");
+    let there = m.run(call, &plain(&there), &x).unwrap();
+    let (Body::Numbers { leaves, .. }, Body::Pickled(pickle)) = (&here.body, &there.body) else {
+        panic!("{here:?} {there:?}")
+    };
+    assert_eq!((leaves.len(), pickle.buffers.len()), (5, 5));
+    for (leaf, buffer) in leaves.iter().zip(&pickle.buffers) {
+        let bytes: &[u8] = match leaf {
+            Leaf::F64(numbers) => bytemuck::cast_slice(numbers),
+            Leaf::F32(numbers) => bytemuck::cast_slice(numbers),
+            Leaf::I64(numbers) => bytemuck::cast_slice(numbers),
+            Leaf::Int(_) => panic!("{leaf:?}"),
+        };
+        assert!(bytes == &buffer[..], "{:?}", &leaf);
+    }
+}
+
+#[test]
+fn slices_of_objects_are_unpickled_where_they_lie() {
+    let m = master("local:2");
+    let mut slices = Slices::new().unwrap();
+    for n in 0..3 {
+        let slice = pickled(&format!("[('row', {n}), np.arange(5000) + {n}]"));
+        let buffers: Vec<&[u8]> = slice.buffers.iter().map(|b| &b[..]).collect();
+        slices.push(2, &slice.stream, &buffers).unwrap();
+    }
+    let x = slices.finish().unwrap();
+    let f = plain("def mapfunc(p, x):\n    return [x[0][1], int(x[1].sum()), float(x[1].flags.writeable)]\n");
+    assert_eq!(doubles(&m.run(call, &f, &x).unwrap()), [3.0, 3.0 * 12_497_500.0 + 15_000.0, 0.0]);
 }

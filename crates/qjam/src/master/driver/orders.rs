@@ -39,7 +39,8 @@ impl Driver {
                     news.put_and(News::LocalDone(done), is_pressing);
                 });
                 let deliver_after = Span(self.options.deliver_after.as_micros() as u64);
-                match LocalSeat::start(worker, seat.slots, deliver_after, self.open.clone(), report) {
+                let limit = self.options.memory_bytes_max;
+                match LocalSeat::start(worker, seat.slots, deliver_after, self.open.clone(), report, limit) {
                     Ok(local) => {
                         self.seats[worker.seat.0 as usize].sitting = Sitting::Local(Box::new(local));
                         self.tell(Event::WorkerJoined { worker, slots: seat.slots });
