@@ -334,6 +334,19 @@ for entry in os.listdir("/proc"):
     assert not [pid for pid in pids if is_alive(pid)]
 
 
+def test_a_thread_that_waits_does_not_keep_the_program_from_ending() -> None:
+    script = """
+import threading, time
+from qjam import Master
+m = Master("local:1")
+threading.Thread(target=lambda: m.run(lambda p, c: __import__("time").sleep(60), None, [1]), daemon=True).start()
+time.sleep(1)
+"""
+    begun = time.monotonic()
+    done = running(script, seconds=30)
+    assert done.returncode == 0 and time.monotonic() - begun < 20, done.stderr
+
+
 def test_a_forked_process_may_not_use_the_master_and_can_end() -> None:
     script = """
 import os

@@ -175,7 +175,7 @@ impl Master {
     ) -> PyResult<Bound<'py, PyAny>> {
         let master = self.shared.master(py)?;
         let call = self.shared.call(code, stream, buffers, false)?;
-        let data = data.map(|data| data.set(shares)).transpose()?;
+        let data = set_of(py, data, shares)?;
         let patience = Patience::new(&self.shared, tick, timeout);
         let pause = patience.pause();
         let result = py.detach(|| {
@@ -214,7 +214,7 @@ impl Master {
     ) -> PyResult<Pending> {
         let master = self.shared.master(py)?;
         let call = self.shared.call(code.get(), stream, buffers, true)?;
-        let data = data.map(|data| data.set(shares)).transpose()?;
+        let data = set_of(py, data, shares)?;
         let pending = py.detach(|| -> Result<_, Failed> {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
             let pending = master.submit(python::call, &call, &data)?;
@@ -229,7 +229,7 @@ impl Master {
     #[pyo3(signature = (data, shares, tick))]
     fn hold(&self, py: Python<'_>, data: Option<&Data>, shares: bool, tick: Py<PyAny>) -> PyResult<Held> {
         let master = self.shared.master(py)?;
-        let data = data.map(|data| data.set(shares)).transpose()?;
+        let data = set_of(py, data, shares)?;
         let held = apart(py, &tick, move || {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
             master.hold::<python::Memory>(&data)
@@ -349,6 +349,11 @@ impl Drop for Shared {
 /// Does something without the interpreter, whether this thread has it or not.
 pub(crate) fn detached(f: impl FnOnce() + Send) {
     Python::try_attach(|py| py.detach(f));
+}
+
+/// The data set of a round. Sharing it may take a while, and others go on meanwhile.
+fn set_of(py: Python<'_>, data: Option<&Data>, shares: bool) -> PyResult<Option<DataSet<Raw>>> {
+    py.detach(|| data.map(|data| data.set(shares)).transpose())
 }
 
 /// A task for every slot there is.
