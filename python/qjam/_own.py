@@ -32,7 +32,10 @@ class Own(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """A name that some code imports, as `import name` or as `from name import parts`."""
+    """A name that some code imports, as `import name` or as `from name import parts`.
+
+    It is optional if the code may go on without it, or may never get there.
+    """
 
     name: str
     parts: Tuple[str, ...]
@@ -273,6 +276,9 @@ def _walk(node: ast.AST, package: str, optional: bool, found: List[Imported]) ->
         _walk_all(node.orelse + node.finalbody, package, optional, found)
     elif isinstance(node, ast.If) and _is_type_checking(node.test):
         _walk_all(node.orelse, package, optional, found)
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        # Nobody knows whether it is called: a module of the user's may also draw figures.
+        _walk_all(ast.iter_child_nodes(node), package, True, found)
     else:
         _walk_all(ast.iter_child_nodes(node), package, optional, found)
 
