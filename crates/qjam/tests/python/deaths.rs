@@ -3,7 +3,7 @@
 use super::shop::{children, doubles, master, plain};
 use qjam::DataSet;
 use qjam::python::call;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn failure(text: &str) -> String {
@@ -105,4 +105,44 @@ fn no_interpreter_outlives_its_master() {
         assert!(start.elapsed() < Duration::from_secs(5), "{pids:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Where the process below leaves word of its interpreter.
+const WORD: &str = "QJAM_TEST_WORD";
+
+#[test]
+fn an_interpreter_ends_with_a_process_that_is_killed() {
+    let word = std::env::temp_dir().join(format!("qjam-word-{}", std::process::id()));
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut process = command
+        .args(["--exact", "python::deaths::runs_until_it_is_killed", "--ignored"])
+        .env(WORD, &word)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let wait = |what: &str, check: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !check() {
+            assert!(start.elapsed() < Duration::from_secs(30), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let pid = || std::fs::read_to_string(&word).ok().filter(|pid| pid.ends_with('\n'));
+    wait("it does not begin", &|| pid().is_some());
+    let interpreter = format!("/proc/{}", pid().unwrap().trim());
+    assert!(std::path::Path::new(&interpreter).exists());
+    process.kill().unwrap();
+    process.wait().unwrap();
+    wait("it lives on", &|| !std::path::Path::new(&interpreter).exists());
+    std::fs::remove_file(&word).unwrap();
+}
+
+#[test]
+#[ignore = "started by the test above"]
+fn runs_until_it_is_killed() {
+    let word = std::env::var(WORD).unwrap();
+    let text = format!(
+        "import os\ndef mapfunc(p, c):\n    open({word:?}, 'w').write(f'{{os.getpid()}}\\n')\n    while True:\n        pass\n"
+    );
+    let _ = master("local:1").run(call, &plain(&text), &DataSet::nothing(1).unwrap().untyped());
 }
