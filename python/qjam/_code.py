@@ -18,7 +18,7 @@ import logging
 import os
 import sys
 import types
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
 from qjam import _own, _pickling
 from qjam._functions import Noted, captured, lines_of, settled
@@ -257,7 +257,14 @@ def _assemble(
     return made
 
 
+# Functions that somebody has been warned of.
+_warned: Set[str] = set()
+
+
 def _warn_of_size(name: str, size: int, functions: Dict[str, Callable[..., Any]]) -> None:
+    if name in _warned:
+        return
+    _warned.add(name)
     biggest, biggest_bytes = "", 0
     for function in functions.values():
         inner = getattr(function, "__func__", getattr(function, "func", function))

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tokenize
 import types
-from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 
@@ -77,6 +77,14 @@ def is_elsewhere(filename: str) -> bool:
     return real.startswith(_OTHERS) or any(part in real for part in _INSTALLED)
 
 
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        # It has been removed.
+        return ""
+
+
 def _roots() -> Set[str]:
     """Folders whose modules are the user's own."""
     roots = set()
@@ -86,11 +94,8 @@ def _roots() -> Set[str]:
         roots.add(os.path.dirname(os.path.abspath(script)))
     if sys.path and os.path.isdir(sys.path[0] or "."):
         roots.add(os.path.abspath(sys.path[0] or "."))
-    try:
-        roots.add(os.getcwd())
-    except OSError:
-        # The working folder has been removed.
-        pass
+    if _working_folder():
+        roots.add(_working_folder())
     return {os.path.realpath(root) for root in roots}
 
 
@@ -179,14 +184,19 @@ class Finder:
 
 
 _judged: Dict[str, bool] = {}
-_loaded: Tuple[int, List[str]] = (0, [])
+# What the list was made for, and the list.
+_loaded: Tuple[Any, List[str]] = (None, [])
 
 
 def loaded() -> List[str]:
     """Names of the own modules that have been imported so far."""
     global _loaded
-    if _loaded[0] == len(sys.modules):
+    where = (_working_folder(), sys.path[0] if sys.path else "")
+    key = (where, len(sys.modules))
+    if _loaded[0] == key:
         return _loaded[1]
+    if _loaded[0] is None or _loaded[0][0] != where:
+        _judged.clear()
     new = sys.modules.keys() - _judged.keys()
     if new:
         finder = Finder()
@@ -194,7 +204,7 @@ def loaded() -> List[str]:
             module = sys.modules.get(name)
             filename = getattr(module, "__file__", None)
             _judged[name] = name != "__main__" and isinstance(filename, str) and finder.covers(filename)
-    _loaded = (len(sys.modules), [name for name, own in _judged.items() if own])
+    _loaded = (key, [name for name, own in _judged.items() if own])
     return _loaded[1]
 
 
