@@ -267,7 +267,7 @@ class Master:
             raise TypeError(f"init is a function of a chunk; not {type(init).__name__}")
         made = as_dataset(dataset)
         data = None if made is None else made._native_data()
-        return Held(self, init, made, data, self._native.hold(data, self._shares))
+        return Held(self, init, made, data, self._native.hold(data, self._shares, self._tick))
 
     def _told(self, line: Optional[Line], on_round: Optional[OnRound]) -> None:
         """A round is over."""
@@ -312,13 +312,13 @@ class Master:
         self._shares = self._shares or has_processes
         self._has_hosts = self._has_hosts or has_hosts
         try:
-            self._native.add_workers(text)
+            self._native.add_workers(text, self._tick)
         finally:
             deliver(self._line)
 
     def remove_worker(self, name: str) -> bool:
         """Sends a worker away, by its name. Says whether there was one."""
-        return self._native.remove_worker(name)
+        return self._native.remove_worker(name, self._tick)
 
     # ---- what is known ------------------------------------------------------------------------------------------
 
@@ -532,15 +532,15 @@ class Held(Generic[S]):
         """Brings all states home, in the order of the chunks."""
         import pickle
 
-        states: Sequence[Any] = self._native.collect()
+        states: Sequence[Any] = self._native.collect(self._master._tick)
         if any(state is None for state in states):
             self.run(_nothing)  # nobody has asked for some of them yet: now they are made
-            states = self._native.collect()
+            states = self._native.collect(self._master._tick)
         return [pickle.loads(stream, buffers=buffers) for stream, buffers in states]
 
     def checkpoint(self) -> None:
         """Makes a checkpoint now, besides those that are made when it is time."""
-        self._native.checkpoint()
+        self._native.checkpoint(self._master._tick)
 
     def release(self) -> None:
         """Has the workers drop the states."""
@@ -561,6 +561,10 @@ class Held(Generic[S]):
 
 def _nothing(params: Any, chunk: Any, state: Any) -> int:
     return 0
+
+
+# Hosts need not have qjam: it travels as if it were the user's.
+_nothing.__module__ = "__main__"
 
 
 @atexit.register

@@ -15,7 +15,7 @@ fn wrap(args: &TokenStream, item: &TokenStream) -> Result<TokenStream> {
     if !args.is_empty() {
         return Err(Error::new_spanned(args, "#[qjam::main] takes no arguments"));
     }
-    let ItemFn { attrs, vis, sig, block } = syn::parse2(item.clone())
+    let ItemFn { attrs, vis, sig, block, .. } = syn::parse2(item.clone())
         .map_err(|error| Error::new(error.span(), "#[qjam::main] goes on the function `main`"))?;
     if sig.ident != "main" {
         return Err(Error::new(sig.ident.span(), "#[qjam::main] goes on the function `main`"));

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, FnArg, GenericParam, ItemFn, Result, ReturnType, Signature, Type, TypeReference,
+    Attribute, Error, FnArg, GenericParam, ItemFn, Result, ReturnType, Safety, Signature, Type, TypeReference,
 };
 
 /// Which of the two attributes.
@@ -89,7 +89,7 @@ impl<'a> Shape<'a> {
         if let Some(token) = &sig.asyncness {
             return wrong(token.span(), "an async function cannot be run over chunks");
         }
-        if let Some(token) = &sig.unsafety {
+        if let Safety::Unsafe(token) = &sig.safety {
             return wrong(token.span(), "an unsafe function cannot be run over chunks");
         }
         if let Some(lifetime) = sig.generics.lifetimes().next() {

@@ -3,9 +3,10 @@
 use crate::buffer::release_waiting;
 use crate::errors::{Failed, raise};
 use crate::host;
-use crate::master::{Code, Patience, Shared, detached};
+use crate::master::{Code, Shared, detached};
 use crate::pending::Pending;
 use crate::values::{to_parts, to_pickle};
+use crate::wait::{Patience, apart};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use qjam::python::{self, Memory};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Held {
     shared: Arc<Shared>,
     /// `None` once it is let go of.
-    held: Mutex<Option<qjam::Held<Memory>>>,
+    held: Arc<Mutex<Option<qjam::Held<Memory>>>>,
     partitions: usize,
 }
 
@@ -26,12 +27,30 @@ type StateParts<'py> = Option<(Bound<'py, PyAny>, Bound<'py, PyList>)>;
 impl Held {
     pub(crate) fn new(shared: Arc<Shared>, held: qjam::Held<Memory>) -> Self {
         let partitions = held.partitions();
-        Held { shared, held: Mutex::new(Some(held)), partitions }
+        Held { shared, held: Arc::new(Mutex::new(Some(held))), partitions }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<qjam::Held<Memory>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.held)
     }
+
+    /// Does something that takes long and cannot be called off.
+    fn apart<R: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        tick: &Py<PyAny>,
+        name: &str,
+        f: impl FnOnce(&mut qjam::Held<Memory>) -> Result<R, qjam::Error> + Send + 'static,
+    ) -> PyResult<R> {
+        drop(self.shared.master(py)?);
+        let held = self.held.clone();
+        let done = apart(py, tick, move || locked(&held).as_mut().ok_or(qjam::Error::NoMaster).and_then(f));
+        done.map_err(|failed| raise(py, failed, name))
+    }
+}
+
+fn locked(held: &Mutex<Option<qjam::Held<Memory>>>) -> MutexGuard<'_, Option<qjam::Held<Memory>>> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[pymethods]
@@ -91,20 +110,14 @@ impl Held {
     }
 
     /// Brings all states home, in the order of the chunks.
-    fn collect<'py>(&self, py: Python<'py>) -> PyResult<Vec<StateParts<'py>>> {
-        drop(self.shared.master(py)?);
-        let states =
-            py.detach(|| self.lock().as_ref().ok_or(qjam::Error::NoMaster).and_then(qjam::Held::collect));
-        let states = states.map_err(|e| raise(py, e.into(), "collect"))?;
+    fn collect<'py>(&self, py: Python<'py>, tick: Py<PyAny>) -> PyResult<Vec<StateParts<'py>>> {
+        let states = self.apart(py, &tick, "collect", |held| held.collect())?;
         states.into_iter().map(|state| state.0.map(|pickled| to_pickle(py, pickled)).transpose()).collect()
     }
 
     /// Makes a checkpoint now.
-    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
-        drop(self.shared.master(py)?);
-        let done =
-            py.detach(|| self.lock().as_mut().ok_or(qjam::Error::NoMaster).and_then(qjam::Held::checkpoint));
-        done.map_err(|e| raise(py, e.into(), "checkpoint"))
+    fn checkpoint(&self, py: Python<'_>, tick: Py<PyAny>) -> PyResult<()> {
+        self.apart(py, &tick, "checkpoint", qjam::Held::checkpoint)
     }
 
     /// How many states there are.
@@ -125,10 +138,10 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let held = std::mem::take(&mut self.held);
         if self.shared.is_elsewhere() {
             std::mem::forget(held);
-        } else if held.is_some() {
+        } else {
             detached(|| drop(held));
         }
     }

@@ -13,8 +13,11 @@ mod host;
 mod master;
 mod memory;
 mod news;
+mod options;
 mod pending;
+mod told;
 mod values;
+mod wait;
 
 use pyo3::prelude::*;
 

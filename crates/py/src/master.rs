@@ -4,25 +4,21 @@ use crate::buffer::release_waiting;
 use crate::data::Data;
 use crate::errors::{Failed, closed, forked, raise};
 use crate::held::Held;
-use crate::memory::copied;
 use crate::pending::Pending;
+use crate::told::{in_words, report_tuple};
 use crate::values::{from_pickle, to_parts};
-use crate::{host, news};
+use crate::wait::{PAUSE, Patience, apart};
+use crate::{host, news, options};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use qjam::engine::{SeatKind, WorkerString};
-use qjam::journal::{RoundReport, What};
-use qjam::python::{self, Call, Raw, Value};
-use qjam::{Builder, DataSet};
-use std::ffi::OsString;
-use std::path::PathBuf;
+use qjam::DataSet;
+use qjam::journal::RoundReport;
+use qjam::python::{self, Call, Raw};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How often a wait looks up: for signals, for what is to be told.
-pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// How long closing waits for threads that are inside a call.
 const CLOSES_WITHIN: Duration = Duration::from_secs(5);
 
@@ -108,45 +104,6 @@ impl Shared {
     }
 }
 
-/// A wait with its end, and why it was given up.
-pub(crate) struct Patience<'a> {
-    shared: &'a Shared,
-    tick: &'a Py<PyAny>,
-    limit_s: Option<f64>,
-    end: Option<Instant>,
-    pub(crate) failed: Option<Failed>,
-}
-
-impl<'a> Patience<'a> {
-    pub(crate) fn new(shared: &'a Shared, tick: &'a Py<PyAny>, limit_s: Option<f64>) -> Self {
-        let limit = limit_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
-        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-        Patience { shared, tick, limit_s, end, failed: None }
-    }
-
-    /// How long to wait before the next look.
-    pub(crate) fn pause(&self) -> Duration {
-        self.end.map_or(PAUSE, |end| end.saturating_duration_since(Instant::now()).min(PAUSE))
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| Instant::now() >= end)
-    }
-
-    /// Whether to go on.
-    pub(crate) fn goes_on(&mut self, pending: &qjam::Pending<Value>) -> bool {
-        self.failed = match self.shared.look_up(self.tick) {
-            Err(failed) => Some(failed),
-            Ok(()) if self.is_over() => Some(Failed::TimedOut {
-                limit_s: self.limit_s.unwrap_or(0.0),
-                waiting_for: pending.waiting_for(),
-            }),
-            Ok(()) => None,
-        };
-        self.failed.is_none()
-    }
-}
-
 /// Name, process here, process there, slots.
 type WorkerParts = (String, Option<u32>, Option<u32>, u32);
 
@@ -158,19 +115,20 @@ pub(crate) struct Master {
 
 #[pymethods]
 impl Master {
-    /// Starts the workers and waits until they are ready. `options` are those of `qjam.Master`.
+    /// Starts the workers and waits until they are ready. `settings` are those of `qjam.Master`.
     #[new]
     fn new(
         py: Python<'_>,
         workers: String,
         in_process: bool,
-        options: &Bound<'_, PyDict>,
+        settings: &Bound<'_, PyDict>,
         tick: Py<PyAny>,
     ) -> PyResult<Self> {
         let version = py.version_info();
-        let builder = builder(options)?;
-        let master = connect(py, builder, workers, &tick).map_err(|failed| raise(py, failed, ""))?;
-        let text = |name| options.get_item(name).ok().flatten().and_then(|v| v.extract::<String>().ok());
+        let builder = options::builder(settings)?;
+        let master =
+            apart(py, &tick, move || builder.connect(&workers)).map_err(|failed| raise(py, failed, ""))?;
+        let text = |name| settings.get_item(name).ok().flatten().and_then(|v| v.extract::<String>().ok());
         let shared = Shared {
             master: RwLock::new(Some(Arc::new(master))),
             is_closed: AtomicBool::new(false),
@@ -265,33 +223,29 @@ impl Master {
     }
 
     /// Has workers keep a state for every chunk.
-    #[pyo3(signature = (data, shares))]
-    fn hold(&self, py: Python<'_>, data: Option<&Data>, shares: bool) -> PyResult<Held> {
+    #[pyo3(signature = (data, shares, tick))]
+    fn hold(&self, py: Python<'_>, data: Option<&Data>, shares: bool, tick: Py<PyAny>) -> PyResult<Held> {
         let master = self.shared.master(py)?;
         let data = data.map(|data| data.set(shares)).transpose()?;
-        let held = py.detach(|| -> Result<_, Failed> {
+        let held = apart(py, &tick, move || {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
-            let held = master.hold::<python::Memory>(&data)?;
-            drop(master);
-            Ok(held)
+            master.hold::<python::Memory>(&data)
         });
         Ok(Held::new(self.shared.clone(), held.map_err(|failed| raise(py, failed, "hold"))?))
     }
 
     /// Takes on more workers.
-    fn add_workers(&self, py: Python<'_>, workers: &str) -> PyResult<()> {
+    fn add_workers(&self, py: Python<'_>, workers: String, tick: Py<PyAny>) -> PyResult<()> {
         let master = self.shared.master(py)?;
-        let added = py.detach(|| {
-            let added = master.add_workers(workers);
-            drop(master);
-            added
-        });
-        added.map_err(|e| raise(py, e.into(), ""))
+        let added = apart(py, &tick, move || master.add_workers(&workers));
+        added.map_err(|failed| raise(py, failed, ""))
     }
 
     /// Sends a worker away; says whether there was one.
-    fn remove_worker(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        self.ask(py, |master| master.remove_worker(name))
+    fn remove_worker(&self, py: Python<'_>, name: String, tick: Py<PyAny>) -> PyResult<bool> {
+        let master = self.shared.master(py)?;
+        let removed = apart(py, &tick, move || Ok(master.remove_worker(&name)));
+        removed.map_err(|failed| raise(py, failed, ""))
     }
 
     /// Name, process here, process there and slots of everybody.
@@ -400,165 +354,6 @@ pub(crate) fn nothing(master: &qjam::Master) -> Result<DataSet<Raw>, qjam::Error
     Ok(DataSet::nothing(slots.max(1) as usize)?.untyped())
 }
 
-fn builder(options: &Bound<'_, PyDict>) -> PyResult<Builder> {
-    let mut builder = qjam::Master::builder();
-    for (name, value) in options {
-        let name: String = name.extract()?;
-        let seconds = || Ok::<_, PyErr>(Duration::from_secs_f64(value.extract()?));
-        builder = match name.as_str() {
-            "seed" => builder.seed(value.extract()?),
-            "memory_limit" => builder.memory_limit(value.extract()?),
-            "cache_limit" => builder.cache_limit(value.extract()?),
-            "disk_limit" => builder.disk_limit(value.extract()?),
-            "min_workers" => builder.min_workers(value.extract()?),
-            "blocks_per_slot" => builder.blocks_per_slot(value.extract()?),
-            "balance" => builder.balance(value.extract()?),
-            "deliver_after" => builder.deliver_after(seconds()?),
-            "round_timeout" => builder.round_timeout(seconds()?),
-            "run_folder" => builder.run_folder(value.extract::<PathBuf>()?),
-            "no_run_file" => builder.no_run_file(),
-            "resume" => builder.resume(value.extract::<String>()?),
-            "resume_anyway" => builder.resume_anyway(),
-            "worker_executable" => {
-                let path: PathBuf = value.extract()?;
-                builder.worker_executable(path.clone()).local_executable(path)
-            }
-            "program" => {
-                let (interpreter, arguments, build): (PathBuf, Vec<OsString>, PathBuf) = value.extract()?;
-                builder.program(interpreter, arguments, build)
-            }
-            "support" => {
-                let version = value.py().version_info();
-                builder.python_support(copied(&value)?, (version.major, version.minor))
-            }
-            "interpreter" => {
-                let (interpreter, path): (String, Vec<String>) = value.extract()?;
-                builder.python_interpreter(interpreter, path)
-            }
-            "remote_python" => builder.remote_python(value.extract::<String>()?),
-            _ => builder,
-        };
-    }
-    Ok(builder
-        .on_log(|line| news::line(&line.worker, &line.text))
-        .on_wait(|wait| news::wait(wait.to_string())))
-}
-
-/// Connects on a thread of its own, so that a host that does not answer can be given up.
-fn connect(
-    py: Python<'_>,
-    builder: Builder,
-    workers: String,
-    tick: &Py<PyAny>,
-) -> Result<qjam::Master, Failed> {
-    let (done, connected) = mpsc::channel();
-    let work = move || {
-        // Whoever asked may have gone; then the master goes, too.
-        let _ = done.send(builder.connect(&workers));
-    };
-    let started = std::thread::Builder::new().name("qjam-connect".into()).spawn(work);
-    started.map_err(|source| qjam::Error::System { step: "starting a thread", source })?;
-    py.detach(move || {
-        loop {
-            match connected.recv_timeout(PAUSE) {
-                Ok(master) => return Ok(master?),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => return Err(qjam::Error::Cancelled.into()),
-            }
-            Python::attach(|py| {
-                py.check_signals()?;
-                tick.call0(py)
-            })?;
-        }
-    })
-}
-
-/// The fields of `qjam.RoundReport`.
-pub(crate) fn report_tuple<'py>(py: Python<'py>, r: &RoundReport) -> PyResult<Bound<'py, PyTuple>> {
-    let seconds = |us: u64| us as f64 / 1e6;
-    let times = [r.total_us, r.worker_us, r.master_us, r.overhead_us].map(seconds);
-    let counts = [
-        r.bytes_out,
-        r.bytes_in,
-        r.chunks_sent,
-        r.cache_hits,
-        r.cache_misses,
-        r.retries,
-        r.discarded,
-        r.stolen,
-        r.backups,
-        r.lost,
-        r.restored,
-        r.replayed,
-    ];
-    (r.round, times, counts).into_pyobject(py)
-}
-
-/// An entry of the journal, with the workers' names.
-fn in_words(master: &qjam::Master, what: &What) -> (&'static str, String) {
-    let name = |worker: &qjam::ids::WorkerId| master.name_of(*worker);
-    match what {
-        What::WorkerStarted(w) => ("worker started", name(w)),
-        What::WorkerJoined(w) => ("worker joined", name(w)),
-        What::WorkerSuspected(w) => ("worker suspected", name(w)),
-        What::WorkerReturned(w) => ("worker returned", name(w)),
-        What::WorkerLost(w, death) => ("worker lost", format!("{} {death}", name(w))),
-        What::SeatGivenUp(w) => ("worker given up", name(w)),
-        What::SeatRemoved(seat) => ("worker removed", format!("{seat:?}")),
-        What::RoundStarted { round, chunks, blocks } => {
-            ("round started", format!("{}: {chunks} chunks in {blocks} blocks", round.0))
-        }
-        What::Retried { round, worker, blocks } => {
-            ("retried", format!("{blocks} blocks of round {} by {}", round.0, name(worker)))
-        }
-        What::Stolen { round, worker, blocks } => {
-            ("stolen", format!("{blocks} blocks of round {} from {}", round.0, name(worker)))
-        }
-        What::BackedUp { round, late, worker, .. } => (
-            "backed up",
-            format!("a block of round {} that {} is late with, by {}", round.0, name(late), name(worker)),
-        ),
-        What::Discarded { round, worker, blocks } => {
-            ("discarded", format!("{blocks} blocks of round {} from {}", round.0, name(worker)))
-        }
-        What::RoundOver { round, finished } => {
-            ("round over", format!("{}: {}", round.0, if *finished { "it has a value" } else { "it failed" }))
-        }
-        What::Report(report) => ("report", format!("round {} took {} µs", report.round, report.total_us)),
-        What::RoundRecalled { round } => ("round recalled", round.0.to_string()),
-        What::WorkersChosen { round, why, .. } => {
-            ("workers chosen", format!("from round {} on: {why}", round.0))
-        }
-        What::Checkpointed { partitions, bytes, .. } => {
-            ("checkpointed", format!("{partitions} states of {bytes} bytes in all"))
-        }
-        What::Restored { worker, partition, steps, .. } => (
-            "restored",
-            format!("the state of partition {partition} by {}, {steps} rounds run again", name(worker)),
-        ),
-        What::Moved { partitions, .. } => ("moved", format!("the states of partitions {partitions:?}")),
-    }
-}
-
-/// Whether a worker string has threads of this process, other processes here, and other hosts in it.
-#[pyfunction]
-fn worker_kinds(py: Python<'_>, workers: &str) -> PyResult<(bool, bool, bool)> {
-    let parsed = WorkerString::parse(workers).map_err(|e| raise(py, qjam::Error::from(e).into(), ""))?;
-    let has = |is: fn(&SeatKind) -> bool| parsed.seats.iter().any(|seat| is(&seat.kind));
-    Ok((
-        has(|kind| matches!(kind, SeatKind::Local)),
-        has(|kind| matches!(kind, SeatKind::Proc)),
-        has(|kind| matches!(kind, SeatKind::Host(_))),
-    ))
-}
-
-/// What interpreters that this process starts are told.
-#[pyfunction]
-fn set_up(executable: PathBuf, path: Vec<String>, support: &Bound<'_, PyBytes>) {
-    let support = Bytes::copy_from_slice(support.as_bytes());
-    python::set_up(python::Setup { executable, path, support });
-}
-
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Master>()?;
     m.add_class::<Code>()?;
@@ -566,9 +361,9 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Held>()?;
     m.add_function(wrap_pyfunction!(news::has_news, m)?)?;
     m.add_function(wrap_pyfunction!(news::take_news, m)?)?;
-    m.add_function(wrap_pyfunction!(worker_kinds, m)?)?;
-    m.add_function(wrap_pyfunction!(set_up, m)?)?;
-    python::set_log(Arc::new(|worker, text| news::line(worker, text)));
+    m.add_function(wrap_pyfunction!(options::worker_kinds, m)?)?;
+    m.add_function(wrap_pyfunction!(options::set_up, m)?)?;
+    python::set_log(Arc::new(news::line));
     python::set_host(Arc::new(host::InProcess));
     Ok(())
 }

@@ -2,8 +2,10 @@
 
 use crate::errors::{Failed, raise};
 use crate::host;
-use crate::master::{Code, Patience, Shared, detached, report_tuple};
+use crate::master::{Code, Shared, detached};
+use crate::told::report_tuple;
 use crate::values::to_parts;
+use crate::wait::Patience;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use qjam::journal::RoundReport;

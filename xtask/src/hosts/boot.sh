@@ -35,6 +35,12 @@ if [ -n "$python_prefix" ]; then
     mount --bind "$python_prefix" "$new$python_prefix"
     mount -o remount,bind,ro "$new$python_prefix"
 fi
+if [ -n "$python_version" ]; then
+    # Whatever people have installed into our own interpreter is not there.
+    for packages in "$new$python_prefix/lib/python$python_version/site-packages" usr/lib/python3/dist-packages; do
+        [ ! -d "$packages" ] || mount -t tmpfs -o ro,mode=755,size=4k packages "$packages"
+    done
+fi
 if [ -n "$python_packages" ]; then
     # Of our own packages only this one: what else is there has nothing to do on a host.
     site=home/$user/.local/lib/python$python_version/site-packages

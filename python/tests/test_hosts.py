@@ -1,0 +1,305 @@
+"""Python functions on other hosts, over a real ssh: the test hosts of ``cargo xtask hosts up``.
+
+Two of them have Python with NumPy (``py``, ``py2``), one has Python alone (``nonp``), the others have none (``d``). None has
+qjam. Where they are is said by ``QJAM_TEST_HOSTS``, how they are reached by ``QJAM_SSH``:
+
+    export QJAM_TEST_HOSTS=$PWD/target/hosts QJAM_SSH="ssh -F $PWD/target/hosts/ssh_config"
+    python -m pytest python/tests/test_hosts.py
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List
+
+import numpy as np
+import pytest
+from far import Tally, moments, slowly, tally
+
+import qjam
+from qjam import Master, RemoteWorker
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "python" / "report" / "examples"
+#: When a master has ended, whoever worked for it elsewhere has so many seconds.
+GONE_WITHIN = 5.0
+
+
+def folder() -> Path:
+    """Where the hosts are."""
+    named = os.environ.get("QJAM_TEST_HOSTS")
+    if not named or not os.environ.get("QJAM_SSH"):
+        pytest.fail("these tests need hosts, named by QJAM_TEST_HOSTS and QJAM_SSH; `cargo xtask test` makes them")
+    return Path(named)
+
+
+def facts() -> Dict[str, str]:
+    """What ``hosts.txt`` says."""
+    lines = (folder() / "hosts.txt").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def processes(host: str) -> Dict[int, str]:
+    """What runs on a host, by the numbers of our machine; the server's own processes aside."""
+    uid = facts()[host + ".uid"]
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            status = (entry / "status").read_text()
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if f"\nUid:\t{uid}\t" in status and "\nState:\tZ" not in status and not command.startswith("sshd"):
+            found[int(entry.name)] = command
+    return found
+
+
+def within(seconds: float, so: Callable[[], bool]) -> bool:
+    """Waits until something is so; says whether it became so in time."""
+    end = time.monotonic() + seconds
+    while not so():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture(autouse=True)
+def hosts() -> Iterator[None]:
+    """Nobody else uses the hosts meanwhile, and nothing is left on them afterwards."""
+    names = ["d", "nonp", "py", "py2"]
+    claims = []
+    for name in names:
+        claim = open(folder() / f"claim-{name}", "w")
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        claims.append(claim)
+    yield
+    left = within(GONE_WITHIN, lambda: not any(processes(name) for name in names))
+    assert left, {name: processes(name) for name in names}
+    for claim in claims:
+        claim.close()
+
+
+def master(workers: Any, **options: Any) -> Master:
+    """One that leaves no run file."""
+    return Master(workers, run_folder=False, progress=False, **options)
+
+
+def cached(host: str) -> List[str]:
+    """The files of chunks that a host keeps."""
+    cache = Path(facts()[host + ".home"]) / ".cache" / "qjam" / "cache"
+    return sorted(f"{path.name} {path.stat().st_size}" for path in cache.glob("*.pack"))
+
+
+def rows(seed: int = 1) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal((2000, 8))
+
+
+def digest(value: Any) -> str:
+    parts = [np.asarray(part).tobytes() for part in value]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+# ---- what runs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "program, expected",
+    [
+        ("sum_matrix_example.py", ["Result is: 78"]),
+        (
+            "all_examples.py",
+            ["207900", "165", "14850", "5050", "170.0", "1.414213562373095", "84", "3 4 2"],
+        ),
+    ],
+)
+def test_the_programs_of_the_report_run_as_printed_on_localhost(
+    program: str, expected: List[str], tmp_path: Path
+) -> None:
+    known = facts()
+    config = tmp_path / "ssh_config"
+    config.write_text(
+        f"Host localhost\n    HostName {known['py.ip']}\n    User {known['py.user']}\n"
+        f"Include {folder() / 'ssh_config'}\n"
+    )
+    environment = {**os.environ, "QJAM_SSH": f"ssh -F {config}", "QJAM_RUNS": "off"}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / program), "localhost", "localhost"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    for result in expected:
+        assert any(line.endswith(result) for line in done.stdout.splitlines()), (result, done.stdout)
+
+
+def test_the_bits_do_not_depend_on_where_it_runs() -> None:
+    data = qjam.DataSet(rows(), slice_size=37)
+    seen = {}
+    for workers in ["local:1", "local:2", "proc:2", "py*1", "py*2,py2*3", "py2*1,proc:1,local:1"]:
+        with master(workers) as m:
+            seen[workers] = digest(m.run(moments, 0.3, data))
+    assert len(set(seen.values())) == 1, seen
+
+
+def test_interpreters_on_hosts_that_are_killed_change_nothing() -> None:
+    data = qjam.DataSet(rows(), slice_size=37)
+
+    with master("local:1") as m:
+        expected = digest(m.run(moments, 0.3, data))
+    with master([RemoteWorker("py", slots=2), RemoteWorker("py2")]) as m:
+        m.run(slowly, 0.3, data)
+        for host in ["py", "py2", "py"]:
+            victims = [pid for pid, command in processes(host).items() if "python" in command]
+            assert victims, processes(host)
+            killer = threading.Timer(0.1, lambda pid=victims[0]: os.kill(pid, signal.SIGKILL))
+            killer.start()
+            assert digest(m.run(slowly, 0.3, data)) == expected
+            killer.join()
+
+
+def test_data_goes_to_a_host_once() -> None:
+    data = rows(int(time.time()))  # new in every run of this test
+    with master([RemoteWorker("py")]) as m:
+        m.run(moments, 1.0, data)
+        first = m.last_round
+        m.run(moments, 2.0, data)
+        second = m.last_round
+    assert first is not None and first.chunks_sent > 0 and first.bytes_out > data.nbytes
+    assert second is not None and second.chunks_sent == 0 and second.bytes_out < 20_000
+
+
+def test_closures_and_classes_travel_to_hosts_without_qjam() -> None:
+    weight = 3
+
+    def weighed(params: Any, chunk: Any) -> Any:
+        return weight * sum(chunk)
+
+    with master("py*1,py2*1") as m:
+        found = m.run(tally, 3, list(range(100)))
+        assert isinstance(found, Tally) and found.count == 300
+        assert m.run(weighed, None, [1, 2, 3]) == 18
+        assert m.run(lambda params, chunk: params[0] * sum(chunk), (2,), [1, 2, 3]) == 12
+
+
+def test_an_exception_on_a_host_is_the_users_own() -> None:
+    def wrong(params: Any, chunk: Any) -> Any:
+        print("looking at", len(chunk))
+        raise KeyError("no such row")
+
+    with master("py*1") as m:
+        with pytest.raises(KeyError, match="no such row") as told:
+            m.run(wrong, None, [1, 2, 3])
+        cause = told.value.__cause__
+        assert isinstance(cause, qjam.RemoteError) and cause.host == "py" and cause.chunk == 0
+        assert 'raise KeyError("no such row")' in cause.remote_traceback
+        assert m.run(moments, 1.0, rows())[2] == 2000
+
+
+def test_state_stays_on_hosts() -> None:
+    def begin(chunk: Any) -> Dict[str, float]:
+        return {"sum": float(np.sum(chunk))}
+
+    def step(params: float, chunk: Any, state: Dict[str, float]) -> float:
+        state["sum"] += params
+        return state["sum"]
+
+    data = rows()
+    sums = {}
+    for workers in ["local:2", "py*1,py2*1"]:
+        with master(workers) as m, m.hold(begin, data) as held:
+            held.run(step, 1.0)
+            sums[workers] = held.run(step, 2.0)
+    assert sums["local:2"] == sums["py*1,py2*1"]
+
+
+# ---- what is missing ---------------------------------------------------------------------------------------------
+
+
+def test_what_hosts_lack_is_one_table_before_any_data_moves() -> None:
+    names = ["d", "nonp", "py"]
+    before = [cached(name) for name in names]
+    data = rows(int(time.time()) + 1)
+    with master("py*1,nonp*1,d*1") as m:
+        with pytest.raises(qjam.MissingPackages) as told:
+            m.run(moments, 1.0, data)
+        assert isinstance(told.value, ImportError) and isinstance(told.value, qjam.RemoteWorkerError)
+        assert not [entry for entry in m.journal if entry.kind.startswith("round")], m.journal
+        assert m.last_round is None
+    text = str(told.value)
+    version = facts()["python_version"]
+    assert text.startswith(f"2 of 3 hosts cannot run this function, which needs Python {version} and numpy:")
+    lines = {line.split()[0]: line for line in text.splitlines()[1:]}
+    assert list(lines) == ["host", "py", "nonp", "d"]
+    assert lines["py"].endswith("nothing")
+    assert f"/usr/bin/python{version} -m pip install numpy" in lines["nonp"]
+    assert f"no Python {version}" in lines["d"] and "QJAM_REMOTE_PYTHON" in lines["d"]
+    assert [cached(name) for name in names] == before
+
+
+def test_a_package_that_a_host_lacks_is_named_before_any_data_moves() -> None:
+    def solved(params: Any, chunk: Any) -> Any:
+        import scipy.linalg  # type: ignore[import-untyped]
+
+        return scipy.linalg.norm(chunk)
+
+    before = cached("py")
+    with master("py*1") as m:
+        with pytest.raises(qjam.MissingPackages, match="-m pip install scipy"):
+            m.run(solved, None, rows(int(time.time()) + 2))
+        assert not [entry for entry in m.journal if entry.kind.startswith("round")], m.journal
+        assert cached("py") == before
+        assert m.run(moments, 1.0, rows())[2] == 2000, "the master stays usable"
+
+
+def test_an_interpreter_that_was_named_is_used_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QJAM_REMOTE_PYTHON", "/opt/no/python")
+    with master("py*1") as m:
+        with pytest.raises(
+            qjam.MissingPackages,
+            match="QJAM_REMOTE_PYTHON says /opt/no/python, which is not there: name another one, or unset it",
+        ):
+            m.run(moments, 1.0, rows())
+    monkeypatch.setenv("QJAM_REMOTE_PYTHON", "/usr/bin/python3")
+    with master("py*1") as m:
+        assert m.run(lambda params, chunk: {sys.executable}, None, [1]) == {"/usr/bin/python3"}
+
+
+# ---- the end -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_is_left_on_hosts_when_the_program_is_ended(how: signal.Signals) -> None:
+    script = (
+        "import time, qjam\n"
+        "def slow(params, chunk):\n    time.sleep(1000)\n"
+        "m = qjam.Master('py*1,py2*1', run_folder=False)\n"
+        "print(m.run(lambda params, chunk: sum(chunk), None, [1, 2]), flush=True)\n"
+        "m.run(slow, None, [1, 2])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    program = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE)
+    try:
+        assert program.stdout is not None and program.stdout.readline().strip() == b"3"
+        time.sleep(0.5)
+        assert any("python" in command for command in processes("py").values()), processes("py")
+        program.send_signal(how)
+        program.wait(timeout=10)
+    finally:
+        program.kill()
+        program.wait()
+        if program.stdout is not None:
+            program.stdout.close()
+    assert within(GONE_WITHIN, lambda: not processes("py") and not processes("py2")), processes("py")
