@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from math import isnan
-from typing import Any, Callable, Dict, Generic, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, List, Optional, Tuple, TypeVar, Union
 
 from . import _native
 from ._code import pickle_params, prepare, support
@@ -532,11 +532,11 @@ class Held(Generic[S]):
         """Brings all states home, in the order of the chunks."""
         import pickle
 
-        states: Sequence[Any] = self._native.collect(self._master._tick)
-        if any(state is None for state in states):
+        states = self._native.collect(self._master._tick)
+        if None in states:
             self.run(_nothing)  # nobody has asked for some of them yet: now they are made
             states = self._native.collect(self._master._tick)
-        return [pickle.loads(stream, buffers=buffers) for stream, buffers in states]
+        return [pickle.loads(state[0], buffers=state[1]) for state in states if state is not None]
 
     def checkpoint(self) -> None:
         """Makes a checkpoint now, besides those that are made when it is time."""

@@ -6,18 +6,22 @@ import hashlib
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
-import scipy.sparse as sp
+from test_dataset_arrays import ARRAYS
+
 from qjam import Master
 from qjam.dataset import BaseDataSet, DataSet, ListDataSet, NumpyMatrixDataSet, NumpyMatrixFileDataSet
-from test_dataset_arrays import ARRAYS
+
+# Not all of them have types, and those that have change them.
+pd: Any = import_module("pandas")
+pl: Any = import_module("polars")
+pa: Any = import_module("pyarrow")
+sp: Any = import_module("scipy.sparse")
 
 
 @pytest.fixture(scope="module", params=["local:2", "proc:2", "inproc:2"])

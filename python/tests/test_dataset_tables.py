@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
-import scipy.sparse as sp
+from test_dataset import as_workers_see_it
+
 from qjam._worker.chunks import open_chunk
 from qjam.dataset import DataSet
-from test_dataset import as_workers_see_it
+
+# Not all of them have types, and those that have change them.
+pd: Any = import_module("pandas")
+pl: Any = import_module("polars")
+pa: Any = import_module("pyarrow")
+sp: Any = import_module("scipy.sparse")
 
 ROWS = 1000
 

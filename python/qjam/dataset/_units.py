@@ -32,6 +32,10 @@ class Units:
         """How many there are."""
         return len(self.raw)
 
+    def everything(self) -> Any:
+        """All of the data, as it was given."""
+        return self.raw
+
     def own_references(self) -> int:
         """References to what the user gave that are there because of this data set."""
         return 1

@@ -4,6 +4,7 @@
 //! workers, or the caller's thread).
 
 use super::Driver;
+use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::engine::SeatKind;
 use crate::error::{Error, RemoteFault};
@@ -76,7 +77,7 @@ impl Driver {
         round: RoundId,
         function: &Function,
         data: &CutData,
-        params_bytes: usize,
+        params: &Encoder<'_>,
         waits: bool,
     ) -> Option<Box<Chosen>> {
         self.chooser.as_ref()?;
@@ -85,13 +86,14 @@ impl Driver {
         self.update_teams();
         let is_disturbed = self.rounds.values().any(|r| !r.is_answered);
         let chooser = self.chooser.as_mut()?;
+        let name = params.label().unwrap_or_else(|| function.name());
         let kind = Kind {
-            function: number_of(function.name()),
+            function: number_of(name),
             dataset: DataSetId(data.located.0),
-            params_bits: usize::BITS - params_bytes.leading_zeros(),
+            params_bits: usize::BITS - params.payload_bytes().leading_zeros(),
         };
         let (chunks, bytes) = (data.chunks.len() as u32, data.bytes());
-        let work = Work { kind, name: function.name(), bytes, chunks, can_inline };
+        let work = Work { kind, name, bytes, chunks, can_inline };
         let plan = match self.options.fixed_slots {
             Some(slots) if slots > 0 || can_inline => Plan::fixed(slots),
             Some(_) => Plan::fixed(1),
