@@ -66,6 +66,16 @@ def test_two_arrays_of_the_same_content_are_not_mixed_up_when_one_changes(master
     assert master.run(total, None, one) == 2 * one.size
 
 
+def test_a_second_run_over_the_same_data_sends_none_of_it(master: Master) -> None:
+    for data in (np.arange(30_000.0).reshape(10_000, 3), np.ones((9 << 20, 1)), [{"a": n} for n in range(300)]):
+        for _ in range(2):
+            master.run(lambda params, chunk: len(chunk), None, data)
+        report = master.last_round
+        assert report is not None
+        assert (report.chunks_sent, report.cache_misses) == (0, 0)
+        assert report.bytes_out < 64 << 10
+
+
 def test_changed_lists_count(master: Master) -> None:
     items = [[1], [2], [3]]
 

@@ -66,7 +66,7 @@ def test_other_sparse_formats_say_what_to_do() -> None:
 
 
 def test_the_arrays_of_a_sparse_matrix_are_not_copied_on_the_worker() -> None:
-    chunk = DataSet(sparse("csr", "matrix"), 500)._native_data().chunk(0)
+    chunk = DataSet(sparse("csr", "matrix"), ROWS)._native_data().chunk(0)
     matrix = open_chunk(*chunk)
     memory = np.frombuffer(chunk[3], "u1")
     for array in (matrix.data, matrix.indices, matrix.indptr):

@@ -28,17 +28,15 @@ class DataSet(BaseDataSet):
     array([[ 8,  9],
            [10, 11]])
 
-    ===========================  ======================================================================================
-    what                         what a function gets
-    ===========================  ======================================================================================
-    list, tuple, range           some of the items
-    NumPy array, any type        some of the rows (the first dimension), as a read-only array; subclasses stay what they
-                                 are, masks stay
-    ``numpy.memmap``, ``.npy``   the same; the file is read where it is wanted
-    SciPy sparse matrix          some of the rows; of CSC some of the columns
-    pandas, polars, Arrow        some of the rows, as a table or column of the same library
-    name of another file         some of its lines
-    ===========================  ======================================================================================
+    What a function gets of it:
+
+    * of a list, tuple or range: some of the items;
+    * of a NumPy array of any type: some of the rows (the first dimension), as a read-only array. Subclasses stay what
+      they are, and masks stay;
+    * of a ``numpy.memmap`` or the name of an ``.npy`` file: the same; the file is read where it is wanted;
+    * of a sparse matrix of SciPy's: some of the rows, and of CSC some of the columns;
+    * of tables of pandas, polars and Arrow: some of the rows, as a table or column of the same library;
+    * of the name of another file: some of its lines.
 
     Data may change between runs: that is noticed, and what has changed is sent again. For arrays this costs about as
     much as reading them once; everything else is pickled again and compared.
@@ -103,9 +101,10 @@ class DataSet(BaseDataSet):
         return self._units.one(at)
 
     def _native_data(self) -> Data:
-        size = self.slice_size
-        if not self.chunks():
+        count = self.chunks()
+        if not count:
             raise ValueError(f"{type(self).__name__} has become empty; a run needs at least one unit")
+        size = min(self.slice_size, count)
         if self._data is None or self._cut != size:
             self._data = self._units.make(size)
             self._cut = size

@@ -5,7 +5,7 @@
 //! and the first of the master's version that has NumPy is taken; of those without NumPy, the first, so that a user is
 //! told what is missing from the one that would be used. If the user names one, no other is tried.
 
-use super::{start, welcomed};
+use super::welcomed;
 use crate::worker::with_room;
 use qjam_core::wire::message::PythonFacts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,9 +42,14 @@ const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// So many are asked.
 const CANDIDATES_MAX: usize = 10;
 
-/// Has an interpreter say what it is. Lines that do not begin with the mark are somebody else's.
+/// Has an interpreter say what it is, and end if whoever asked ends. Lines that do not begin with the mark are somebody else's.
 const QUESTION: &str = r#"
 import sys
+try:
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)
+except Exception:
+    pass
 sys.path[:] = [p for p in sys.path if p]
 say = sys.stdout.write
 say("\n@qjam version %d.%d.%d\n" % tuple(sys.version_info[:3]))
@@ -220,7 +225,6 @@ fn ask(interpreter: &Path) -> Result<PythonFacts, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::from(theirs.try_clone().map_err(io)?))
         .stderr(Stdio::from(theirs));
-    start::end_with_thread(&mut command);
     // It takes what it takes; the limit of this process is for user code.
     let mut child = with_room(|| command.spawn()).map_err(io)?;
     drop(command); // it has the other end of the pipe, too

@@ -13,7 +13,7 @@ use crate::engine::child::Process;
 use crate::worker::slots;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pipe::PipeFlags;
-use rustix::process::{Resource, Rlimit, Signal};
+use rustix::process::{Resource, Rlimit};
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -108,16 +108,6 @@ fn threads_per_slot() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let others = welcomed().map_or(0, |welcomed| welcomed.slots_here as usize);
     (cores / slots::in_process().max(others).max(1)).max(1)
-}
-
-/// For short questions to an interpreter, by processes that have no libraries which object to a fork.
-#[expect(unsafe_code, reason = "asking to die with a thread must be done between fork and exec")]
-pub(super) fn end_with_thread(command: &mut Command) {
-    // SAFETY: one system call that neither allocates nor takes a lock. Should this thread end before it, the socket's
-    // end is the child's end.
-    unsafe {
-        command.pre_exec(|| Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?));
-    }
 }
 
 /// All that it is given at the start, as a file in memory: parts, each after its length.
