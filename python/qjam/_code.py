@@ -18,7 +18,7 @@ import logging
 import os
 import sys
 import types
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
 from qjam import _own, _pickling
 from qjam._functions import Noted, captured, lines_of, settled
@@ -159,7 +159,13 @@ def _make(function: Any, init: Any, reduce: Any, known: Optional[_Known]) -> _Kn
         by_name = finder.add(function) is not None or _is_installed(function)
         if by_name:
             return _assemble(
-                finder, function.__name__, function.__name__, extra, _live_of(function, extra), known
+                finder,
+                function.__name__,
+                function.__name__,
+                extra,
+                _live_of(function, extra),
+                known,
+                list(functions.values()),
             )
         functions.update(extra)
         return _assemble(finder, function.__name__, None, functions, lambda: functions, known)
@@ -204,6 +210,7 @@ def _assemble(
     functions: Dict[str, Callable[..., Any]],
     live: Callable[[], Dict[str, Callable[..., Any]]],
     known: Optional[_Known],
+    entries: Sequence[Callable[..., Any]] = (),
 ) -> _Known:
     pickled, noted = (b"", Noted()) if not functions else pickle_functions(functions, name)
     if known is not None and known.pickled == pickled and known.same_modules():
@@ -217,6 +224,8 @@ def _assemble(
     names = set(noted.names) | _pickling.sent_modules
     if module is not None:
         names.add(module)
+        for function in entries:
+            noted.will_run(function)
     sources, needs = _own.gather(finder, names)
     for imported in noted.imports:
         more, also = _own.gather(finder, [imported.name])
@@ -248,7 +257,14 @@ def _assemble(
     return made
 
 
+# Functions that somebody has been warned of.
+_warned: Set[str] = set()
+
+
 def _warn_of_size(name: str, size: int, functions: Dict[str, Callable[..., Any]]) -> None:
+    if name in _warned:
+        return
+    _warned.add(name)
     biggest, biggest_bytes = "", 0
     for function in functions.values():
         inner = getattr(function, "__func__", getattr(function, "func", function))

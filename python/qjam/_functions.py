@@ -125,7 +125,7 @@ class Noted:
     def __init__(self) -> None:
         # Modules that the pickle names.
         self.names: Set[str] = set()
-        # What functions that travel by value import when they run.
+        # What the user's functions import when they run.
         self.imports: Set[_own.Imported] = set()
         # Code of functions that travel by value, in order.
         self.codes: List[types.CodeType] = []
@@ -138,7 +138,7 @@ class Noted:
                 self.names.add(obj.__module__)
             else:
                 self.codes.append(obj.__code__)
-                self.imports.update(imports_of(obj.__code__, obj.__globals__.get("__package__") or ""))
+            self.will_run(obj)
         elif isinstance(obj, type):
             if is_by_name(obj):
                 self.names.add(obj.__module__)
@@ -147,6 +147,12 @@ class Noted:
                 name = getattr(owner, "__module__", None)
                 if isinstance(name, str) and name in sys.modules:
                     self.names.add(name)
+
+    def will_run(self, function: Any) -> None:
+        """Notes what a function of the user's imports when it is called."""
+        code = getattr(function, "__code__", None)
+        if isinstance(code, types.CodeType) and not _own.is_elsewhere(code.co_filename):
+            self.imports.update(imports_of(code, function.__globals__.get("__package__") or ""))
 
 
 @functools.lru_cache(maxsize=1000)

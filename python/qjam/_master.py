@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from math import isnan
-from typing import Any, Callable, Dict, Generic, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, List, Optional, Tuple, TypeVar, Union
 
 from . import _native
 from ._code import pickle_params, prepare, support
@@ -36,6 +36,7 @@ _open: weakref.WeakSet[Master] = weakref.WeakSet()
 _codes: OrderedDict[int, Tuple[Any, _native.Code, bytes]] = OrderedDict()
 _codes_lock = threading.Lock()
 _CODES_MAX = 64
+_CODE_BYTES_MAX = 1 << 20
 
 
 def _code_of(prepared: Any) -> Tuple[Any, _native.Code, bytes]:
@@ -45,6 +46,8 @@ def _code_of(prepared: Any) -> Tuple[Any, _native.Code, bytes]:
         return found
     code = _native.Code(prepared.blob, prepared.name)
     entry = (prepared, code, code.id)
+    if len(prepared.blob) > _CODE_BYTES_MAX:
+        return entry  # data came along, which is not kept here
     with _codes_lock:
         _codes[id(prepared)] = entry
         while len(_codes) > _CODES_MAX:
@@ -532,11 +535,11 @@ class Held(Generic[S]):
         """Brings all states home, in the order of the chunks."""
         import pickle
 
-        states: Sequence[Any] = self._native.collect(self._master._tick)
-        if any(state is None for state in states):
+        states = self._native.collect(self._master._tick)
+        if None in states:
             self.run(_nothing)  # nobody has asked for some of them yet: now they are made
             states = self._native.collect(self._master._tick)
-        return [pickle.loads(stream, buffers=buffers) for stream, buffers in states]
+        return [pickle.loads(state[0], buffers=state[1]) for state in states if state is not None]
 
     def checkpoint(self) -> None:
         """Makes a checkpoint now, besides those that are made when it is time."""

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tokenize
 import types
-from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 _HERE = os.path.dirname(os.path.realpath(__file__))
 
@@ -32,7 +32,10 @@ class Own(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """A name that some code imports, as `import name` or as `from name import parts`."""
+    """A name that some code imports, as `import name` or as `from name import parts`.
+
+    It is optional if the code may go on without it, or may never get there.
+    """
 
     name: str
     parts: Tuple[str, ...]
@@ -74,6 +77,14 @@ def is_elsewhere(filename: str) -> bool:
     return real.startswith(_OTHERS) or any(part in real for part in _INSTALLED)
 
 
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        # It has been removed.
+        return ""
+
+
 def _roots() -> Set[str]:
     """Folders whose modules are the user's own."""
     roots = set()
@@ -83,11 +94,8 @@ def _roots() -> Set[str]:
         roots.add(os.path.dirname(os.path.abspath(script)))
     if sys.path and os.path.isdir(sys.path[0] or "."):
         roots.add(os.path.abspath(sys.path[0] or "."))
-    try:
-        roots.add(os.getcwd())
-    except OSError:
-        # The working folder has been removed.
-        pass
+    if _working_folder():
+        roots.add(_working_folder())
     return {os.path.realpath(root) for root in roots}
 
 
@@ -176,14 +184,19 @@ class Finder:
 
 
 _judged: Dict[str, bool] = {}
-_loaded: Tuple[int, List[str]] = (0, [])
+# What the list was made for, and the list.
+_loaded: Tuple[Any, List[str]] = (None, [])
 
 
 def loaded() -> List[str]:
     """Names of the own modules that have been imported so far."""
     global _loaded
-    if _loaded[0] == len(sys.modules):
+    where = (_working_folder(), sys.path[0] if sys.path else "")
+    key = (where, len(sys.modules))
+    if _loaded[0] == key:
         return _loaded[1]
+    if _loaded[0] is None or _loaded[0][0] != where:
+        _judged.clear()
     new = sys.modules.keys() - _judged.keys()
     if new:
         finder = Finder()
@@ -191,7 +204,7 @@ def loaded() -> List[str]:
             module = sys.modules.get(name)
             filename = getattr(module, "__file__", None)
             _judged[name] = name != "__main__" and isinstance(filename, str) and finder.covers(filename)
-    _loaded = (len(sys.modules), [name for name, own in _judged.items() if own])
+    _loaded = (key, [name for name, own in _judged.items() if own])
     return _loaded[1]
 
 
@@ -273,6 +286,9 @@ def _walk(node: ast.AST, package: str, optional: bool, found: List[Imported]) ->
         _walk_all(node.orelse + node.finalbody, package, optional, found)
     elif isinstance(node, ast.If) and _is_type_checking(node.test):
         _walk_all(node.orelse, package, optional, found)
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        # Nobody knows whether it is called: a module of the user's may also draw figures.
+        _walk_all(ast.iter_child_nodes(node), package, True, found)
     else:
         _walk_all(ast.iter_child_nodes(node), package, optional, found)
 

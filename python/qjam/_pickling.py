@@ -61,9 +61,10 @@ def pickle_params(obj: Any, what: str = "params") -> Tuple[bytes, List[pickle.Pi
     if stream is None or _text(b"__main__") in stream or _text(b"__mp_main__") in stream:
         buffers.clear()
         try:
-            stream = cloudpickle().dumps(obj, protocol=5, buffer_callback=_aside(buffers))
+            slow: bytes = cloudpickle().dumps(obj, protocol=5, buffer_callback=_aside(buffers))
         except Exception as error:
             raise refused(obj, what, error) from error
+        stream = slow
     note_modules(stream)
     return stream, buffers
 

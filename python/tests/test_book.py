@@ -10,7 +10,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 BOOK = HERE.parent.parent / "docs" / "book"
-PAGES = sorted(BOOK.glob("python-*.md"))
+PAGES = [*sorted(BOOK.glob("python-*.md")), BOOK.parent.parent / "README.md"]
 
 
 def run_page(page: Path, folder: Path) -> "subprocess.CompletedProcess[str]":

@@ -355,6 +355,9 @@ def test_needs_are_the_packages_that_nobody_has_yet(tmp_path: Path) -> None:
         call(late)
         call(maybe)
         call(lambda params, chunk: float(np.sum(chunk)))
+        from helper import late
+        call(late)
+        call(lambda params, chunk: late(params, chunk))
     """
     job = """
         from __future__ import annotations
@@ -369,10 +372,19 @@ def test_needs_are_the_packages_that_nobody_has_yet(tmp_path: Path) -> None:
         def mapfunc(params, chunk):
             import sklearn.linear_model
             return 0
+        def draw(result):
+            import matplotlib.pyplot
     """
-    files = {"main.py": script, "job.py": job, "helper.py": "import numpy.linalg\nfrom qjam import errors\n"}
+    helper = "import numpy.linalg\nfrom qjam import errors\ndef late(params, chunk):\n    import torch\n"
+    files = {"main.py": script, "job.py": job, "helper.py": helper}
     answers = run_script(tmp_path, files, ["main.py"])
-    assert [answer[-2] for answer in answers] == [["numpy", "sklearn"], ["scipy"], [], ["numpy"]]
+    assert [answer[-2] for answer in answers] == [
+        ["numpy", "sklearn"],
+        ["scipy"],
+        [],
+        ["numpy"],
+        *[["numpy", "torch"]] * 2,
+    ]
 
 
 def test_state_and_reduce_come_from_the_module_or_from_the_call(tmp_path: Path) -> None:

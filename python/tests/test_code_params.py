@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any, List
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 
 from qjam import _code
 from qjam._code import pickle_params
+from qjam._worker import loader
 from qjam.errors import PicklingError
 
 
@@ -123,7 +126,9 @@ def test_a_large_captured_variable_is_warned_of_by_name(caplog: pytest.LogCaptur
 
     with caplog.at_level(logging.WARNING, "qjam"):
         _code.prepare(multiply)
+        _code.prepare(multiply)
     assert "the variable 'matrix' has 2.3 MiB" in caplog.text and "params" in caplog.text
+    assert len(caplog.records) == 1
 
 
 def test_preparing_again_is_fast_when_nothing_has_changed() -> None:
@@ -167,3 +172,20 @@ def test_a_function_that_is_made_anew_in_a_loop_has_the_same_bytes_and_its_own_v
     assert made[0].blob == made[1].blob != made[2].blob
     made[1].map(None, None)
     assert lists == [[], [1], []]
+
+
+def test_modules_become_own_ones_when_the_working_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "moved_shapes.py").write_text("class Square:\n    side = 2\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    import moved_shapes  # type: ignore[import-not-found]
+
+    def area(params: Any, chunk: Any) -> int:
+        return int(params.side**2)
+
+    pickle_params(moved_shapes.Square())
+    assert "moved_shapes" not in loader.unpack(_code.prepare(area).blob)["sources"]
+    monkeypatch.chdir(tmp_path)
+    pickle_params(moved_shapes.Square())
+    assert "moved_shapes" in loader.unpack(_code.prepare(area).blob)["sources"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from qjam._worker.chunks import open_chunk
 from qjam.dataset import (
     BaseDataSet,
@@ -52,6 +53,7 @@ def test_slices_that_are_not_there_are_an_index_error(index: int) -> None:
 def test_the_slice_size_can_be_set_and_a_given_one_is_used_as_it_is() -> None:
     data = ListDataSet(range(100), slice_size=1000)
     assert data.slices() == 1 and as_workers_see_it(data) == [list(range(100))]
+    assert len(as_workers_see_it(NumpyMatrixDataSet(np.ones((3, 2)), 10**30))) == 1
     data.slice_size = 40
     assert [len(items) for items in as_workers_see_it(data)] == [40, 40, 20]
     for wrong in (0, -3):
@@ -289,7 +291,8 @@ def test_lines_of_a_text_file_are_units(tmp_path: Path) -> None:
     data = DataSet(path, slice_size=2)
     assert data.chunks() == 4
     assert as_workers_see_it(data) == [["roses", "violäts"], ["", "sugar"]] == [data.slice(0), data.slice(1)]
-    assert data[3] == "sugar" and data[1:3] == ["violäts", ""] and data[::-1][0] == "sugar"
+    assert data[3] == "sugar" and data[1:3] == ["violäts", ""]
+    assert data[::-1] == data.raw_data()[::-1] and data[2::-2] == ["", "roses"] and data[1:3:-1] == []
     path.write_text("other\n")
     assert data.chunks() == 1 and as_workers_see_it(data) == [["other"]]
     path.write_text("")
@@ -311,6 +314,7 @@ def test_a_text_file_of_numbers_is_a_matrix(tmp_path: Path) -> None:
     assert np.array_equal(data.slice(2), matrix[40:])
     assert np.array_equal(data[7], matrix[7]) and np.array_equal(data[3:9], matrix[3:9])
     path.write_bytes(b"1,2\n3,4\n5,6")
+    assert data.chunks() == 3 and data.raw_data().tolist() == [[1, 2], [3, 4], [5, 6]], "it was written anew"
     again = NumpyMatrixFileDataSet(path, slice_size=2)
     assert [x.tolist() for x in as_workers_see_it(again)] == [[[1, 2], [3, 4]], [[5, 6]]]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from qjam.dataset import DataSet, NumpyMatrixDataSet, NumpyMatrixFileDataSet
 from test_dataset import as_workers_see_it
+
+from qjam.dataset import DataSet, NumpyMatrixDataSet, NumpyMatrixFileDataSet, as_dataset
 
 ROWS = 10
 
@@ -92,7 +93,9 @@ def test_a_change_of_shape_or_type_in_place_is_noticed() -> None:
     array = np.arange(12.0)
     data = DataSet(array, slice_size=2)
     assert len(data.hash_list()) == 6
-    array.shape = (6, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some versions of NumPy would rather that nobody did this
+        array.shape = (6, 2)
     assert [x.shape for x in as_workers_see_it(data)] == [(2, 2)] * 3
 
 
@@ -119,7 +122,8 @@ def test_plain_matrices_can_be_read_by_learners_in_rust() -> None:
 
 def test_masks_stay() -> None:
     array = np.ma.array(numbers("d"), mask=numbers("i") == 3)
-    seen = np.ma.concatenate(as_workers_see_it(DataSet(array, 4)))
+    masked: Any = np.ma
+    seen = masked.concatenate(as_workers_see_it(DataSet(array, 4)))
     assert isinstance(seen, np.ma.MaskedArray) and np.array_equal(seen.mask, array.mask)
     assert seen.sum() == array.sum()
     data = DataSet(array, 4)
@@ -233,6 +237,30 @@ def test_a_file_that_is_written_to_is_read_again(tmp_path: Path) -> None:
     os.utime(path, (1, 1))
     after = data.hash_list()
     assert after[0] == before[0] and after[1] != before[1]
+
+
+def test_a_file_with_another_array_in_it_is_read_as_what_it_is_now(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(12.0).reshape(6, 2))
+    data = DataSet(path, slice_size=4)
+    assert data.chunks() == 6 and data.raw_data().shape == (6, 2)
+    given = as_dataset(str(path))
+    assert given is as_dataset(path), "the same file is cut once"
+    mapped = np.load(path, mmap_mode="r")
+    from_map = DataSet(mapped, slice_size=4)
+    before = from_map.hash_list()
+    np.save(tmp_path / "y.npy", np.arange(20, dtype="i4").reshape(5, 4))
+    os.replace(tmp_path / "y.npy", path)
+    assert data.chunks() == 5
+    assert np.array_equal(np.concatenate(as_workers_see_it(data)), np.arange(20).reshape(5, 4))
+    assert as_workers_see_it(as_dataset(path))[0].dtype == "i4"  # type: ignore[arg-type]
+    assert from_map.hash_list() == before, "a mapping shows what was mapped"
+    assert np.array_equal(np.concatenate(as_workers_see_it(from_map)), np.arange(12.0).reshape(6, 2))
+    assert np.array_equal(np.concatenate(as_workers_see_it(DataSet(mapped, 4))), mapped)
+    os.remove(path)
+    with pytest.raises(FileNotFoundError):
+        data.hash_list()
+    assert from_map.hash_list() == before
 
 
 @pytest.mark.parametrize("name", ["big-endian", "Fortran order", "dates", "structured", "four dimensions", "?"])

@@ -6,18 +6,24 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
+import weakref
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
-import scipy.sparse as sp
+from test_dataset_arrays import ARRAYS
+
 from qjam import Master
 from qjam.dataset import BaseDataSet, DataSet, ListDataSet, NumpyMatrixDataSet, NumpyMatrixFileDataSet
-from test_dataset_arrays import ARRAYS
+
+# Not all of them have types, and those that have change them.
+pd: Any = import_module("pandas")
+pl: Any = import_module("polars")
+pa: Any = import_module("pyarrow")
+sp: Any = import_module("scipy.sparse")
 
 
 @pytest.fixture(scope="module", params=["local:2", "proc:2", "inproc:2"])
@@ -54,12 +60,34 @@ def test_a_change_between_runs_counts(master: Master) -> None:
         assert master.run(total, None, array) == array.size
 
 
+def test_arrays_that_nobody_has_any_more_are_let_go(master: Master) -> None:
+    small, large = np.ones((1000, 3)), np.ones((9 << 20, 1))
+    for array in (small, large):
+        master.run(total, None, array)
+    gone = [weakref.ref(small), weakref.ref(large)]
+    del small, large, array
+    until = time.monotonic() + 5
+    while any(ref() is not None for ref in gone) and time.monotonic() < until:
+        master.run(lambda params, chunk: 1, None, [1])
+    assert [ref() for ref in gone] == [None, None]
+
+
 def test_two_arrays_of_the_same_content_are_not_mixed_up_when_one_changes(master: Master) -> None:
     one, other = np.ones((9 << 20, 1)), np.ones((9 << 20, 1))
     assert master.run(total, None, one) == master.run(total, None, other) == one.size
     one[:] = 2
     assert master.run(total, None, other) == one.size
     assert master.run(total, None, one) == 2 * one.size
+
+
+def test_a_second_run_over_the_same_data_sends_none_of_it(master: Master) -> None:
+    for data in (np.arange(30_000.0).reshape(10_000, 3), np.ones((9 << 20, 1)), [{"a": n} for n in range(300)]):
+        for _ in range(2):
+            master.run(lambda params, chunk: len(chunk), None, data)
+        report = master.last_round
+        assert report is not None
+        # What goes out is where chunks lie, to a worker that has not had them before.
+        assert report.chunks_sent == 0 and report.bytes_out < 64 << 10
 
 
 def test_changed_lists_count(master: Master) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
-import scipy.sparse as sp
+from test_dataset import as_workers_see_it
+
 from qjam._worker.chunks import open_chunk
 from qjam.dataset import DataSet
-from test_dataset import as_workers_see_it
+
+# Not all of them have types, and those that have change them.
+pd: Any = import_module("pandas")
+pl: Any = import_module("polars")
+pa: Any = import_module("pyarrow")
+sp: Any = import_module("scipy.sparse")
 
 ROWS = 1000
 
@@ -62,7 +66,7 @@ def test_other_sparse_formats_say_what_to_do() -> None:
 
 
 def test_the_arrays_of_a_sparse_matrix_are_not_copied_on_the_worker() -> None:
-    chunk = DataSet(sparse("csr", "matrix"), 500)._native_data().chunk(0)
+    chunk = DataSet(sparse("csr", "matrix"), ROWS)._native_data().chunk(0)
     matrix = open_chunk(*chunk)
     memory = np.frombuffer(chunk[3], "u1")
     for array in (matrix.data, matrix.indices, matrix.indptr):

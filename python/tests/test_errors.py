@@ -138,6 +138,18 @@ def test_the_end_of_an_interpreter_is_told_and_the_master_goes_on(local: Master,
     assert works(local)
 
 
+def test_more_memory_than_the_limit_is_told_with_limit_and_peak() -> None:
+    def hungry(params: Any, chunk: Any) -> int:
+        return len(bytearray(1 << 31))
+
+    with Master("local:1", memory_limit=600 << 20, run_folder=False) as m:
+        with pytest.raises((MemoryError, qjam.WorkerDied)) as told:
+            m.run(hungry, None, [1])
+        text = str(told.value.__cause__ or told.value)
+        assert "600 MiB" in text and "peak" in text, text
+        assert works(m)
+
+
 def test_errors_can_be_pickled() -> None:
     error = qjam.WorkerDied("killed", "big", 3, "abc", "Traceback …", ("a", "b"), "f")
     again = pickle.loads(pickle.dumps(error))

@@ -189,10 +189,17 @@ def test_the_journal_tells_what_happened(master: Master) -> None:
     assert {"worker joined", "round started", "round over"} <= kinds
 
 
-def test_auto_explains_its_choice() -> None:
-    with Master("auto:inproc:2", run_folder=False) as m:
-        m.run(total, None, [1, 2, 3])
-        assert "rounds" in m.explain()
+@pytest.mark.parametrize("workers", ["auto:inproc:2", "auto:local:2"])
+def test_auto_explains_its_choice_for_every_function(workers: str) -> None:
+    def count(params: Any, chunk: Any) -> int:
+        return len(chunk)
+
+    with Master(workers, run_folder=False) as m:
+        data = qjam.DataSet([1, 2, 3])
+        for _ in range(3):
+            assert m.run(total, None, data) == 6 and m.run(count, None, data) == 3
+        told = m.explain()
+        assert "test_master.total over" in told and "count over" in told and told.count("in 3 chunks, 3 rounds\n") == 2
 
 
 # ---- limits ------------------------------------------------------------------------------------------------------
@@ -220,7 +227,7 @@ def test_a_timeout_without_sense_is_refused(master: Master, wrong: float) -> Non
         master.run(total, None, [1], timeout=wrong)
 
 
-@pytest.mark.parametrize("workers", KINDS)
+@pytest.mark.parametrize("workers", [*KINDS, "auto:local:2", "auto:inproc:2"])
 def test_ctrl_c_gives_the_prompt_back_and_the_next_round_works(workers: str) -> None:
     script = f"""
 import os, signal, threading, time
@@ -239,7 +246,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - begun < 2.5)
 begun = time.monotonic()
-print(m.run(lambda p, c: 21), time.monotonic() - begun < 5)
+print(m.run(lambda p, c: sum(c), None, [20, 22]), time.monotonic() - begun < 5)
 m.close()
 """
     done = running(script)
@@ -256,9 +263,13 @@ def test_a_closed_master_says_so(workers: str) -> None:
     m.close()
     m.close()
     assert m.closed and "closed" in repr(m)
-    for use in (lambda: m.run(total, None, [1]), lambda: m.workers, lambda: m.submit(total), pending.result):
-        with pytest.raises((qjam.MasterClosed, qjam.Cancelled)):
+    for use in (lambda: m.run(total, None, [1]), lambda: m.workers, lambda: m.submit(total)):
+        with pytest.raises(qjam.MasterClosed):
             use()
+    try:
+        assert pending.result(10) == 3  # it may have been over before
+    except (qjam.MasterClosed, qjam.Cancelled):
+        pass
 
 
 def test_closing_ends_the_wait_of_other_threads() -> None:
@@ -325,6 +336,19 @@ for entry in os.listdir("/proc"):
     while any(map(is_alive, pids)) and time.monotonic() < ends_by:
         time.sleep(0.05)
     assert not [pid for pid in pids if is_alive(pid)]
+
+
+def test_a_thread_that_waits_does_not_keep_the_program_from_ending() -> None:
+    script = """
+import threading, time
+from qjam import Master
+m = Master("local:1")
+threading.Thread(target=lambda: m.run(lambda p, c: __import__("time").sleep(60), None, [1]), daemon=True).start()
+time.sleep(1)
+"""
+    begun = time.monotonic()
+    done = running(script, seconds=30)
+    assert done.returncode == 0 and time.monotonic() - begun < 20, done.stderr
 
 
 def test_a_forked_process_may_not_use_the_master_and_can_end() -> None:

@@ -94,7 +94,7 @@ def test_what_processes_print_comes_with_their_names(processes: Master, caplog: 
 
 def test_exceptions_of_processes_say_which_one(processes: Master) -> None:
     with pytest.raises(KeyError) as told:
-        processes.run(lambda params, chunk: {}["nothing"], None, [1])
+        processes.run(lambda params, chunk: params["nothing"], {}, [1])
     cause = told.value.__cause__
     assert isinstance(cause, qjam.RemoteError) and cause.host is not None and cause.host.startswith("proc:")
 

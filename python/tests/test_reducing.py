@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from qjam.common.reducing import default_reduce
 
 

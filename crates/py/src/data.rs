@@ -197,9 +197,8 @@ impl Data {
         buffers: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
         let (stream, buffers) = borrow_all(stream, &buffers)?;
-        let same = py.detach(|| {
-            let buffers: Vec<&[u8]> = buffers.iter().map(AsRef::as_ref).collect();
-            self.lock().set().is_slice(index, stream.as_ref(), &buffers)
+        let same = detached(py, &stream, &buffers, |stream, buffers| {
+            self.lock().set().is_slice(index, stream, buffers)
         });
         drop((stream, buffers));
         buffer::release_waiting(py);
@@ -269,10 +268,9 @@ impl SliceWriter {
         buffers: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (stream, buffers) = borrow_all(stream, &buffers)?;
-        let pushed = py.detach(|| {
-            let buffers: Vec<&[u8]> = buffers.iter().map(AsRef::as_ref).collect();
+        let pushed = detached(py, &stream, &buffers, |stream, buffers| {
             let mut slices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            slices.as_mut().map(|slices| slices.push(records, stream.as_ref(), &buffers))
+            slices.as_mut().map(|slices| slices.push(records, stream, buffers))
         });
         drop((stream, buffers));
         buffer::release_waiting(py);
@@ -289,6 +287,19 @@ impl SliceWriter {
 
 fn finished() -> PyErr {
     PyRuntimeError::new_err("the slices were finished already")
+}
+
+/// Does something with a slice, and lets others have the interpreter meanwhile if it is long.
+fn detached<R: Send>(
+    py: Python<'_>,
+    stream: &Borrowed,
+    buffers: &[Borrowed],
+    f: impl FnOnce(&[u8], &[&[u8]]) -> R + Send,
+) -> R {
+    let buffers: Vec<&[u8]> = buffers.iter().map(AsRef::as_ref).collect();
+    let stream = stream.as_ref();
+    let bytes = stream.len() + buffers.iter().map(|buffer| buffer.len()).sum::<usize>();
+    if bytes < 1 << 16 { f(stream, &buffers) } else { py.detach(|| f(stream, &buffers)) }
 }
 
 fn borrow_all(

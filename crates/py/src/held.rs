@@ -63,16 +63,17 @@ impl Held {
         stream: &Bound<'py, PyAny>,
         buffers: &Bound<'py, PyAny>,
         timeout: Option<f64>,
-        tick: Py<PyAny>,
+        tick: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         drop(self.shared.master(py)?);
         let call = self.shared.call(code, stream, buffers, false)?;
-        let mut patience = Patience::new(&self.shared, &tick, timeout);
+        let patience = Patience::new(&self.shared, tick, timeout);
         let pause = patience.pause();
         let result = py.detach(|| {
             let mut held = self.lock();
             let held = held.as_mut().ok_or(qjam::Error::NoMaster)?;
-            let result = held.run_while(python::step, &call, pause, |pending| patience.goes_on(pending));
+            let goes_on = |pending: &qjam::Pending<_>| patience.goes_on(|| pending.waiting_for());
+            let result = held.run_while(python::step, &call, pause, goes_on);
             drop(call);
             result
         });
@@ -84,7 +85,7 @@ impl Held {
             }
             Err(error) => {
                 host::call_off(py)?;
-                Err(raise(py, patience.failed.unwrap_or(Failed::Round(error)), &code.name))
+                Err(raise(py, patience.failed().unwrap_or(Failed::Round(error)), &code.name))
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::buffer::view;
 use crate::values::{from_parts, from_pickle, to_parts, to_pickle};
-use pyo3::exceptions::PyBaseException;
+use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -18,6 +18,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Calls of user code in this process, with the thread that is inside.
 static INSIDE: Mutex<Vec<(c_ulong, Ctx)>> = Mutex::new(Vec::new());
+
+/// Ctrl-C while the main thread was inside user code, which is so where it runs a round itself.
+static INTERRUPTED: Mutex<Option<PyErr>> = Mutex::new(None);
 
 /// This process's interpreter.
 pub(crate) struct InProcess;
@@ -110,6 +113,9 @@ fn attached<R>(f: impl FnOnce(Python<'_>) -> PyResult<R>) -> Result<R, Raised> {
 
 fn described(py: Python<'_>, error: PyErr) -> Raised {
     let text = error.to_string();
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) && is_main(py).unwrap_or(false) {
+        *INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone_ref(py));
+    }
     let describe = || -> PyResult<Raised> {
         let value: Py<PyBaseException> = error.into_value(py);
         let (message, location, traceback, pickled) =
@@ -137,13 +143,24 @@ fn thread_name(py: Python<'_>) -> PyResult<c_ulong> {
     IDENT.import(py, "threading", "get_ident")?.call0()?.extract()
 }
 
+fn is_main(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import(intern!(py, "threading"))?;
+    let main = threading.call_method0(intern!(py, "main_thread"))?.getattr(intern!(py, "ident"))?;
+    Ok(main.extract::<c_ulong>()? == thread_name(py)?)
+}
+
+/// The exception of the user's Ctrl-C, if it came while the main thread was inside user code.
+pub(crate) fn take_interrupt() -> Option<PyErr> {
+    INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
 /// Has calls in this process whose rounds are over raise an exception. They do so between two steps of Python; what does
 /// not come back from native code cannot be reached.
 pub(crate) fn call_off(py: Python<'_>) -> PyResult<()> {
-    let threads: Vec<c_ulong> = {
-        let noted = INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.iter().filter(|(_, ctx)| ctx.cancelled()).map(|(thread, _)| *thread).collect()
-    };
+    // Asking may lead back to Python, so nothing is locked meanwhile.
+    let noted: Vec<(c_ulong, Ctx)> = INSIDE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let threads: Vec<c_ulong> =
+        noted.into_iter().filter(|(_, ctx)| ctx.cancelled()).map(|(thread, _)| thread).collect();
     if threads.is_empty() {
         return Ok(());
     }

@@ -33,7 +33,7 @@ pub(crate) struct Code {
 impl Code {
     #[new]
     fn new(blob: &Bound<'_, PyBytes>, name: String) -> Self {
-        Code { code: python::Code::new(Bytes::copy_from_slice(blob.as_bytes())), name }
+        Code { code: python::Code::new(Bytes::copy_from_slice(blob.as_bytes())).named(&name), name }
     }
 
     /// Its name among all code.
@@ -171,17 +171,17 @@ impl Master {
         data: Option<&Data>,
         shares: bool,
         timeout: Option<f64>,
-        tick: Py<PyAny>,
+        tick: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let master = self.shared.master(py)?;
         let call = self.shared.call(code, stream, buffers, false)?;
-        let data = data.map(|data| data.set(shares)).transpose()?;
-        let mut patience = Patience::new(&self.shared, &tick, timeout);
+        let data = set_of(py, data, shares)?;
+        let patience = Patience::new(&self.shared, tick, timeout);
         let pause = patience.pause();
         let result = py.detach(|| {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
-            let result =
-                master.run_while(python::call, &call, &data, pause, |pending| patience.goes_on(pending));
+            let goes_on = |pending: &qjam::Pending<_>| patience.goes_on(|| pending.waiting_for());
+            let result = master.run_while(python::call, &call, &data, pause, goes_on, patience.called_off());
             // The last of all who have it may be this thread: then it ends the workers, which may want the interpreter.
             drop((master, call, data));
             result
@@ -194,7 +194,10 @@ impl Master {
             }
             Err(error) => {
                 host::call_off(py)?;
-                Err(raise(py, patience.failed.unwrap_or(Failed::Round(error)), &code.name))
+                if let Some(interrupt) = host::take_interrupt() {
+                    return Err(interrupt);
+                }
+                Err(raise(py, patience.failed().unwrap_or(Failed::Round(error)), &code.name))
             }
         }
     }
@@ -211,7 +214,7 @@ impl Master {
     ) -> PyResult<Pending> {
         let master = self.shared.master(py)?;
         let call = self.shared.call(code.get(), stream, buffers, true)?;
-        let data = data.map(|data| data.set(shares)).transpose()?;
+        let data = set_of(py, data, shares)?;
         let pending = py.detach(|| -> Result<_, Failed> {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
             let pending = master.submit(python::call, &call, &data)?;
@@ -226,7 +229,7 @@ impl Master {
     #[pyo3(signature = (data, shares, tick))]
     fn hold(&self, py: Python<'_>, data: Option<&Data>, shares: bool, tick: Py<PyAny>) -> PyResult<Held> {
         let master = self.shared.master(py)?;
-        let data = data.map(|data| data.set(shares)).transpose()?;
+        let data = set_of(py, data, shares)?;
         let held = apart(py, &tick, move || {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
             master.hold::<python::Memory>(&data)
@@ -346,6 +349,11 @@ impl Drop for Shared {
 /// Does something without the interpreter, whether this thread has it or not.
 pub(crate) fn detached(f: impl FnOnce() + Send) {
     Python::try_attach(|py| py.detach(f));
+}
+
+/// The data set of a round. Sharing it may take a while, and others go on meanwhile.
+fn set_of(py: Python<'_>, data: Option<&Data>, shares: bool) -> PyResult<Option<DataSet<Raw>>> {
+    py.detach(|| data.map(|data| data.set(shares)).transpose())
 }
 
 /// A task for every slot there is.

@@ -58,10 +58,10 @@ impl Pending {
         &self,
         py: Python<'py>,
         timeout: Option<f64>,
-        tick: Py<PyAny>,
+        tick: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.shared.must_be_here(py)?;
-        let patience = Patience::new(&self.shared, &tick, timeout);
+        let patience = Patience::new(&self.shared, tick, timeout);
         let answer = py.detach(|| -> Result<Option<Value>, Failed> {
             loop {
                 if let Some(value) = self.wait_a_little(patience.pause())? {
@@ -70,7 +70,7 @@ impl Pending {
                 if patience.is_over() {
                     return Ok(None);
                 }
-                self.shared.look_up(&tick)?;
+                patience.look_up()?;
             }
         });
         match answer {

@@ -3,49 +3,92 @@
 use crate::errors::Failed;
 use crate::master::Shared;
 use pyo3::prelude::*;
-use qjam::python::Value;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// How often a wait looks up.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
 /// A wait with its end, and why it was given up.
-pub(crate) struct Patience<'a> {
-    shared: &'a Shared,
-    tick: &'a Py<PyAny>,
+pub(crate) struct Patience(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    tick: Py<PyAny>,
     limit_s: Option<f64>,
     end: Option<Instant>,
-    pub(crate) failed: Option<Failed>,
+    state: Mutex<State>,
 }
 
-impl<'a> Patience<'a> {
-    pub(crate) fn new(shared: &'a Shared, tick: &'a Py<PyAny>, limit_s: Option<f64>) -> Self {
+struct State {
+    looked: Instant,
+    failed: Option<Failed>,
+}
+
+impl Patience {
+    pub(crate) fn new(shared: &Arc<Shared>, tick: &Bound<'_, PyAny>, limit_s: Option<f64>) -> Self {
+        let now = Instant::now();
         let limit = limit_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
-        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-        Patience { shared, tick, limit_s, end, failed: None }
+        Patience(Arc::new(Inner {
+            shared: shared.clone(),
+            tick: tick.clone().unbind(),
+            limit_s,
+            end: limit.and_then(|limit| now.checked_add(limit)),
+            state: Mutex::new(State { looked: now, failed: None }),
+        }))
     }
 
     /// How long to wait before the next look.
     pub(crate) fn pause(&self) -> Duration {
-        self.end.map_or(PAUSE, |end| end.saturating_duration_since(Instant::now()).min(PAUSE))
+        self.0.end.map_or(PAUSE, |end| end.saturating_duration_since(Instant::now()).min(PAUSE))
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| Instant::now() >= end)
+        self.0.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Whether to go on.
-    pub(crate) fn goes_on(&mut self, pending: &qjam::Pending<Value>) -> bool {
-        self.failed = match self.shared.look_up(self.tick) {
+    /// Looks up. Without the interpreter.
+    pub(crate) fn look_up(&self) -> Result<(), Failed> {
+        self.0.shared.look_up(&self.0.tick)
+    }
+
+    /// Whether to go on with a round.
+    pub(crate) fn goes_on(&self, waiting_for: impl FnOnce() -> String) -> bool {
+        let failed = match self.look_up() {
             Err(failed) => Some(failed),
-            Ok(()) if self.is_over() => Some(Failed::TimedOut {
-                limit_s: self.limit_s.unwrap_or(0.0),
-                waiting_for: pending.waiting_for(),
-            }),
+            Ok(()) if self.is_over() => {
+                let limit_s = self.0.limit_s.unwrap_or(0.0);
+                Some(Failed::TimedOut { limit_s, waiting_for: waiting_for() })
+            }
             Ok(()) => None,
         };
-        self.failed.is_none()
+        let mut state = self.lock();
+        state.looked = Instant::now();
+        let goes_on = failed.is_none();
+        if state.failed.is_none() {
+            state.failed = failed;
+        }
+        goes_on
+    }
+
+    /// Whether a round that this thread runs itself has been called off; asked more often than there is to look up.
+    pub(crate) fn called_off(&self) -> Arc<dyn Fn() -> bool + Send + Sync> {
+        let patience = Patience(self.0.clone());
+        Arc::new(move || {
+            let state = patience.lock();
+            let (is_off, is_fresh) = (state.failed.is_some(), state.looked.elapsed() < PAUSE);
+            drop(state);
+            is_off || (!is_fresh && !patience.goes_on(|| "the function, on this thread".into()))
+        })
+    }
+
+    /// Why it was given up, if it was.
+    pub(crate) fn failed(&self) -> Option<Failed> {
+        self.lock().failed.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

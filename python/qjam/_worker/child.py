@@ -8,6 +8,7 @@ without a copy and not to be written.
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from qjam._worker import context, loader, values
 from qjam._worker.chunks import open_chunk
-from qjam._worker.memory import Regions, Results
+from qjam._worker.memory import Regions, room
 from qjam._worker.raised import describe
 from qjam.common.reducing import default_reduce
 
@@ -32,14 +33,14 @@ _REFERENCE = struct.Struct("<BQQq")
 # Kind of answer; flags; how many references follow.
 _ANSWER = struct.Struct("<BBxxI")
 
-_MAP, _STEP, _MERGE, _FORGET = 1, 2, 3, 4
-_VALUE, _RAISED, _READY = 1, 2, 3
-_IS_KEPT, _NEW_MEMORY = 1, 2
+_MAP, _STEP, _MERGE, _FORGET, _ROOM = 1, 2, 3, 4, 5
+_VALUE, _RAISED, _READY, _NEEDS_ROOM = 1, 2, 3, 4
+_IS_KEPT = 1
 
 _MESSAGE_MAX = 1 << 16
 _INLINE_MAX = 32 << 10
 _REFERENCES_MAX = 512
-_FDS_MAX = 8
+_FDS_SPACE = socket.CMSG_SPACE(4 * 8)
 _IN_MESSAGE, _IN_RESULTS = 0, 1
 _NO_CODE = bytes(16)
 
@@ -74,8 +75,10 @@ class Child:
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
+        self.pid = os.getpid()
         self.regions = Regions()
-        self.results = Results()
+        # Where long results are left for the slot.
+        self.results: Optional[mmap.mmap] = None
         self.jobs: Dict[bytes, loader.Job] = {}
         self.headers: Dict[bytes, Tuple[str, str, Tuple[int, ...]]] = {}
         # Those of the round that is being run, and the regions they lie in: calls of one round share them.
@@ -95,13 +98,16 @@ class Child:
 
     def serve(self) -> None:
         """Answers until the slot closes the socket."""
-        receive = self.channel.recvmsg
-        space = socket.CMSG_SPACE(4 * _FDS_MAX)
         while True:
-            message, ancillary, _, _ = receive(_MESSAGE_MAX, space, socket.MSG_CMSG_CLOEXEC)
+            message, fds = self.receive()
             if not message:
                 return
-            self.answer(message, _descriptors(ancillary) if ancillary else [])
+            self.answer(message, fds)
+
+    def receive(self) -> Tuple[bytes, List[int]]:
+        """The next message, and the files that came with it."""
+        message, ancillary, _, _ = self.channel.recvmsg(_MESSAGE_MAX, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
+        return message, _descriptors(ancillary) if ancillary else []
 
     def answer(self, message: bytes, fds: List[int]) -> None:
         """Does what a message asks for and sends the result."""
@@ -130,6 +136,9 @@ class Child:
             self.jobs.pop(code, None)
             self.params, self.params_number, self.params_regions = None, 0, []
         call = _NO_CALL
+        if os.getpid() != self.pid:
+            # User code has forked, and its copy came back here, where only one may answer.
+            os._exit(0)
         _flush()
         self.send(answer, parts)
 
@@ -276,15 +285,13 @@ class Child:
         self.channel.send(b"".join(message))
 
     def send_by_memory(self, answer: int, parts: List[Part], lengths: List[int]) -> None:
-        """Sends an answer whose bytes lie in memory that the slot has mapped, or gets along with it."""
-        room = 0
+        """Sends an answer whose bytes lie in memory that the slot has mapped."""
+        end = 0
         offsets = []
         for length in lengths:
-            offsets.append(room)
-            room += -(-length // 64) * 64
-        fd = self.results.reserve(room + len(parts) * _REFERENCE.size)
-        results = self.results.room
-        assert results is not None
+            offsets.append(end)
+            end += -(-length // 64) * 64
+        results = self.reserve(end + len(parts) * _REFERENCE.size)
         table: List[bytes] = []
         for (tag, part), offset, length in zip(parts, offsets, lengths):
             if tag == _INT:
@@ -295,15 +302,27 @@ class Child:
             table.append(_REFERENCE.pack(tag, _IN_RESULTS, offset, length))
         if len(table) > _REFERENCES_MAX:
             written = b"".join(table)
-            results[room : room + len(written)] = written
-            table = [_REFERENCE.pack(_TABLE, _IN_RESULTS, room, len(written))]
+            results[end : end + len(written)] = written
+            table = [_REFERENCE.pack(_TABLE, _IN_RESULTS, end, len(written))]
         part = None
         parts.clear()
-        flags = self.kept() | (0 if fd is None else _NEW_MEMORY)
-        rights = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))]
-        self.channel.sendmsg([_ANSWER.pack(answer, flags, len(table)), *table], rights)
-        if fd is not None:
-            os.close(fd)
+        self.channel.send(b"".join([_ANSWER.pack(answer, self.kept(), len(table)), *table]))
+
+    def reserve(self, length: int) -> mmap.mmap:
+        """Memory for so many bytes of results; the slot is asked for it when there is too little."""
+        if self.results is None or len(self.results) < length:
+            self.results = None
+            self.channel.send(_ANSWER.pack(_NEEDS_ROOM, 0, 1) + _REFERENCE.pack(_INT, 0, 0, length))
+            while self.results is None:
+                message, fds = self.receive()
+                if not message:
+                    sys.exit(0)
+                if message[0] == _ROOM:
+                    self.results = room(fds[0], _MAPPING.unpack_from(message, _HEAD.size)[1])
+                else:
+                    # Somebody has let go of a region meanwhile; nothing else comes before the answer.
+                    self.answer(message, fds)
+        return self.results
 
     def kept(self) -> int:
         """Whether user code still refers to memory that the slot would write again."""

@@ -292,15 +292,15 @@ class _Before(_Finder):
 def install_support(bundle: bytes) -> None:
     """Makes the modules that the master sent along importable: those of qjam itself, and cloudpickle.
 
-    What is installed on this host is preferred, except for the copy of cloudpickle inside qjam.
+    What is installed on this host is preferred, except to cloudpickle: its pickles want the version that wrote them.
     """
     if not bundle:
         return
     sources: Sources = unpack(bundle)["sources"]
-    vendored = {name: source for name, source in sources.items() if name.startswith("qjam._vendor")}
-    others = {name: source for name, source in sources.items() if name not in vendored}
+    same = {name: source for name, source in sources.items() if name.startswith(("qjam._vendor", "cloudpickle"))}
+    others = {name: source for name, source in sources.items() if name not in same}
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, (_Before, _Behind))]
-    sys.meta_path.insert(0, _Before(vendored))
+    sys.meta_path.insert(0, _Before(same))
     sys.meta_path.append(_Behind(others))
 
 

@@ -1,20 +1,14 @@
-"""Memory that an interpreter shares with its slot: what it was handed, and where it leaves long results."""
+"""Memory that an interpreter was handed by its slot.
+
+All of it is made by the slot: interpreters that were built for old systems cannot make any that has no name.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import sys
-from typing import Dict, Optional, Union
-
-Buffer = Union[bytes, memoryview]
-
-# fcntl has names for these only where the C library had them when Python was built.
-_ADD_SEALS = 1033
-_SEAL_SHRINK_GROW = 2 | 4
-
-_ROOM_MIN = 1 << 20
+from typing import Dict
 
 
 class Regions:
@@ -52,20 +46,9 @@ class Regions:
         return sys.getrefcount(self.by_number[number])
 
 
-class Results:
-    """Memory that this interpreter writes and its slot reads, made anew when it is too short."""
-
-    def __init__(self) -> None:
-        self.room: Optional[mmap.mmap] = None
-
-    def reserve(self, length: int) -> Optional[int]:
-        """Makes sure of room; gives the file of new memory, to be handed to the slot and closed."""
-        if self.room is not None and len(self.room) >= length:
-            return None
-        self.room = None
-        rounded = max(_ROOM_MIN, -(-length // _ROOM_MIN) * _ROOM_MIN)
-        fd = os.memfd_create("qjam-results", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(fd, rounded)
-        fcntl.fcntl(fd, _ADD_SEALS, _SEAL_SHRINK_GROW)
-        self.room = mmap.mmap(fd, rounded)
-        return fd
+def room(fd: int, length: int) -> mmap.mmap:
+    """Maps memory to write long results into, and closes its file."""
+    try:
+        return mmap.mmap(fd, length)
+    finally:
+        os.close(fd)

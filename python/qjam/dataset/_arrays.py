@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 import numpy as np
 
+from ._files import file_stamp
 from ._units import PickledUnits, Units, standard_rows
 
 if TYPE_CHECKING:
@@ -110,10 +111,13 @@ class ArrayUnits(Units):
         return self.pick(slice(start, stop))
 
     def one(self, at: int) -> Any:
-        return self.raw[:, at] if self.columns else self.raw[at]
+        rows = np.asarray(self.raw) if isinstance(self.raw, np.memmap) else self.raw
+        return rows[:, at] if self.columns else rows[at]
 
     def pick(self, which: slice) -> Any:
-        return self.raw[:, which] if self.columns else self.raw[which]
+        # As workers see it: of a mapping, they know nothing.
+        rows = np.asarray(self.raw) if isinstance(self.raw, np.memmap) else self.raw
+        return rows[:, which] if self.columns else rows[which]
 
     def make(self, slice_size: int) -> Data:
         from .._native import Data
@@ -179,7 +183,7 @@ class PickledArrayUnits(PickledUnits):
 
 
 def is_plain_file(array: Any) -> bool:
-    """Whether an array is all of what was mapped of a file, in one piece, for reading only."""
+    """Whether an array is all of what was mapped of a file, in one piece, for reading only, and the file is still it."""
     return (
         type(array) is np.memmap
         and array.mode == "r"
@@ -187,30 +191,40 @@ def is_plain_file(array: Any) -> bool:
         and isinstance(array.base, mmap.mmap)
         and bool(array.flags.c_contiguous)
         and os.path.isfile(array.filename)
+        and os.stat(array.filename).st_ino == _mapped_inode(array)
     )
 
 
-class MemmapUnits(Units):
-    """Rows of an array in a file. Workers on this machine read the file themselves."""
+def _mapped_inode(array: Any) -> int:
+    """The file that an array's memory is of; another one may have taken its name."""
+    address = array.__array_interface__["data"][0]
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            where, _, _, _, inode = line.split(maxsplit=5)[:5]
+            start, _, end = where.partition("-")
+            if int(start, 16) <= address < int(end, 16):
+                return int(inode)
+    return 0
 
-    def standard(self) -> int:
-        return standard_rows(self.count(), self.raw.nbytes)
 
-    def take(self, start: int, stop: int) -> Any:
-        return np.asarray(self.raw[start:stop])
+class MemmapUnits(ArrayUnits):
+    """Rows of an array in a file. Workers on this machine read the file themselves.
 
-    def one(self, at: int) -> Any:
-        row = self.raw[at]
-        return np.asarray(row) if isinstance(row, np.ndarray) else row
+    If another file takes its name, the array still shows the old one, and is like any other array from then on.
+    """
 
-    def pick(self, which: slice) -> Any:
-        return np.asarray(self.raw[which])
+    def __init__(self, raw: Any, frozen: bool) -> None:
+        super().__init__(raw, frozen, "ndarray", columns=False)
+        self._stamp: Optional[Tuple[int, ...]] = None
 
     def make(self, slice_size: int) -> Data:
         from .._native import Data
 
         array = self.raw
-        self._stamp = file_stamp(array.filename)
+        if not is_plain_file(array):
+            self._stamp = None
+            return super().make(slice_size)
+        self._stamp = self._stamp_now()
         return Data.array_file(
             os.fspath(array.filename),
             offset=array.offset,
@@ -222,11 +236,12 @@ class MemmapUnits(Units):
         )
 
     def refresh(self, data: Data, slice_size: int) -> Data:
-        # What is written to the file shows in the mapping too, so it is still the user's array.
-        return data if self._stamp == file_stamp(self.raw.filename) else self.make(slice_size)
+        if self._stamp is None:
+            return super().refresh(data, slice_size)
+        return data if self._stamp == self._stamp_now() else self.make(slice_size)
 
-
-def file_stamp(path: Any) -> Tuple[int, ...]:
-    """What differs when a file has been written to."""
-    stat = os.stat(path)
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+    def _stamp_now(self) -> Tuple[int, ...]:
+        try:
+            return file_stamp(os.fspath(self.raw.filename))
+        except FileNotFoundError:
+            return ()

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 def file_units(path: Any) -> Units:
     """What fits a file by its name: arrays of ``.npy``, lines of all others."""
     path = _name(path)
-    os.stat(path)  # says what is wrong with the name, if anything
     if path.endswith(".npy"):
-        return npy_units(path)
+        return NpyUnits(path)
     if path.endswith(".npz"):
         raise TypeError(f"{path} may hold several arrays; give one of them: numpy.load({path!r})['name']")
     return LineUnits(path)
@@ -26,8 +25,7 @@ def file_units(path: Any) -> Units:
 def matrix_file_units(path: Any) -> Units:
     """What fits the file of a matrix: an array that NumPy saved, or lines of numbers."""
     path = _name(path)
-    os.stat(path)
-    return npy_units(path) if path.endswith(".npy") else NumberUnits(path)
+    return NpyUnits(path) if path.endswith(".npy") else NumberUnits(path)
 
 
 def _name(path: Any) -> str:
@@ -35,63 +33,103 @@ def _name(path: Any) -> str:
     return os.fsdecode(path)
 
 
-def npy_units(path: str) -> Units:
-    import numpy as np
-
-    from ._arrays import array_units
-
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as cause:
-        raise ValueError(f"{path}: {cause}") from cause
-    return array_units(array, frozen=False)
-
-
 class FileUnits(Units):
     """Something in a file; it is looked at again when the file has been written to."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, frozen=False)
-        self._made: Optional[Tuple[int, Tuple[int, ...], Data]] = None
+        self._stamp: Optional[Tuple[int, ...]] = None
+        self._made: Optional[Tuple[int, Data]] = None
+        self._current()
+
+    def _look(self) -> None:
+        """Finds out what is in the file."""
+        raise NotImplementedError
 
     def _open(self, slice_size: int) -> Data:
         raise NotImplementedError
 
-    def make(self, slice_size: int) -> Data:
-        from ._arrays import file_stamp
-
+    def _current(self) -> None:
+        """Looks again if that is needed."""
         stamp = file_stamp(self.raw)
-        if self._made is None or self._made[:2] != (slice_size, stamp):
-            self._made = slice_size, stamp, self._open(slice_size)
-        return self._made[2]
+        if stamp != self._stamp:
+            self._made = None
+            self._look()
+            self._stamp = stamp
+
+    def everything(self) -> Any:
+        return self.take(0, self.count())
+
+    def make(self, slice_size: int) -> Data:
+        self._current()
+        if self._made is None or self._made[0] != slice_size:
+            self._made = slice_size, self._open(slice_size)
+        return self._made[1]
 
     def refresh(self, data: Data, slice_size: int) -> Data:
         return self.make(slice_size)
 
     def pick(self, which: slice) -> Any:
         start, stop, step = which.indices(self.count())
-        if step < 0:
-            return self.pick(slice(stop + 1, start + 1))[::-1][::-step] if start > stop else self.take(0, 0)
-        return self.take(start, max(start, stop))[::step]
+        if step > 0:
+            return self.take(start, max(start, stop))[::step]
+        return self.take(min(stop + 1, start + 1), start + 1)[::step]
+
+
+class NpyUnits(FileUnits):
+    """Rows of an array that NumPy saved."""
+
+    def _look(self) -> None:
+        import numpy as np
+
+        from ._arrays import array_units
+
+        try:
+            array = np.load(self.raw, mmap_mode="r", allow_pickle=False)
+        except ValueError as cause:
+            raise ValueError(f"{self.raw}: {cause}") from cause
+        self._units = array_units(array, frozen=False)
+
+    def count(self) -> int:
+        self._current()
+        return self._units.count()
+
+    def standard(self) -> int:
+        self._current()
+        return self._units.standard()
+
+    def everything(self) -> Any:
+        self._current()
+        return self._units.raw
+
+    def take(self, start: int, stop: int) -> Any:
+        self._current()
+        return self._units.take(start, stop)
+
+    def one(self, at: int) -> Any:
+        self._current()
+        return self._units.one(at)
+
+    def pick(self, which: slice) -> Any:
+        self._current()
+        return self._units.pick(which)
+
+    def _open(self, slice_size: int) -> Data:
+        return self._units.make(slice_size)
 
 
 class LineUnits(FileUnits):
     """The lines of a text in UTF-8."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self._counted: Optional[Tuple[Tuple[int, ...], int]] = None
-        if self.count() == 0:
-            raise ValueError(f"{path} has no lines; a data set has at least one")
+    def _look(self) -> None:
+        with open(self.raw, "rb") as file:
+            self._count = sum(1 for _ in file)
+        if self._count == 0:
+            raise ValueError(f"{self.raw} has no lines; a data set has at least one")
 
     def count(self) -> int:
-        from ._arrays import file_stamp
-
-        stamp = file_stamp(self.raw)
-        if self._counted is None or self._counted[0] != stamp:
-            with open(self.raw, "rb") as file:
-                self._counted = stamp, sum(1 for _ in file)
-        return self._counted[1]
+        self._current()
+        return self._count
 
     def standard(self) -> int:
         return standard_rows(self.count(), os.path.getsize(self.raw))
@@ -113,25 +151,27 @@ class LineUnits(FileUnits):
 class NumberUnits(FileUnits):
     """Lines of numbers, all equally long."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        with open(path, "rb") as file:
+    def _look(self) -> None:
+        with open(self.raw, "rb") as file:
             first = file.readline()
         if not first:
-            raise ValueError(f"{path} is empty; a matrix has at least one line of numbers")
+            raise ValueError(f"{self.raw} is empty; a matrix has at least one line of numbers")
         words = first.replace(b",", b" ").split()
+        if not words:
+            raise ValueError(f"{self.raw}, line 1 is blank; a matrix file has lines of numbers")
         try:
             [float(word) for word in words]
         except ValueError as cause:
-            raise ValueError(f"{path}, line 1: {cause}; a matrix file has lines of numbers") from None
-        if not words:
-            raise ValueError(f"{path}, line 1 is blank; a matrix file has lines of numbers")
-        self.cols = len(words)
-        self.line_bytes = len(first) if first.endswith(b"\n") else len(first) + 1
-        self.make(1 << 40)  # all lines are compared with the first
+            raise ValueError(f"{self.raw}, line 1: {cause}; a matrix file has lines of numbers") from None
+        self._cols = len(words)
+        self._line_bytes = len(first) if first.endswith(b"\n") else len(first) + 1
+        # All lines are compared with the first.
+        whole = self._open(1 << 40)
+        self._count = whole.records
 
     def count(self) -> int:
-        return -(-os.path.getsize(self.raw) // self.line_bytes)
+        self._current()
+        return self._count
 
     def standard(self) -> int:
         return standard_rows(self.count(), os.path.getsize(self.raw))
@@ -141,9 +181,9 @@ class NumberUnits(FileUnits):
 
         stop = min(stop, self.count())
         with open(self.raw, "rb") as file:
-            file.seek(start * self.line_bytes)
-            text = file.read((stop - start) * self.line_bytes)
-        return open_chunk("numbers", "f64", (stop - start, self.cols), text)
+            file.seek(start * self._line_bytes)
+            text = file.read((stop - start) * self._line_bytes)
+        return open_chunk("numbers", "f64", (stop - start, self._cols), text)
 
     def one(self, at: int) -> Any:
         return self.take(at, at + 1)[0]
@@ -151,4 +191,10 @@ class NumberUnits(FileUnits):
     def _open(self, slice_size: int) -> Data:
         from .._native import Data
 
-        return Data.number_lines(self.raw, self.cols, slice_size)
+        return Data.number_lines(self.raw, self._cols, slice_size)
+
+
+def file_stamp(path: str) -> Tuple[int, ...]:
+    """What differs when a file has been written to, or another one has taken its name."""
+    stat = os.stat(path)
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

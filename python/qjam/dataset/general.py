@@ -28,17 +28,15 @@ class DataSet(BaseDataSet):
     array([[ 8,  9],
            [10, 11]])
 
-    ===========================  ======================================================================================
-    what                         what a function gets
-    ===========================  ======================================================================================
-    list, tuple, range           some of the items
-    NumPy array, any type        some of the rows (the first dimension), as a read-only array; subclasses stay what they
-                                 are, masks stay
-    ``numpy.memmap``, ``.npy``   the same; the file is read where it is wanted
-    SciPy sparse matrix          some of the rows; of CSC some of the columns
-    pandas, polars, Arrow        some of the rows, as a table or column of the same library
-    name of another file         some of its lines
-    ===========================  ======================================================================================
+    What a function gets of it:
+
+    * of a list, tuple or range: some of the items;
+    * of a NumPy array of any type: some of the rows (the first dimension), as a read-only array. Subclasses stay what
+      they are, and masks stay;
+    * of a ``numpy.memmap`` or the name of an ``.npy`` file: the same; the file is read where it is wanted;
+    * of a sparse matrix of SciPy's: some of the rows, and of CSC some of the columns;
+    * of tables of pandas, polars and Arrow: some of the rows, as a table or column of the same library;
+    * of the name of another file: some of its lines.
 
     Data may change between runs: that is noticed, and what has changed is sent again. For arrays this costs about as
     much as reading them once; everything else is pickled again and compared.
@@ -66,9 +64,11 @@ class DataSet(BaseDataSet):
             self._slice_size = checked_slice_size(slice_size)
 
     def chunks(self) -> int:
+        """The number of smallest units: items, rows or lines."""
         return self._units.count()
 
     def slice(self, index: int) -> Any:
+        """What a function gets for slice ``index``, counted from 0."""
         self._check(index, self.slices(), "slice")
         size = self.slice_size
         return self._units.take(index * size, min((index + 1) * size, self.chunks()))
@@ -84,8 +84,8 @@ class DataSet(BaseDataSet):
         self.forget()
 
     def raw_data(self) -> Any:
-        """All of the data, as it was given."""
-        return self._units.raw
+        """All of the data, as it was given; of a file what is in it."""
+        return self._units.everything()
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -101,9 +101,10 @@ class DataSet(BaseDataSet):
         return self._units.one(at)
 
     def _native_data(self) -> Data:
-        size = self.slice_size
-        if not self.chunks():
+        count = self.chunks()
+        if not count:
             raise ValueError(f"{type(self).__name__} has become empty; a run needs at least one unit")
+        size = min(self.slice_size, count)
         if self._data is None or self._cut != size:
             self._data = self._units.make(size)
             self._cut = size
@@ -152,8 +153,9 @@ def units_of(data: Any, frozen: bool) -> Units:
     raise TypeError(f"{name} cannot be a data set; {hint}")
 
 
-# The data sets of what was given to runs as it is, by identity, so that a loop of runs cuts and names it once.
-_recent: OrderedDict[int, DataSet] = OrderedDict()
+# The data sets of what was given to runs as it is, by identity or by the file's name, so that a loop of runs cuts and
+# names it once.
+_recent: OrderedDict[object, DataSet] = OrderedDict()
 _RECENT_MAX = 4
 _recent_lock = threading.Lock()
 
@@ -174,17 +176,17 @@ def as_dataset(data: Any) -> Optional[BaseDataSet]:
         return data
     if isinstance(data, (list, tuple)) and not data:
         return None
-    if isinstance(data, (str, os.PathLike)):
-        return DataSet(data)  # a file may be another one by now
+    is_file = isinstance(data, (str, os.PathLike))
+    key: object = os.path.abspath(os.fspath(data)) if is_file else id(data)
     with _recent_lock:
         _drop_unused()
-        known = _recent.get(id(data))
-        if known is not None and known.raw_data() is data:
-            _recent.move_to_end(id(data))
+        known = _recent.get(key)
+        if known is not None and (is_file or known._units.raw is data):
+            _recent.move_to_end(key)
             return known
-    made = DataSet(data)
+    made = DataSet(key if is_file else data)
     with _recent_lock:
-        _recent[id(data)] = made
+        _recent[key] = made
         while len(_recent) > _RECENT_MAX:
             _recent.popitem(last=False)
     return made
@@ -194,6 +196,8 @@ def _drop_unused() -> None:
     """Lets go of data that nobody but us has."""
     for key in list(_recent):
         known = _recent[key]
+        if isinstance(key, (str, bytes)):
+            continue  # the name of a file holds on to nothing
         # Besides those of the data set: of the call that counts, and of this name.
         ours = 2 + known._units.own_references()
         data = known._units.raw

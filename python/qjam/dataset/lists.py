@@ -23,20 +23,24 @@ class ListUnits(PickledUnits):
         super().__init__(raw, frozen or immutable)
 
     def take(self, start: int, stop: int) -> Any:
+        """Some of the items; of a range as a list."""
         some = self.raw[start:stop]
         return list(some) if isinstance(some, range) else some
 
     def pick(self, which: slice) -> Any:
+        """Those that a slice of Python's names."""
         some = self.raw[which]
         return list(some) if isinstance(some, range) else some
 
     def make(self, slice_size: int) -> Data:
+        """Pickles them, and remembers which they were."""
         # Of items that cannot be changed themselves, it is enough to see that they are still the same ones.
         watches = not self.frozen and type(self.raw) is list and _ATOMS.issuperset(map(type, self.raw))
         self._items = list(self.raw) if watches else None
         return super().make(slice_size)
 
     def refresh(self, data: Data, slice_size: int) -> Data:
+        """The same data set, if the items are the same."""
         items = self._items
         if items is not None and len(items) == len(self.raw) and all(map(is_, items, self.raw)):
             return data
@@ -44,6 +48,7 @@ class ListUnits(PickledUnits):
 
 
 def checked_list(items: Any, frozen: bool) -> ListUnits:
+    """The units of a list, or an error that says what it is instead."""
     if not isinstance(items, (list, tuple, range)):
         raise TypeError(
             f"ListDataSet takes a list, a tuple or a range, not {type(items).__name__}; list(...) makes one of "

@@ -18,6 +18,8 @@ use bytes::Bytes;
 pub struct Encoder<'a> {
     body: Vec<u8>,
     buffers: Vec<&'a [u8]>,
+    /// What they are for, where the name of the function does not say it.
+    label: Option<&'a str>,
 }
 
 impl Default for Encoder<'_> {
@@ -30,7 +32,17 @@ impl<'a> Encoder<'a> {
     /// An empty one.
     pub fn new() -> Self {
         // Most bodies are small; this one grows once or never.
-        Encoder { body: Vec::with_capacity(128), buffers: Vec::new() }
+        Encoder { body: Vec::with_capacity(128), buffers: Vec::new(), label: None }
+    }
+
+    /// Says what the parameters are for, where one function does the work of many.
+    #[doc(hidden)]
+    pub fn set_label(&mut self, label: &'a str) {
+        self.label = Some(label);
+    }
+
+    pub(crate) fn label(&self) -> Option<&'a str> {
+        self.label
     }
 
     /// Writes one byte.

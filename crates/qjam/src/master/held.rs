@@ -137,7 +137,16 @@ impl<S: State> Held<S> {
     ) -> Result<Pending<T>> {
         registry::contains(function.name())?;
         self.data.must_be_unchanged()?;
-        super::begin(&self.tended, function, params, lent, self.data.erased(), Some(self.hold), submitted)
+        super::begin(
+            &self.tended,
+            function,
+            params,
+            lent,
+            self.data.erased(),
+            Some(self.hold),
+            submitted,
+            None,
+        )
     }
 
     /// Brings all states home, in the order of the chunks.
@@ -210,7 +219,7 @@ impl Looker<'_> {
         let (function, submitted) = (self.function.clone(), Instant::now());
         let version = tended(self.tended, |driver| driver.version_of(self.hold))?.ok_or(Error::Cancelled)?;
         let mut pending: Pending<Portraits> =
-            super::begin(self.tended, function, &encoder, None, self.data, Some(self.hold), submitted)?;
+            super::begin(self.tended, function, &encoder, None, self.data, Some(self.hold), submitted, None)?;
         let portraits = pending.answer_within(None)?.expect("without a limit there is an answer");
         // Where states had to be made again first, that would have had to be in any case.
         let is_calm = pending.report().is_none_or(|r| r.lost + r.restored == 0);

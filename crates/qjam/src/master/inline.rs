@@ -4,6 +4,7 @@
 //! block along the same tree, by the code that workers use, so that bits and errors are theirs. After each block the plan
 //! is asked whether the rest is better handed over to workers.
 
+use crate::ctx::Cancelled;
 use crate::dataset::CutData;
 use crate::function::{AnyBox, Function};
 use crate::worker::caught;
@@ -47,8 +48,8 @@ pub(crate) struct InlineDone {
 }
 
 impl Inline {
-    /// Runs it, or as much of it as the plan lets.
-    pub(crate) fn run(self) -> InlineDone {
+    /// Runs it, or as much of it as the plan lets. The caller may ask to stop, by what it says itself when it is asked.
+    pub(crate) fn run(self, called_off: Option<Cancelled>) -> InlineDone {
         let Inline { round, cut, function, params, data, seed, open, plan } = self;
         let mut done = InlineDone {
             round,
@@ -59,28 +60,31 @@ impl Inline {
             hands_over: None,
         };
         let start = Instant::now();
-        let fault = |e: String| Fault {
-            kind: FaultKind::Params,
+        let fault = |kind: FaultKind, e: String| Fault {
+            kind,
             chunk: None,
             message: e,
             location: None,
             backtrace: None,
             carried: Vec::new(),
         };
-        let opened =
-            caught(|| function.open_params(params)).and_then(|read| read.map_err(|e| fault(e.to_string())));
+        let opened = caught(|| function.open_params(params))
+            .and_then(|read| read.map_err(|e| fault(FaultKind::Params, e.to_string())));
         let params = match opened {
             Ok(params) => params,
             Err(fault) => return InlineDone { parts: Err(fault), ..done },
         };
-        let here = RoundHere::new(round, cut, function, params, seed, 1, None);
+        let here = RoundHere::new(round, cut, function, params, seed, 1, called_off);
         let blocks = cut.blocks();
         while done.blocks < blocks && done.hands_over.is_none() {
             let run = here.run(0, done.blocks, &open, &|index| data.chunks.get(index as usize).cloned());
             match run {
                 Ok(()) => {}
                 Err(Stopped::Fault(fault)) => return InlineDone { parts: Err(fault), ..done },
-                Err(Stopped::Cancelled) => unreachable!("nobody can call off what the caller waits for"),
+                Err(Stopped::Cancelled) => {
+                    // Whoever called it off does not look at this.
+                    return InlineDone { parts: Err(fault(FaultKind::Raised, "called off".into())), ..done };
+                }
             }
             done.blocks += 1;
             done.took = start.elapsed();

@@ -20,6 +20,7 @@ pub use options::{Awaited, LogLine, Waiting};
 
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
+use crate::ctx::Cancelled;
 use crate::dataset::{CutData, DataSet};
 use crate::engine::{Seat, WorkerString, child};
 use crate::error::{Error, Result};
@@ -351,11 +352,36 @@ impl Master {
         #[expect(unsafe_code, reason = "the caller's memory is lent out while this function waits")]
         // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
         let loan = unsafe { Loan::new(&encoder) };
-        self.begin(f, &encoder, Some(loan.lent()), data, submitted)?.wait()
+        self.begin(f, &encoder, Some(loan.lent()), data, submitted, None)?.wait()
     }
 
     /// The same for callers that must look up now and then, as an interpreter must for its signals: after every `pause` it is
-    /// asked whether to go on. If not, the round is cancelled with [`Error::Cancelled`]. Says where the time went, too.
+    /// asked whether to go on. If not, the round is cancelled with [`Error::Cancelled`]. While the caller's own thread runs
+    /// the function it cannot be asked; then `called_off` is, by the function's [`Ctx::cancelled`](crate::Ctx::cancelled).
+    /// Says where the time went, too.
+    ///
+    /// ```
+    /// # use qjam::{Ctx, DataSet, Dense, Error, Master};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// #[qjam::map]
+    /// fn patient(_: &(), x: &Dense<f64>, ctx: &Ctx) -> f64 {
+    ///     while !ctx.cancelled() {
+    ///         std::thread::sleep(Duration::from_millis(1));
+    ///     }
+    ///     x.rows() as f64
+    /// }
+    ///
+    /// let x = DataSet::dense(vec![0.0; 8], 1)?;
+    /// for workers in ["local:1", "auto:local:1"] {
+    ///     let m = Master::connect(workers)?;
+    ///     let pause = Duration::from_millis(10);
+    ///     let result = m.run_while(patient, &(), &x, pause, |_| false, Arc::new(|| true));
+    ///     assert!(result.is_err());
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn run_while<F, M>(
         &self,
         f: F,
@@ -363,6 +389,7 @@ impl Master {
         data: &DataSet<F::Chunk>,
         pause: Duration,
         goes_on: impl FnMut(&Pending<F::Output>) -> bool,
+        called_off: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<(F::Output, Option<RoundReport>)>
     where
         F: Job<M, State = ()>,
@@ -373,7 +400,8 @@ impl Master {
         #[expect(unsafe_code, reason = "the caller's memory is lent out while this function waits")]
         // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
         let loan = unsafe { Loan::new(&encoder) };
-        self.begin(f, &encoder, Some(loan.lent()), data, submitted)?.wait_while(pause, goes_on)
+        let pending = self.begin(f, &encoder, Some(loan.lent()), data, submitted, Some(called_off))?;
+        pending.wait_while(pause, goes_on)
     }
 
     /// Runs a function without data once per worker slot and combines the results. How many there are depends on the
@@ -411,7 +439,7 @@ impl Master {
         let submitted = Instant::now();
         let mut encoder = Encoder::new();
         params.encode_params(&mut encoder);
-        self.begin(f, &encoder, None, data, submitted)
+        self.begin(f, &encoder, None, data, submitted, None)
     }
 
     /// A caller that lends the parameters waits at once; otherwise the tender takes the round on.
@@ -422,6 +450,7 @@ impl Master {
         lent: Option<Lent>,
         data: &DataSet<F::Chunk>,
         submitted: Instant,
+        called_off: Option<Cancelled>,
     ) -> Result<Pending<F::Output>>
     where
         F: Job<M, State = ()>,
@@ -430,7 +459,7 @@ impl Master {
         // Asked on every engine, so that what runs on threads runs anywhere.
         registry::contains(function.name())?;
         data.must_be_unchanged()?;
-        begin(&self.tended, function, params, lent, data.erased(), None, submitted)
+        begin(&self.tended, function, params, lent, data.erased(), None, submitted, called_off)
     }
 
     fn ask<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> R {
@@ -503,6 +532,7 @@ impl Master {
 }
 
 /// Begins a round, over states if it is told of which hold.
+#[expect(clippy::too_many_arguments, reason = "all that a round is made of, once")]
 fn begin<T>(
     tended: &Arc<Tended>,
     function: Function,
@@ -511,6 +541,7 @@ fn begin<T>(
     data: &Arc<CutData>,
     held: Option<HoldId>,
     submitted: Instant,
+    called_off: Option<Cancelled>,
 ) -> Result<Pending<T>> {
     let answer: Arc<Answer> = Arc::default();
     let wanted = Wanted { function, data: data.clone(), answer: answer.clone(), submitted, held };
@@ -518,7 +549,7 @@ fn begin<T>(
     let submit = |driver: &mut Driver| (driver.submit(wanted, params, lent), driver.take_inline());
     let (round, inline) = tended.with(urgent, submit).ok_or(Error::NoMaster)?;
     if let Some(inline) = inline {
-        let done = inline.run();
+        let done = inline.run(called_off);
         tended.with(false, |driver| driver.end_inline(done));
     }
     let tended = tended.clone();

@@ -18,6 +18,8 @@ pub(super) enum Answer {
     Raised(Raised),
     /// The interpreter has started.
     Ready,
+    /// It needs memory for so many bytes of results before it can answer.
+    NeedsRoom(usize),
 }
 
 /// What comes before the references.
@@ -26,8 +28,6 @@ pub(super) struct AnswerHead {
     kind: u8,
     /// Whether user code still refers to the slot's arena.
     pub(super) is_kept: bool,
-    /// Whether new memory for results came along.
-    pub(super) has_memory: bool,
     references: usize,
 }
 
@@ -37,12 +37,7 @@ impl AnswerHead {
     pub(super) fn read(message: &[u8]) -> Option<AnswerHead> {
         let head: &[u8; HEAD_BYTES] = message.first_chunk()?;
         let references = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        Some(AnswerHead {
-            kind: head[0],
-            is_kept: head[1] & 1 != 0,
-            has_memory: head[1] & 2 != 0,
-            references,
-        })
+        Some(AnswerHead { kind: head[0], is_kept: head[1] & 1 != 0, references })
     }
 }
 
@@ -63,6 +58,7 @@ pub(super) fn read(head: AnswerHead, message: &[u8], results: &[u8]) -> Option<A
         1 => value(&found),
         2 => raised(&found),
         3 => Some(Answer::Ready),
+        4 => found.first().and_then(|part| usize::try_from(part.number).ok()).map(Answer::NeedsRoom),
         _ => None,
     }
 }

@@ -21,6 +21,8 @@ pub struct CodeId(pub [u8; 16]);
 pub struct Code {
     id: CodeId,
     blob: Bytes,
+    /// What people call the function; stays on the master.
+    name: Option<Arc<str>>,
 }
 
 impl Code {
@@ -28,7 +30,12 @@ impl Code {
     pub fn new(blob: Bytes) -> Self {
         let mut id = [0; 16];
         id.copy_from_slice(&blake3::hash(&blob).as_bytes()[..16]);
-        Code { id: CodeId(id), blob }
+        Code { id: CodeId(id), blob, name: None }
+    }
+
+    /// The same, for messages.
+    pub fn named(self, name: &str) -> Self {
+        Code { name: Some(name.into()), ..self }
     }
 
     /// Its name.
@@ -68,6 +75,9 @@ impl Call {
 
 impl Wire for Call {
     fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
+        if let Some(name) = &self.code.name {
+            out.set_label(name);
+        }
         put_bytes(&self.code.blob, out);
         self.params.encode(out);
         self.in_process.encode(out);
@@ -134,6 +144,11 @@ pub fn step(call: &Call, chunk: &Raw, memory: &mut Memory, ctx: &Ctx) -> Value {
     let (value, after) = ran.unwrap_or_else(|raised| raised.throw());
     memory.0 = after;
     value
+}
+
+/// Whether a function is one of these.
+pub(crate) fn is_call(name: &str) -> bool {
+    name.starts_with(module_path!())
 }
 
 /// The interpreter of this process, if it is to run the call.

@@ -10,17 +10,15 @@ use super::peer::{Peer, number_of};
 use super::printed::Printed;
 use super::start::{Started, Wanted, start};
 use crate::engine::child::Process;
-use crate::store::{Arena, ArenaView};
+use crate::store::Arena;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
-};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{Signal, kill_process};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -41,6 +39,8 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const FDS_MAX: usize = 8;
 /// Arenas are made in steps of this.
 const ARENA_STEP: usize = 1 << 20;
+/// Memory for results stays allocated up to this much; beyond it, it is given back after every result.
+const RESULTS_KEPT: usize = 64 << 20;
 /// Code that an interpreter keeps.
 const CODES_MAX: usize = 8;
 
@@ -77,7 +77,7 @@ pub(super) struct Child {
     arena: Option<(Arena, u64)>,
     arenas_made: u64,
     /// Memory that the child writes.
-    results: Option<ArenaView>,
+    results: Option<Arena>,
     /// Code it has, the one used last at the end.
     codes: Vec<CodeId>,
     /// The parameters it has.
@@ -292,7 +292,11 @@ impl Child {
         let mut interrupted: Option<Instant> = None;
         loop {
             if self.look(LOOK_EVERY)? {
-                return self.receive(interrupted.is_some());
+                match self.receive(interrupted.is_some())? {
+                    Answer::NeedsRoom(bytes) => self.give_room(bytes)?,
+                    answer => return Ok(answer),
+                }
+                continue;
             }
             if self.process.has_ended() {
                 // What it said last may be there all the same.
@@ -351,8 +355,8 @@ impl Child {
     }
 
     fn receive(&mut self, is_interrupted: bool) -> Result<Answer, NoAnswer> {
-        let (bytes, fd) = match receive_with(self.peer.socket.as_fd(), &mut self.received) {
-            Ok((0, _)) | Err(Errno::CONNRESET) => {
+        let bytes = match receive(self.peer.socket.as_fd(), &mut self.received) {
+            Ok(0) | Err(Errno::CONNRESET) => {
                 return Err(if is_interrupted {
                     self.process.end();
                     NoAnswer::Cancelled
@@ -360,19 +364,12 @@ impl Child {
                     NoAnswer::Ended(self.end())
                 });
             }
-            Ok(received) => received,
+            Ok(bytes) => bytes,
             Err(e) => return Err(NoAnswer::Broken(format!("reading from an interpreter: {e}"))),
         };
         let message = &self.received[..bytes];
         let nonsense = || NoAnswer::Broken("an interpreter answers what makes no sense".into());
         let head = AnswerHead::read(message).ok_or_else(nonsense)?;
-        if head.has_memory {
-            let fd = fd.ok_or_else(nonsense)?;
-            let size = rustix::fs::fstat(&fd).map_err(|e| NoAnswer::Broken(e.to_string()))?.st_size;
-            let view = Arena::open(fd, usize::try_from(size).unwrap_or(0));
-            self.results =
-                Some(view.map_err(|e| NoAnswer::Broken(format!("memory of an interpreter: {e}")))?);
-        }
         if head.is_kept
             && let Some((_, number)) = self.arena.take()
         {
@@ -381,9 +378,33 @@ impl Child {
             there.there.remove(&number);
             there.gone.push(number);
         }
-        let results = self.results.as_ref().map(|view| view.bytes(0..view.len())).unwrap_or_default();
-        let answer = answer::read(head, message, &results).ok_or_else(nonsense)?;
-        if is_interrupted { Err(NoAnswer::Cancelled) } else { Ok(answer) }
+        let results = self.results.as_ref().map(Arena::as_slice).unwrap_or_default();
+        let answer = answer::read(head, message, results).ok_or_else(nonsense)?;
+        if let Some(results) = self.results.as_ref().filter(|results| results.len() > RESULTS_KEPT) {
+            // It has been copied out, and may be the last one of its kind.
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let _ = rustix::fs::fallocate(results.fd(), flags, 0, results.len() as u64);
+        }
+        match answer {
+            Answer::NeedsRoom(bytes) => Ok(Answer::NeedsRoom(bytes)),
+            _ if is_interrupted => Err(NoAnswer::Cancelled),
+            answer => Ok(answer),
+        }
+    }
+
+    /// Makes memory for results, and hands it over.
+    fn give_room(&mut self, bytes: usize) -> Result<(), NoAnswer> {
+        self.results = None;
+        let failed = |e: io::Error| NoAnswer::Broken(format!("no memory for a result of {bytes} bytes: {e}"));
+        let arena = Arena::create(bytes.next_multiple_of(ARENA_STEP)).map_err(failed)?;
+        let message = letter::room(arena.len() as u64);
+        match send_with(self.peer.socket.as_fd(), &message, &[arena.fd()]) {
+            // Its end is seen by who waits.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
+            Err(e) => return Err(failed(e.into())),
+        }
+        self.results = Some(arena);
+        Ok(())
     }
 
     fn measure(&mut self) {
@@ -431,21 +452,7 @@ fn send_with(socket: BorrowedFd<'_>, message: &[u8], fds: &[BorrowedFd<'_>]) -> 
     Ok(())
 }
 
-fn receive_with(socket: BorrowedFd<'_>, into: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        let slices = &mut [IoSliceMut::new(into)];
-        match rustix::net::recvmsg(socket, slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            other => break other?,
-        }
-    };
-    let mut file = None;
-    for item in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(fds) = item {
-            file = fds.last();
-        }
-    }
-    Ok((received.bytes, file))
+fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> rustix::io::Result<usize> {
+    let (bytes, _) = rustix::io::retry_on_intr(|| rustix::net::recv(socket, &mut *into, RecvFlags::empty()))?;
+    Ok(bytes)
 }

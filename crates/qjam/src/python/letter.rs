@@ -24,6 +24,7 @@ pub(super) enum Asked {
     Step = 2,
     Merge = 3,
     Forget = 4,
+    Room = 5,
 }
 
 /// Bytes, and what they are.
@@ -139,18 +140,19 @@ impl Head<'_> {
 
 /// The message that has a region forgotten; nothing answers it.
 pub(super) fn forget(number: u64) -> Vec<u8> {
+    short(Asked::Forget, &[], &[number])
+}
+
+/// The message that brings so much memory for results.
+pub(super) fn room(bytes: u64) -> Vec<u8> {
+    short(Asked::Room, &[(0, bytes)], &[])
+}
+
+fn short(asked: Asked, mappings: &[(u64, u64)], gone: &[u64]) -> Vec<u8> {
     let nobody = CodeId([0; 16]);
-    let letter = Letter {
-        asked: Asked::Forget,
-        code: nobody,
-        chunk: 0,
-        params: 0,
-        seed: 0,
-        round: 0,
-        parts: Vec::new(),
-    };
-    let mut out = Vec::with_capacity(Head::BYTES + 8);
-    Head { letter: &letter, dropped: nobody, mappings: &[], gone: &[number], references: 0 }.write(&mut out);
+    let letter = Letter { asked, code: nobody, chunk: 0, params: 0, seed: 0, round: 0, parts: Vec::new() };
+    let mut out = Vec::new();
+    Head { letter: &letter, dropped: nobody, mappings, gone, references: 0 }.write(&mut out);
     out
 }
 

@@ -161,9 +161,9 @@ impl Slot {
                     let last_lines = self.child.as_mut().map(Child::take_last_lines).unwrap_or_default();
                     return Err(Raised { last_lines, ..raised });
                 }
-                Ok(Answer::Ready) => {
+                Ok(Answer::Ready | Answer::NeedsRoom(_)) => {
                     self.child = None;
-                    return Err(failed("an interpreter started twice".into()));
+                    return Err(failed("an interpreter answers what was not asked".into()));
                 }
                 // It died of something else, before.
                 Err(NoAnswer::Gone) => self.child = None,

@@ -4,12 +4,14 @@
 //! workers, or the caller's thread).
 
 use super::Driver;
+use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::engine::SeatKind;
 use crate::error::{Error, RemoteFault};
 use crate::function::Function;
 use crate::master::inline::{self, Inline, InlineDone};
 use crate::master::round::Running;
+use crate::python;
 use qjam_core::ids::{DataSetId, RoundId, SeatId};
 use qjam_core::job::{FaultKind, RoundSpec};
 use qjam_core::journal::{RoundReport, What};
@@ -75,21 +77,23 @@ impl Driver {
         round: RoundId,
         function: &Function,
         data: &CutData,
-        params_bytes: usize,
+        params: &Encoder<'_>,
         waits: bool,
     ) -> Option<Box<Chosen>> {
         self.chooser.as_ref()?;
-        let can_inline = waits && self.can_inline();
+        // A call of Python's goes to another process in any case, and there it can be called off.
+        let can_inline = waits && self.can_inline() && !python::is_call(function.name());
         self.update_teams();
         let is_disturbed = self.rounds.values().any(|r| !r.is_answered);
         let chooser = self.chooser.as_mut()?;
+        let name = params.label().unwrap_or_else(|| function.name());
         let kind = Kind {
-            function: number_of(function.name()),
+            function: number_of(name),
             dataset: DataSetId(data.located.0),
-            params_bits: usize::BITS - params_bytes.leading_zeros(),
+            params_bits: usize::BITS - params.payload_bytes().leading_zeros(),
         };
         let (chunks, bytes) = (data.chunks.len() as u32, data.bytes());
-        let work = Work { kind, name: function.name(), bytes, chunks, can_inline };
+        let work = Work { kind, name, bytes, chunks, can_inline };
         let plan = match self.options.fixed_slots {
             Some(slots) if slots > 0 || can_inline => Plan::fixed(slots),
             Some(_) => Plan::fixed(1),

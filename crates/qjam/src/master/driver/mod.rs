@@ -347,7 +347,7 @@ impl Driver {
         let Wanted { function, data, answer, submitted, .. } = wanted;
         let chosen = match held {
             Some(_) => None,
-            None => self.choose(id, &function, &data, params.payload_bytes(), lent.is_some()),
+            None => self.choose(id, &function, &data, params, lent.is_some()),
         };
         let is_inline = chosen.as_ref().is_some_and(|chosen| chosen.is_inline());
         let slots_max = chosen.as_ref().and_then(|chosen| chosen.slots_max());
