@@ -251,7 +251,7 @@ def test_what_hosts_lack_is_one_table_before_any_data_moves() -> None:
 
 def test_a_package_that_a_host_lacks_is_named_before_any_data_moves() -> None:
     def solved(params: Any, chunk: Any) -> Any:
-        import scipy.linalg  # type: ignore[import-untyped]
+        import scipy.linalg
 
         return scipy.linalg.norm(chunk)
 

@@ -25,8 +25,8 @@ const SKIPPED_FOLDERS: &[&str] = &[
     ".ipynb_checkpoints",
 ];
 
-/// Files cargo writes, which name its registry.
-const SKIPPED_FILES: &[&str] = &["Cargo.lock"];
+/// Files that cargo and git write: the one names its registry, the other, in a further work tree, where the first one is.
+const SKIPPED_FILES: &[&str] = &["Cargo.lock", ".git"];
 
 /// What to look for. Those that begin with a slash count only where an absolute path could begin.
 const PATTERNS: &[&str] = &[
