@@ -36,6 +36,7 @@ _open: weakref.WeakSet[Master] = weakref.WeakSet()
 _codes: OrderedDict[int, Tuple[Any, _native.Code, bytes]] = OrderedDict()
 _codes_lock = threading.Lock()
 _CODES_MAX = 64
+_CODE_BYTES_MAX = 1 << 20
 
 
 def _code_of(prepared: Any) -> Tuple[Any, _native.Code, bytes]:
@@ -45,6 +46,8 @@ def _code_of(prepared: Any) -> Tuple[Any, _native.Code, bytes]:
         return found
     code = _native.Code(prepared.blob, prepared.name)
     entry = (prepared, code, code.id)
+    if len(prepared.blob) > _CODE_BYTES_MAX:
+        return entry  # data came along, which is not kept here
     with _codes_lock:
         _codes[id(prepared)] = entry
         while len(_codes) > _CODES_MAX:

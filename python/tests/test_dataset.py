@@ -53,6 +53,7 @@ def test_slices_that_are_not_there_are_an_index_error(index: int) -> None:
 def test_the_slice_size_can_be_set_and_a_given_one_is_used_as_it_is() -> None:
     data = ListDataSet(range(100), slice_size=1000)
     assert data.slices() == 1 and as_workers_see_it(data) == [list(range(100))]
+    assert len(as_workers_see_it(NumpyMatrixDataSet(np.ones((3, 2)), 10**30))) == 1
     data.slice_size = 40
     assert [len(items) for items in as_workers_see_it(data)] == [40, 40, 20]
     for wrong in (0, -3):

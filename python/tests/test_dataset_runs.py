@@ -6,6 +6,8 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
+import weakref
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Iterator
@@ -58,6 +60,18 @@ def test_a_change_between_runs_counts(master: Master) -> None:
         assert master.run(total, None, array) == array.size
 
 
+def test_arrays_that_nobody_has_any_more_are_let_go(master: Master) -> None:
+    small, large = np.ones((1000, 3)), np.ones((9 << 20, 1))
+    for array in (small, large):
+        master.run(total, None, array)
+    gone = [weakref.ref(small), weakref.ref(large)]
+    del small, large, array
+    until = time.monotonic() + 5
+    while any(ref() is not None for ref in gone) and time.monotonic() < until:
+        master.run(lambda params, chunk: 1, None, [1])
+    assert [ref() for ref in gone] == [None, None]
+
+
 def test_two_arrays_of_the_same_content_are_not_mixed_up_when_one_changes(master: Master) -> None:
     one, other = np.ones((9 << 20, 1)), np.ones((9 << 20, 1))
     assert master.run(total, None, one) == master.run(total, None, other) == one.size
@@ -72,8 +86,8 @@ def test_a_second_run_over_the_same_data_sends_none_of_it(master: Master) -> Non
             master.run(lambda params, chunk: len(chunk), None, data)
         report = master.last_round
         assert report is not None
-        assert (report.chunks_sent, report.cache_misses) == (0, 0)
-        assert report.bytes_out < 64 << 10
+        # What goes out is where chunks lie, to a worker that has not had them before.
+        assert report.chunks_sent == 0 and report.bytes_out < 64 << 10
 
 
 def test_changed_lists_count(master: Master) -> None:

@@ -111,5 +111,5 @@ fn the_run_file_says_what_an_interpreter_runs() {
     assert!(said.contains("the program made no such run this time"), "{said}");
     folder.file("library.so", "build two");
     let said = String::from_utf8_lossy(&replay().expect("the command starts").stderr).into_owned();
-    assert!(said.contains("is not what made run"), "{said}");
+    assert!(said.contains("library.so is not the library that made run"), "{said}");
 }

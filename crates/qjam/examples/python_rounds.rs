@@ -8,6 +8,7 @@
 use bytes::Bytes;
 use qjam::python::{Body, Call, Code, Pickled, Setup, call, set_up};
 use qjam::{DataSet, Master};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -32,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let builder = Master::builder().python_support(Bytes::new(), (3, 11));
     let m = builder.python_interpreter(python, Vec::new()).connect(&workers)?;
     let data = DataSet::nothing(4)?.untyped();
-    let mut took = Vec::new();
+    let (mut took, mut cpu) = (Vec::new(), (0, 0));
     for round in 0..rounds + 10 {
         let f = Call::new(code.clone(), params.clone(), (3, 11));
         let start = Instant::now();
@@ -40,19 +41,41 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         took.push(start.elapsed());
         let Body::Numbers { leaves, .. } = &value.body else { return Err("no numbers".into()) };
         assert_eq!(leaves.len(), 1);
-        if round == 10 {
+        if round == 9 {
             took.clear();
+            cpu = cpu_ns();
         }
     }
+    let (ours, theirs) = cpu_ns();
+    let cpu_ms = |ns: u64| ns as f64 / 1e6 / rounds as f64;
     took.sort();
     let ms = |at: usize| took[at].as_secs_f64() * 1e3;
     #[expect(clippy::print_stdout, reason = "this is what it is for")]
     {
         println!(
-            "{workers} doubles={doubles} median={:.3} ms p99={:.3} ms",
+            "{workers} doubles={doubles} median={:.3} ms p99={:.3} ms; of the processors: {:.3} ms here, {:.3} ms in children",
             ms(took.len() / 2),
-            ms(took.len() * 99 / 100)
+            ms(took.len() * 99 / 100),
+            cpu_ms(ours - cpu.0),
+            cpu_ms(theirs - cpu.1),
         );
     }
     Ok(())
+}
+
+/// Time on processors so far: of this process, and of those it has started.
+fn cpu_ns() -> (u64, u64) {
+    let of_thread = |folder: &Path| -> u64 {
+        let text = std::fs::read_to_string(folder.join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    };
+    let threads = |pid: &str| -> Vec<PathBuf> {
+        let folder = std::fs::read_dir(format!("/proc/{pid}/task"));
+        folder.into_iter().flatten().flatten().map(|thread| thread.path()).collect()
+    };
+    let own = threads("self");
+    let children = own.iter().filter_map(|thread| std::fs::read_to_string(thread.join("children")).ok());
+    let children: String = children.collect();
+    let theirs = children.split_whitespace().flat_map(threads).map(|thread| of_thread(&thread)).sum();
+    (own.iter().map(|thread| of_thread(thread)).sum(), theirs)
 }

@@ -1,5 +1,7 @@
 //! Python functions, run by child interpreters of slots that are threads of this process.
 
+#![allow(clippy::unwrap_used, reason = "all of this is test")]
+
 mod python {
     mod deaths;
     mod memory;

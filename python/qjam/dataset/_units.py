@@ -79,7 +79,7 @@ class PickledUnits(Units):
 
     def make(self, slice_size: int) -> Data:
         # Before the data are looked at: what changes meanwhile is noticed the next time.
-        self._seen = self.fingerprint()
+        self._seen = None if self.frozen else self.fingerprint()
         return _pickles.write(zip(_pickles.sizes(self.count(), slice_size), self.slices(slice_size)))
 
     def refresh(self, data: Data, slice_size: int) -> Data:

@@ -101,9 +101,10 @@ class DataSet(BaseDataSet):
         return self._units.one(at)
 
     def _native_data(self) -> Data:
-        size = self.slice_size
-        if not self.chunks():
+        count = self.chunks()
+        if not count:
             raise ValueError(f"{type(self).__name__} has become empty; a run needs at least one unit")
+        size = min(self.slice_size, count)
         if self._data is None or self._cut != size:
             self._data = self._units.make(size)
             self._cut = size

@@ -125,14 +125,17 @@ fn command(run: &Run) -> Command {
 /// Refuses a program that has been changed since.
 fn must_be_the_same(run: &Run, anyway: bool) -> anyhow::Result<()> {
     // Of a program that an interpreter runs, the library that computes is what was hashed.
-    let path = run.build.as_ref().unwrap_or(&run.program);
+    let (kind, path) = match &run.build {
+        Some(build) => ("library", build),
+        None => ("executable", &run.program),
+    };
     let file = File::open(path).with_context(|| format!("the program {} is gone", path.display()))?;
     let Some(recorded) = &run.executable else { return Ok(()) };
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file).with_context(|| format!("cannot read {}", path.display()))?;
     if !anyway && hasher.finalize().to_hex().as_str() != recorded {
         bail!(
-            "{} is not what made run {}: its results may be others; --anyway runs it all the same",
+            "{} is not the {kind} that made run {}: its results may be others; --anyway runs it all the same",
             short(path),
             run.id
         );

@@ -359,6 +359,29 @@ impl Master {
     /// asked whether to go on. If not, the round is cancelled with [`Error::Cancelled`]. While the caller's own thread runs
     /// the function it cannot be asked; then `called_off` is, by the function's [`Ctx::cancelled`](crate::Ctx::cancelled).
     /// Says where the time went, too.
+    ///
+    /// ```
+    /// # use qjam::{Ctx, DataSet, Dense, Error, Master};
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// #[qjam::map]
+    /// fn patient(_: &(), x: &Dense<f64>, ctx: &Ctx) -> f64 {
+    ///     while !ctx.cancelled() {
+    ///         std::thread::sleep(Duration::from_millis(1));
+    ///     }
+    ///     x.rows() as f64
+    /// }
+    ///
+    /// let x = DataSet::dense(vec![0.0; 8], 1)?;
+    /// for workers in ["local:1", "auto:local:1"] {
+    ///     let m = Master::connect(workers)?;
+    ///     let pause = Duration::from_millis(10);
+    ///     let result = m.run_while(patient, &(), &x, pause, |_| false, Arc::new(|| true));
+    ///     assert!(result.is_err());
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn run_while<F, M>(
         &self,
         f: F,

@@ -278,6 +278,17 @@ mod tests {
     }
 
     #[test]
+    fn modules_too_long_for_a_welcome_are_refused_before_anything_starts() {
+        let with = |bytes: usize| {
+            let modules = bytes::Bytes::from(vec![0; bytes]);
+            crate::Master::builder().no_run_file().python_support(modules, (3, 11)).connect("local:1")
+        };
+        assert!(with(SETUP_BYTES_MAX).is_ok());
+        let said = with(SETUP_BYTES_MAX + 1).unwrap_err().to_string();
+        assert!(said.starts_with("2097153 bytes of modules for Python on workers"), "{said}");
+    }
+
+    #[test]
     fn a_flood_is_cut_and_counted() {
         let mut throttle = Throttle::default();
         let passed = (0..3_000u64).filter(|n| throttle.passes(n * 1_000, 100)).count();

@@ -146,6 +146,11 @@ pub fn step(call: &Call, chunk: &Raw, memory: &mut Memory, ctx: &Ctx) -> Value {
     value
 }
 
+/// Whether a function is one of these.
+pub(crate) fn is_call(name: &str) -> bool {
+    name.starts_with(module_path!())
+}
+
 /// The interpreter of this process, if it is to run the call.
 fn in_process(call: &Call) -> Option<&'static Arc<dyn Host>> {
     super::host().filter(|_| call.in_process)

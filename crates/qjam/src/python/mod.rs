@@ -34,6 +34,7 @@ mod table;
 mod value;
 mod welcomed;
 
+pub(crate) use calls::is_call;
 pub use calls::{Call, Code, CodeId, Memory, call, step};
 pub use pickled::Pickled;
 pub use raised::Raised;

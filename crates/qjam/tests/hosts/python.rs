@@ -7,6 +7,7 @@ use bytes::Bytes;
 use qjam::python::{Body, Call, Code, Leaf, Pickled, Raw, Setup, call, set_up};
 use qjam::{DataSet, Error, Master, Rng};
 use rustix::process::{Pid, Signal, kill_process};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Looking for an interpreter takes no longer, also on a busy machine.
@@ -207,6 +208,24 @@ fn an_interpreter_that_was_named_and_is_not_there_is_told() {
     drop(m);
     let m = builder().remote_python("/usr/bin/python3").connect("py*1").unwrap();
     assert!(m.python_ready(&[], FOUND_WITHIN).unwrap());
+}
+
+#[test]
+fn a_host_whose_interpreter_takes_long_is_named() {
+    let [py] = claim(["py"]);
+    let slow = format!("{}/slow-python", py.home_there());
+    py.sh(&format!("printf '#!/bin/sh\\nsleep 3\\nexec python3 \"$@\"\\n' > {slow}; chmod 755 {slow}"));
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let hears = told.clone();
+    let builder =
+        builder().remote_python(&slow).on_wait(move |wait| hears.lock().unwrap().push(wait.to_string()));
+    let m = builder.connect("py*1").unwrap();
+    assert!(!m.python_ready(&[], Duration::from_millis(50)).unwrap(), "the caller is not kept");
+    assert!(m.python_ready(&[], FOUND_WITHIN).unwrap());
+    py.sh(&format!("rm {slow}"));
+    let told = told.lock().unwrap();
+    let wanted = "waiting for py since 2 s: its Python is being looked for";
+    assert!(told.iter().any(|line| line == wanted), "{told:?}");
 }
 
 #[test]
