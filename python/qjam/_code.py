@@ -18,10 +18,10 @@ import logging
 import os
 import sys
 import types
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Optional, Sequence, Set, Tuple
 
 from qjam import _own, _pickling
-from qjam._functions import Noted, captured, lines_of, settled
+from qjam._functions import Noted, Watch, captured, lines_of
 from qjam._pickling import pickle_functions, pickle_params
 from qjam._worker import loader
 
@@ -100,10 +100,11 @@ def prepare(
     known = _known.get(key)
     if known is not None and known.still_holds():
         return known.prepared
-    watched: List[Any] = [function, init, reduce]
-    unchanging = all(settled(part, watched, set()) for part in (function, init, reduce))
+    watch = Watch()
+    unchanging = all(map(watch.add, (function, init, reduce)))
     made = _make(function, init, reduce, known)
-    made.settled, made.watched = unchanging, watched
+    made.watch = watch if unchanging else None
+    made.given = (function, init, reduce)
     if unchanging or len(made.prepared.blob) <= BLOB_BYTES_WARN:
         _known[key] = made
         while len(_known) > 64:
@@ -119,10 +120,10 @@ class _Known:
         self.files = files
         self.pickled = b""
         self.sent = len(_pickling.sent_modules)
-        # Whether all that the function has from outside is unchangeable, and what it was. Holding it keeps its
-        # identities from being given to other objects.
-        self.settled = False
-        self.watched: List[Any] = []
+        # What was prepared, kept so that its identity is not given to something else.
+        self.given: Tuple[Any, ...] = ()
+        # What all of that has from outside, unless some of it may change without being noticed.
+        self.watch: Optional[Watch] = None
 
     def same_modules(self) -> bool:
         """Whether no other modules would go along than did."""
@@ -131,12 +132,8 @@ class _Known:
         return all(_own.stamp(filename) == before for filename, before in self.files.items())
 
     def still_holds(self) -> bool:
-        if not self.settled or not self.same_modules():
-            return False
-        now: List[Any] = self.watched[:3]
-        if not all(settled(part, now, set()) for part in self.watched[:3]):
-            return False
-        return len(now) == len(self.watched) and all(a is b for a, b in zip(now, self.watched))
+        """Whether preparing it again would give the same."""
+        return self.watch is not None and self.watch.same() and self.same_modules()
 
 
 # By the identities of function, init and reduce.

@@ -67,41 +67,90 @@ _PLAIN = (
 _ABSENT = object()
 
 
-def settled(obj: Any, watched: List[Any], seen: Set[int]) -> bool:
-    """Whether an object can only differ by being another object; notes those objects."""
-    if isinstance(obj, _PLAIN):
-        watched.append(obj)
-        # A method of a built-in object, like [].append, has that object with it.
-        owner = getattr(obj, "__self__", None)
-        return owner is None or isinstance(owner, types.ModuleType)
-    if id(obj) in seen:
-        return True
-    seen.add(id(obj))
-    watched.append(obj)
-    if isinstance(obj, (tuple, frozenset)):
-        return type(obj) in (tuple, frozenset) and all(settled(part, watched, seen) for part in obj)
-    if isinstance(obj, types.ModuleType):
-        return sys.modules.get(obj.__name__) is obj and obj.__name__ != "__main__"
-    if isinstance(obj, (types.FunctionType, type)):
-        if is_by_name(obj):
+class Watch:
+    """What a function has from outside, if all of it can only differ by being another object.
+
+    Looking at it again compares identities and nothing else. It holds on to what it has seen, so that no other object gets
+    the same identity.
+    """
+
+    def __init__(self) -> None:
+        # Dictionary, key, value: global variables, modules, names in modules.
+        self.entries: List[Tuple[Dict[str, Any], str, Any]] = []
+        self.cells: List[Tuple[Any, Any]] = []
+        self.functions: List[Tuple[types.FunctionType, Any, Any]] = []
+        self.seen: Dict[int, Any] = {}
+
+    def same(self) -> bool:
+        """Whether nothing has changed."""
+        try:
+            return (
+                all(known.get(key, _ABSENT) is value for known, key, value in self.entries)
+                and all(cell.cell_contents is value for cell, value in self.cells)
+                and all(
+                    f.__code__ is c and f.__defaults__ is d and not f.__dict__ for f, c, d in self.functions
+                )
+            )
+        except ValueError:
+            # A variable that is no longer there.
+            return False
+
+    def add(self, obj: Any) -> bool:
+        """Takes an object in, and all that it has from outside; False if something in it may change."""
+        if isinstance(obj, _PLAIN):
+            # A method of a built-in object, like [].append, has that object with it.
+            owner = getattr(obj, "__self__", None)
+            return owner is None or isinstance(owner, types.ModuleType)
+        if id(obj) in self.seen:
             return True
+        self.seen[id(obj)] = obj
+        if isinstance(obj, (tuple, frozenset)):
+            return type(obj) in (tuple, frozenset) and all(map(self.add, obj))
+        if isinstance(obj, types.ModuleType):
+            self.entries.append((sys.modules, obj.__name__, obj))
+            return sys.modules.get(obj.__name__) is obj and obj.__name__ != "__main__"
+        if isinstance(obj, (types.FunctionType, type)):
+            return self._add_named(obj) if is_by_name(obj) else self._add_function(obj)
+        if type(obj) is functools.partial:
+            self.entries.extend((obj.keywords, key, value) for key, value in obj.keywords.items())
+            return not obj.__dict__ and all(map(self.add, [obj.func, obj.args, *obj.keywords.values()]))
+        if isinstance(obj, types.MethodType):
+            return self.add(obj.__self__) and self.add(obj.__func__)
+        # NumPy's functions and numbers do not change.
+        return type(obj).__name__ == "ufunc" or (
+            type(obj).__module__ == "numpy" and hasattr(obj, "item") and _is_scalar(obj)
+        )
+
+    def _add_named(self, obj: Any) -> bool:
+        """A function or class that is found by its name, as long as nobody puts another there."""
+        module = sys.modules[obj.__module__]
+        top, _, _ = obj.__qualname__.partition(".")
+        self.entries.append((sys.modules, obj.__module__, module))
+        self.entries.append((vars(module), top, vars(module).get(top, _ABSENT)))
+        return True
+
+    def _add_function(self, obj: Any) -> bool:
+        """A function that travels by value."""
         if isinstance(obj, type) or obj.__dict__:
             return False
-        watched.append(obj.__code__)
-        outside = captured(obj)
-        names = global_names(obj.__code__) + obj.__code__.co_freevars
-        # A name that is not there yet may come.
-        watched.extend(_ABSENT for name in names if name not in outside)
-        return all(settled(part, watched, seen) for part in outside.values())
-    if type(obj) is functools.partial:
-        parts = [obj.func, obj.args, *obj.keywords.values()]
-        return not obj.__dict__ and all(settled(part, watched, seen) for part in parts)
-    if isinstance(obj, types.MethodType):
-        return settled(obj.__self__, watched, seen) and settled(obj.__func__, watched, seen)
-    # NumPy's functions and numbers do not change.
-    return type(obj).__name__ == "ufunc" or (
-        type(obj).__module__ == "numpy" and hasattr(obj, "item") and _is_scalar(obj)
-    )
+        self.functions.append((obj, obj.__code__, obj.__defaults__))
+        parts: List[Any] = [*(obj.__defaults__ or ()), *(obj.__kwdefaults__ or {}).values()]
+        self.entries.extend(
+            (obj.__kwdefaults__, key, value) for key, value in (obj.__kwdefaults__ or {}).items()
+        )
+        for name in global_names(obj.__code__):
+            # A name that is not there yet may come.
+            value = obj.__globals__.get(name, _ABSENT)
+            self.entries.append((obj.__globals__, name, value))
+            if value is not _ABSENT:
+                parts.append(value)
+        for cell in obj.__closure__ or ():
+            try:
+                self.cells.append((cell, cell.cell_contents))
+            except ValueError:
+                return False
+            parts.append(cell.cell_contents)
+        return all(map(self.add, parts))
 
 
 def _is_scalar(obj: Any) -> bool:

@@ -19,6 +19,7 @@ from qjam._functions import Noted, captured
 
 # Shorter arrays stay inside the pickle: a buffer of its own costs more than copying it.
 BUFFER_BYTES_MIN = 2048
+_PLAIN = (type(None), bool, int, float, complex, str, bytes)
 # How long an object is searched for the part that cannot be pickled.
 SEARCH_SECONDS = 2.0
 
@@ -53,6 +54,13 @@ def pickle_params(obj: Any, what: str = "params") -> Tuple[bytes, List[pickle.Pi
     """
     stream: Optional[bytes] = None
     buffers: List[pickle.PickleBuffer] = []
+    kind = type(obj)
+    if kind in _PLAIN:
+        return pickle.dumps(obj, protocol=5), buffers
+    if kind.__name__ == "ndarray" and kind.__module__ == "numpy" and not obj.dtype.hasobject:
+        # What most rounds are given; names no module of the user's.
+        aside = None if obj.nbytes < BUFFER_BYTES_MIN else _aside(buffers)
+        return pickle.dumps(obj, protocol=5, buffer_callback=aside), buffers
     try:
         stream = pickle.dumps(obj, protocol=5, buffer_callback=_aside(buffers))
     except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import pickle
 import socket
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
@@ -189,3 +190,31 @@ def test_modules_become_own_ones_when_the_working_folder_changes(
     monkeypatch.chdir(tmp_path)
     pickle_params(moved_shapes.Square())
     assert "moved_shapes" in loader.unpack(_code.prepare(area).blob)["sources"]
+
+
+def test_whatever_a_function_has_from_outside_is_looked_at_again() -> None:
+    names: Dict[str, Any] = {"__name__": "__main__"}
+    text = "def helper():\n    return 1\n"
+    exec(text, names)
+    exec("def work(params, chunk, scale=1, *, more=2):\n    return helper() + scale + more + later", names)
+    work = names["work"]
+    bound = functools.partial(work, scale=5)
+
+    def blobs() -> Tuple[bytes, bytes]:
+        first = _code.prepare(work)
+        assert _code.prepare(work) is first
+        return first.blob, _code.prepare(bound).blob
+
+    seen = [blobs()]
+    for change in (
+        lambda: names.update(later=3),
+        lambda: exec(text.replace("1", "100"), names),
+        lambda: setattr(work, "__defaults__", (7,)),
+        lambda: work.__kwdefaults__.update(more=8),
+        lambda: names.update(later="text"),
+    ):
+        change()
+        seen.append(blobs())
+        assert seen[-1][0] != seen[-2][0] and seen[-1][1] != seen[-2][1]
+    bound.keywords["scale"] = 6
+    assert blobs()[0] == seen[-1][0] and blobs()[1] != seen[-1][1]
