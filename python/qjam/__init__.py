@@ -18,8 +18,10 @@ import importlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
 if TYPE_CHECKING:
-    from ._master import Held, Master, Pending
+    from ._held import Held
+    from ._master import Master
     from ._native import __version__
+    from ._pending import Pending
     from ._report import Entry, RoundReport, Worker
     from ._worker.context import context
     from ._workers import RemoteWorker
@@ -82,9 +84,9 @@ __all__ = [
 
 #: The module of everything that is not an error.
 _WHERE: Dict[str, str] = {
-    "Held": "._master",
+    "Held": "._held",
     "Master": "._master",
-    "Pending": "._master",
+    "Pending": "._pending",
     "Entry": "._report",
     "RoundReport": "._report",
     "Worker": "._report",

@@ -9,61 +9,28 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import threading
 import weakref
-from collections import OrderedDict
-from math import isnan
-from typing import Any, Callable, Dict, Generic, List, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 
 from . import _native
 from ._code import pickle_params, prepare, support
+from ._held import Held
 from ._host import enter, leave
+from ._pending import Pending
 from ._progress import Line, Progress, deliver, line_for, warn
+from ._ready import arguments, code_of, for_processes, seconds
 from ._report import Entry, RoundReport, Worker
 from ._worker.values import load
 from ._workers import WorkersLike, remote_python, worker_string
 from .dataset import as_dataset
-from .errors import Cancelled, DataError, TimedOut
 
-__all__ = ["Held", "Master", "Pending"]
+__all__ = ["Master"]
 
 OnRound = Callable[[RoundReport], object]
 S = TypeVar("S")
 
 #: Masters that have not been closed, so that nothing is left when the interpreter ends.
 _open: weakref.WeakSet[Master] = weakref.WeakSet()
-#: Functions whose code the native part knows, the latest last.
-_codes: OrderedDict[int, Tuple[Any, _native.Code, bytes]] = OrderedDict()
-_codes_lock = threading.Lock()
-_CODES_MAX = 64
-_CODE_BYTES_MAX = 1 << 20
-
-
-def _code_of(prepared: Any) -> Tuple[Any, _native.Code, bytes]:
-    """A prepared function with its code and the name of that."""
-    found = _codes.get(id(prepared))
-    if found is not None and found[0] is prepared:
-        return found
-    code = _native.Code(prepared.blob, prepared.name)
-    entry = (prepared, code, code.id)
-    if len(prepared.blob) > _CODE_BYTES_MAX:
-        return entry  # data came along, which is not kept here
-    with _codes_lock:
-        _codes[id(prepared)] = entry
-        while len(_codes) > _CODES_MAX:
-            _codes.popitem(last=False)
-    return entry
-
-
-def _seconds(timeout: Optional[float]) -> Optional[float]:
-    if timeout is None:
-        return None
-    seconds = float(timeout)
-    if isnan(seconds) or seconds < 0:
-        raise ValueError(f"a timeout is a number of seconds, 0 or more; not {timeout!r}")
-    return seconds
-
-
 class Master:
     """Runs functions over data sets on workers, and combines the results.
 
@@ -137,10 +104,10 @@ class Master:
             "cache_limit": cache_limit,
             "disk_limit": disk_limit,
             "min_workers": min_workers,
-            "round_timeout": _seconds(round_timeout),
+            "round_timeout": seconds(round_timeout),
             "balance": bool(balance),
             "blocks_per_slot": blocks_per_slot,
-            "deliver_after": _seconds(deliver_after),
+            "deliver_after": seconds(deliver_after),
             "remote_python": remote_python(),
         }
         if resume:
@@ -155,11 +122,11 @@ class Master:
         modules = support()
         path = [folder for folder in sys.path if folder]
         _native.set_up(sys.executable or "", path, modules)
-        options["program"] = (sys.executable or "python3", _arguments(), _native.__file__)
+        options["program"] = (sys.executable or "python3", arguments(), _native.__file__)
         if has_processes or has_hosts:
-            options.update(_for_processes(path, modules))
+            options.update(for_processes(path, modules))
         options = {name: value for name, value in options.items() if value is not None}
-        self._line = line_for(progress, self._count)
+        self._line = line_for(progress, _counting(self))
         self._tick = _ticking(self._line)
         self._on_round = on_round
         self._in_process = in_process
@@ -207,10 +174,10 @@ class Master:
         stream, buffers = pickle_params(params)
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
-        prepared, code, name = _code_of(prepare(function))
+        prepared, code, name = code_of(prepare(function))
         line, tick = self._line, self._tick
         if progress is not None:
-            line = line_for(progress, self._count)
+            line = line_for(progress, _counting(self))
             tick = _ticking(line)
         if line is not None:
             line.begin()
@@ -219,7 +186,7 @@ class Master:
         enter(name, prepared)
         try:
             parts = self._native.run(
-                code, stream, buffers, data, self._shares, None if timeout is None else _seconds(timeout), tick
+                code, stream, buffers, data, self._shares, None if timeout is None else seconds(timeout), tick
             )
         finally:
             leave(name)
@@ -241,7 +208,7 @@ class Master:
         stream, buffers = pickle_params(params)
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
-        entry = _code_of(prepare(function))
+        entry = code_of(prepare(function))
         if self._has_hosts:
             self._native.python_ready(list(entry[0].needs), self._tick)
         enter(entry[2], entry[0])
@@ -370,21 +337,15 @@ class Master:
         raise TypeError("a master cannot be pickled: it stays in the process that made it")
 
 
-def _arguments() -> List[str]:
-    """How this program is started again, without the interpreter."""
-    original: Optional[List[str]] = getattr(sys, "orig_argv", None)
-    return list(original[1:]) if original else list(sys.argv)
+def _counting(master: Master) -> Callable[[], int]:
+    """How many workers there are, for a line that does not keep its master."""
+    known = weakref.ref(master)
 
+    def count() -> int:
+        alive = known()
+        return 0 if alive is None else alive._count()
 
-def _for_processes(path: List[str], modules: bytes) -> Dict[str, Any]:
-    """What workers outside of this process need."""
-    from ._find import worker
-
-    return {
-        "worker_executable": worker(),
-        "support": modules,
-        "interpreter": (sys.executable or "python3", path),
-    }
+    return count
 
 
 def _ticking(line: Optional[Line]) -> Callable[[], None]:
@@ -397,177 +358,6 @@ def _ticking(line: Optional[Line]) -> Callable[[], None]:
         line.tick()
 
     return tick
-
-
-class Pending:
-    """A round that was submitted. Dropping it without waiting cancels it."""
-
-    __slots__ = ("_error", "_left", "_master", "_name", "_native", "_parts", "_value")
-
-    def __init__(self, native: _native.Pending, name: bytes, master: Master) -> None:
-        self._native = native
-        self._name = name
-        self._master = master
-        self._left = False
-        self._parts: Optional[Tuple[Any, ...]] = None
-        self._value: List[Any] = []
-        self._error: Optional[BaseException] = None
-
-    def _leave(self) -> None:
-        if not self._left:
-            self._left = True
-            leave(self._name)
-
-    def wait(self, timeout: Optional[float] = None) -> bool:
-        """Waits until the round is over, at most so many seconds; says whether it is."""
-        if self._parts is not None or self._value or self._error is not None:
-            return True
-        try:
-            parts = self._native.wait(_seconds(timeout), self._master._tick)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            self._error = error
-            self._leave()
-            return True
-        finally:
-            deliver(self._master._line)
-        if parts is None:
-            return False
-        self._parts = parts
-        self._leave()
-        self._master._told(self._master._line, None)
-        return True
-
-    def result(self, timeout: Optional[float] = None) -> Any:
-        """Waits for the value. When time is up, :class:`TimedOut` is raised and the round goes on."""
-        if not self.wait(timeout):
-            raise TimedOut(f"the round is not over after {timeout} s; it goes on")
-        if self._error is not None:
-            raise self._error
-        if not self._value:
-            self._value.append(load(self._parts))
-            self._parts = None
-        return self._value[0]
-
-    def done(self) -> bool:
-        """Whether a value or an error is there."""
-        return self._left or self._native.done()
-
-    def cancel(self) -> None:
-        """Gives the round up, unless it is over."""
-        if not self._left:
-            self._native.cancel()
-            self._error = Cancelled("the round was cancelled")
-            self._leave()
-
-    @property
-    def report(self) -> Optional[RoundReport]:
-        """Where the time went, once the round was waited for."""
-        parts = self._native.report()
-        return None if parts is None else RoundReport._of(parts)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_left"):
-            self._leave()
-
-    def __repr__(self) -> str:
-        return f"<Pending, {'done' if self.done() else 'running'}>"
-
-
-class Held(Generic[S]):
-    """States that stay with the chunks of a data set, on the workers that have them. Made by :meth:`Master.hold`.
-
-    A state that is lost with its worker is made again elsewhere, with the same bits. What a step changed counts only if
-    its round has a value.
-    """
-
-    __slots__ = ("_data", "_init", "_master", "_native", "_set")
-
-    def __init__(
-        self, master: Master, init: Callable[[Any], S], made: Any, data: Any, native: _native.Held
-    ) -> None:
-        self._master = master
-        self._init = init
-        self._set = made  # keeps the user's memory alive
-        self._data = data
-        self._native = native
-
-    def _must_be_unchanged(self) -> None:
-        if self._data is not None and self._data.changed():
-            raise DataError("the data set was changed after `hold`: the states belong to what it was; hold it again")
-
-    def run(self, step: Any, params: Any = None, *, timeout: Optional[float] = None) -> Any:
-        """Runs ``step(params, chunk, state)`` on every chunk, which changes the state in place, and combines the results."""
-        master = self._master
-        stream, buffers = pickle_params(params)
-        prepared, code, name = _code_of(prepare(step, init=self._init))
-        self._must_be_unchanged()
-        line = master._line
-        if line is not None:
-            line.begin()
-        if master._has_hosts:
-            master._native.python_ready(list(prepared.needs), master._tick)
-        enter(name, prepared)
-        try:
-            parts = self._native.run(code, stream, buffers, _seconds(timeout), master._tick)
-        finally:
-            leave(name)
-            deliver(line)
-        master._told(line, None)
-        return load(parts)
-
-    def submit(self, step: Any, params: Any = None) -> Pending:
-        """Begins a round and returns at once. The next one can begin when it is over."""
-        stream, buffers = pickle_params(params)
-        prepared, code, name = _code_of(prepare(step, init=self._init))
-        self._must_be_unchanged()
-        if self._master._has_hosts:
-            self._master._native.python_ready(list(prepared.needs), self._master._tick)
-        enter(name, prepared)
-        try:
-            return Pending(self._native.submit(code, stream, buffers), name, self._master)
-        except BaseException:
-            leave(name)
-            raise
-
-    def collect(self) -> List[S]:
-        """Brings all states home, in the order of the chunks."""
-        import pickle
-
-        states = self._native.collect(self._master._tick)
-        if None in states:
-            self.run(_nothing)  # nobody has asked for some of them yet: now they are made
-            states = self._native.collect(self._master._tick)
-        return [pickle.loads(state[0], buffers=state[1]) for state in states if state is not None]
-
-    def checkpoint(self) -> None:
-        """Makes a checkpoint now, besides those that are made when it is time."""
-        self._native.checkpoint(self._master._tick)
-
-    def release(self) -> None:
-        """Has the workers drop the states."""
-        self._native.release()
-
-    def __len__(self) -> int:
-        return len(self._native)
-
-    def __enter__(self) -> Held[S]:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def __repr__(self) -> str:
-        return f"<Held, {len(self)} states>"
-
-
-def _nothing(params: Any, chunk: Any, state: Any) -> int:
-    return 0
-
-
-# Hosts need not have qjam: it travels as if it were the user's.
-_nothing.__module__ = "__main__"
 
 
 @atexit.register

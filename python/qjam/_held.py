@@ -1,0 +1,115 @@
+"""States that stay with the data."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, TypeVar
+
+from ._code import pickle_params, prepare
+from ._host import enter, leave
+from ._pending import Pending
+from ._progress import deliver
+from ._ready import code_of, seconds
+from ._worker.values import load
+from .errors import DataError
+
+if TYPE_CHECKING:
+    from . import _native
+    from ._master import Master
+
+__all__ = ["Held"]
+
+S = TypeVar("S")
+
+
+class Held(Generic[S]):
+    """States that stay with the chunks of a data set, on the workers that have them. Made by :meth:`Master.hold`.
+
+    A state that is lost with its worker is made again elsewhere, with the same bits. What a step changed counts only if
+    its round has a value.
+    """
+
+    __slots__ = ("_data", "_init", "_master", "_native", "_set")
+
+    def __init__(
+        self, master: Master, init: Callable[[Any], S], made: Any, data: Any, native: _native.Held
+    ) -> None:
+        self._master = master
+        self._init = init
+        self._set = made  # keeps the user's memory alive
+        self._data = data
+        self._native = native
+
+    def _must_be_unchanged(self) -> None:
+        if self._data is not None and self._data.changed():
+            raise DataError("the data set was changed after `hold`: the states belong to what it was; hold it again")
+
+    def run(self, step: Any, params: Any = None, *, timeout: Optional[float] = None) -> Any:
+        """Runs ``step(params, chunk, state)`` on every chunk, which changes the state in place, and combines the results."""
+        master = self._master
+        stream, buffers = pickle_params(params)
+        prepared, code, name = code_of(prepare(step, init=self._init))
+        self._must_be_unchanged()
+        line = master._line
+        if line is not None:
+            line.begin()
+        if master._has_hosts:
+            master._native.python_ready(list(prepared.needs), master._tick)
+        enter(name, prepared)
+        try:
+            parts = self._native.run(code, stream, buffers, seconds(timeout), master._tick)
+        finally:
+            leave(name)
+            deliver(line)
+        master._told(line, None)
+        return load(parts)
+
+    def submit(self, step: Any, params: Any = None) -> Pending:
+        """Begins a round and returns at once. The next one can begin when it is over."""
+        stream, buffers = pickle_params(params)
+        prepared, code, name = code_of(prepare(step, init=self._init))
+        self._must_be_unchanged()
+        if self._master._has_hosts:
+            self._master._native.python_ready(list(prepared.needs), self._master._tick)
+        enter(name, prepared)
+        try:
+            return Pending(self._native.submit(code, stream, buffers), name, self._master)
+        except BaseException:
+            leave(name)
+            raise
+
+    def collect(self) -> List[S]:
+        """Brings all states home, in the order of the chunks."""
+        states = self._native.collect(self._master._tick)
+        if None in states:
+            self.run(_nothing)  # nobody has asked for some of them yet: now they are made
+            states = self._native.collect(self._master._tick)
+        return [pickle.loads(state[0], buffers=state[1]) for state in states if state is not None]
+
+    def checkpoint(self) -> None:
+        """Makes a checkpoint now, besides those that are made when it is time."""
+        self._native.checkpoint(self._master._tick)
+
+    def release(self) -> None:
+        """Has the workers drop the states."""
+        self._native.release()
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __enter__(self) -> Held[S]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<Held, {len(self)} states>"
+
+
+def _nothing(params: Any, chunk: Any, state: Any) -> int:
+    return 0
+
+
+# Hosts need not have qjam: it travels as if it were the user's.
+_nothing.__module__ = "__main__"
