@@ -104,9 +104,26 @@ _WHERE: Dict[str, str] = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'qjam' has no attribute {name!r}")
-    found = getattr(importlib.import_module(_WHERE.get(name, ".errors"), __name__), name)
+    try:
+        found = getattr(importlib.import_module(_WHERE.get(name, ".errors"), __name__), name)
+    except ImportError as error:
+        if "_native" not in str(error):
+            raise
+        found = _absent(name)
     globals()[name] = found
     return found
+
+
+def _absent(name: str) -> Any:
+    """Stands for something on workers where qjam is not installed.
+
+    Modules of the user's travel there, and what they import for use on the master must not keep them from loading.
+    """
+
+    def __init__(self: Any, *_: object, **__: object) -> None:
+        raise RuntimeError(f"qjam.{name} is for the master: qjam is not installed where this runs")
+
+    return type(name, (), {"__init__": __init__, "__module__": __name__})
 
 
 def __dir__() -> List[str]:

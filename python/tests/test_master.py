@@ -90,6 +90,27 @@ def test_the_module_paths_of_the_original_are_there() -> None:
     assert issubclass(qjam.ConnectError, RemoteWorkerError)
 
 
+def test_modules_that_import_a_master_load_where_the_native_part_is_not(tmp_path: Path) -> None:
+    import shutil
+
+    package = Path(qjam.__file__).parent
+    shutil.copytree(package, tmp_path / "qjam", ignore=shutil.ignore_patterns("_native*.so", "__pycache__"))
+    script = """
+from qjam import DataSet, Master, RemoteWorker, TimedOut
+from qjam.master.master import Master as Old
+assert Old is Master
+try:
+    Master("local:2")
+except RuntimeError as error:
+    print(error)
+"""
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=env, cwd=tmp_path
+    )
+    assert done.stdout == "qjam.Master is for the master: qjam is not installed where this runs\n", done.stderr
+
+
 def test_without_workers_there_is_one_for_every_core() -> None:
     with Master(run_folder=False) as m:
         assert sum(w.slots for w in m.workers) >= 1

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from .._master import Master
+from qjam import Master
 
 __all__ = ["Master"]
