@@ -133,7 +133,7 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 def _maturin() -> Any:
     """Maturin's own backend. Imported late, so that our complaints come before those of an import."""
-    import maturin  # type: ignore[import-untyped]
+    import maturin
 
     return maturin
 
