@@ -22,10 +22,10 @@ from typing import Any, Callable, Dict, FrozenSet, Optional, Sequence, Set, Tupl
 
 from qjam import _own, _pickling
 from qjam._functions import Noted, Watch, captured, lines_of
-from qjam._pickling import pickle_functions, pickle_params
+from qjam._pickling import pack_params, pickle_functions, pickle_params
 from qjam._worker import loader
 
-__all__ = ["Prepared", "pickle_params", "prepare", "support"]
+__all__ = ["Prepared", "pack_params", "pickle_params", "prepare", "support"]
 
 _log = logging.getLogger("qjam")
 

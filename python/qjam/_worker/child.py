@@ -225,7 +225,7 @@ class Child:
             if call.params is None:
                 raise RuntimeError("the interpreter was not given the parameters of a call")
             job.enter()
-            self.params = values.load(("P", call.params[0], call.params[1:]))
+            self.params = values.unpack(call.params[0], call.params[1:])
             self.params_number = params_number
             self.params_regions = call.regions
         header = self.headers.get(call.header) or self.header(call.header)
