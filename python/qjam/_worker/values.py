@@ -43,7 +43,7 @@ _PACKED_MAX = 16
 _PACKED = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"}
 
 _numpy: Any = None
-_array_shapes: Dict[Any, bytes] = {}
+_array_shapes: Dict[Any, Tuple[bytes, str]] = {}
 # Shapes that were read or written before; each is emptied when it gets long.
 _plans: Dict[bytes, Plan] = {}
 _packed_arrays: Dict[Any, bytes] = {}
@@ -128,22 +128,25 @@ def _take_apart(obj: Any, leaves: List[Leaf]) -> bytes:
 
 
 def _array(obj: Any, leaves: List[Leaf]) -> bytes:
-    # The sum of two arrays without dimensions is no array: that is left to NumPy. And the order of the elements in
-    # memory would have to be part of the shape.
-    if obj.ndim == 0 or not obj.flags.c_contiguous:
+    # The order of the elements in memory would have to be part of the shape.
+    if not obj.flags.c_contiguous:
         raise _NotNumbers
-    key = (obj.dtype, obj.shape)
-    shape = _array_shapes.get(key)
+    known = _array_shapes.get((obj.dtype, obj.shape)) or _array_shape(obj)
+    leaves.append((known[1], obj))
+    return known[0]
+
+
+def _array_shape(obj: Any) -> Tuple[bytes, str]:
+    """Shape and leaf of an array."""
     dtype = obj.dtype.str
-    if shape is None:
-        if dtype not in _LEAVES or obj.dtype.metadata:
-            raise _NotNumbers
-        if len(_array_shapes) > 256:
-            _array_shapes.clear()
-        shape = b"A%b;%b;" % (dtype.encode(), ",".join(map(str, obj.shape)).encode())
-        _array_shapes[key] = shape
-    leaves.append((_LEAVES[dtype], obj))
-    return shape
+    # The sum of two arrays without dimensions is no array: that is left to NumPy.
+    if obj.ndim == 0 or dtype not in _LEAVES or obj.dtype.metadata:
+        raise _NotNumbers
+    if len(_array_shapes) > 256:
+        _array_shapes.clear()
+    shape = b"A%b;%b;" % (dtype.encode(), ",".join(map(str, obj.shape)).encode())
+    known = _array_shapes[obj.dtype, obj.shape] = shape, _LEAVES[dtype]
+    return known
 
 
 def _sequence(obj: Any, leaves: List[Leaf], ends: bytes) -> bytes:
