@@ -129,7 +129,10 @@ class _Known:
         """Whether no other modules would go along than did."""
         if self.sent != len(_pickling.sent_modules):
             return False
-        return all(_own.stamp(filename) == before for filename, before in self.files.items())
+        for filename, before in self.files.items():
+            if _own.stamp(filename) != before:
+                return False
+        return True
 
     def still_holds(self) -> bool:
         """Whether preparing it again would give the same."""

@@ -421,11 +421,14 @@ def _cloudpickle(obj: object, **options: Any) -> bytes:
 
 def _flush() -> None:
     # The user's code may have put something else there, or closed it.
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            pass
+    try:
+        sys.stdout.flush()
+    except Exception:
+        pass
+    try:
+        sys.stderr.flush()
+    except Exception:
+        pass
 
 
 def start(channel: socket.socket, path: List[str], support: bytes) -> None:

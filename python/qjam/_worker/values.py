@@ -43,6 +43,7 @@ _PACKED_MAX = 16
 _PACKED = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"}
 
 _numpy: Any = None
+_ndarray: Any = None
 _array_shapes: Dict[Any, Tuple[bytes, str]] = {}
 # Shapes that were read or written before; each is emptied when it gets long.
 _plans: Dict[bytes, Plan] = {}
@@ -52,11 +53,11 @@ _unpackings: Dict[bytes, Tuple[List[Any], bool]] = {}
 
 
 def _np() -> Any:
-    global _numpy
+    global _numpy, _ndarray
     if _numpy is None:
         import numpy
 
-        _numpy = numpy
+        _numpy, _ndarray = numpy, numpy.ndarray
     return _numpy
 
 
@@ -101,6 +102,8 @@ def _raw(buffer: pickle.PickleBuffer) -> memoryview:
 
 def _take_apart(obj: Any, leaves: List[Leaf]) -> bytes:
     kind = type(obj)
+    if kind is _ndarray:
+        return _array(obj, leaves)
     if kind is float:
         leaves.append(("d", array("d", (obj,))))
         return b"F"
@@ -283,7 +286,9 @@ def pack(obj: Any) -> Optional[Tuple[bytes, List[Any]]]:
 
 def _pack_array(obj: Any, buffers: List[Any]) -> Tuple[Optional[bytes], bytes]:
     kind = type(obj)
-    if kind.__module__ != "numpy" or kind is not _np().ndarray or not obj.flags.c_contiguous:
+    if kind is not _ndarray and (kind.__module__ != "numpy" or kind is not _np().ndarray):
+        return None, b""
+    if not obj.flags.c_contiguous:
         return None, b""
     key = obj.dtype, obj.shape
     mark = _packed_arrays.get(key)
@@ -321,14 +326,18 @@ def unpack(stream: Any, buffers: Sequence[Any]) -> Any:
         return pickle.loads(stream, buffers=buffers)
     head = bytes(stream[: stream[1] * _PACKED_STEP])
     entries, is_tuple = _unpackings.get(head) or _unpacking(head)
+    if not is_tuple:
+        _, dims, dtype, at = entries[0]
+        return _np().ndarray(dims, dtype, stream, at) if at >= 0 else _np().ndarray(dims, dtype, buffers[0])
     items = []
     beside = iter(buffers)
     for mark, dims, dtype, at in entries:
         if mark == "A":
-            items.append(_np().ndarray(dims, dtype, next(beside)) if at < 0 else _np().ndarray(dims, dtype, stream, at))
+            new = _np().ndarray
+            items.append(new(dims, dtype, stream, at) if at >= 0 else new(dims, dtype, next(beside)))
         else:
             items.append((_FLOAT if mark == "F" else _INT).unpack_from(stream, at)[0])
-    return tuple(items) if is_tuple else items[0]
+    return tuple(items)
 
 
 def _unpacking(head: bytes) -> Tuple[List[Any], bool]:
