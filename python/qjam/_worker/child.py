@@ -102,11 +102,12 @@ class Child:
 
     def serve(self) -> None:
         """Answers until the slot closes the socket."""
+        receive, answer = self.channel.recvmsg, self.answer
         while True:
-            message, fds = self.receive()
+            message, ancillary, _, _ = receive(_MESSAGE_MAX, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
             if not message:
                 return
-            self.answer(message, fds)
+            answer(message, _descriptors(ancillary) if ancillary else [])
 
     def receive(self) -> Tuple[bytes, List[int]]:
         """The next message, and the files that came with it."""
@@ -243,7 +244,7 @@ class Child:
             self.params_regions = call.regions
         chunk = (self.openers.get(call.header) or self.opener(call.header))(call.chunk)
         if kind == _MAP:
-            return values.dump(job.map(self.params, chunk), summable, _cloudpickle), None
+            return values.dump(job.mapfunc(self.params, chunk), summable, _cloudpickle), None
         if call.state is not None:
             # Writable: a step changes its state in place.
             state = values.load(("P", call.state[0], [bytearray(buffer) for buffer in call.state[1:]]))
@@ -282,7 +283,10 @@ class Child:
                 table.append(_REFERENCE.pack(ord(tag), _IN_MESSAGE, at, length))
                 at += length
             head = self.answer_heads[shape] = b"".join([*table, shape])
-        self.channel.send(b"".join([head, *[leaf for _, leaf in leaves]]))
+        if len(leaves) == 1:
+            self.channel.send(b"".join((head, leaves[0][1])))
+        else:
+            self.channel.send(b"".join([head, *[leaf for _, leaf in leaves]]))
         return True
 
     def send(self, answer: int, parts: List[Part]) -> None:

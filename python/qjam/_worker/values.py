@@ -66,7 +66,7 @@ class _NotNumbers(Exception):
 
 
 def dump(
-    obj: object, summable: bool, pickler: Optional[Callable[..., bytes]] = None
+    obj: Any, summable: bool, pickler: Optional[Callable[..., bytes]] = None
 ) -> Parts:
     """Takes a result apart: ``("N", shape, leaves)``, or ``("P", stream, buffers)``.
 
@@ -78,6 +78,11 @@ def dump(
     'P'
     """
     if summable:
+        if type(obj) is _ndarray and obj.flags.c_contiguous:
+            # What most functions give, without a detour.
+            known = _array_shapes.get((obj.dtype, obj.shape))
+            if known is not None:
+                return "N", known[0], [(known[1], obj)]
         leaves: List[Leaf] = []
         try:
             shape = _take_apart(obj, leaves)
@@ -328,13 +333,12 @@ def unpack(stream: Any, buffers: Sequence[Any]) -> Any:
     entries, is_tuple = _unpackings.get(head) or _unpacking(head)
     if not is_tuple:
         _, dims, dtype, at = entries[0]
-        return _np().ndarray(dims, dtype, stream, at) if at >= 0 else _np().ndarray(dims, dtype, buffers[0])
+        return _ndarray(dims, dtype, stream, at) if at >= 0 else _ndarray(dims, dtype, buffers[0])
     items = []
     beside = iter(buffers)
     for mark, dims, dtype, at in entries:
         if mark == "A":
-            new = _np().ndarray
-            items.append(new(dims, dtype, stream, at) if at >= 0 else new(dims, dtype, next(beside)))
+            items.append(_ndarray(dims, dtype, stream, at) if at >= 0 else _ndarray(dims, dtype, next(beside)))
         else:
             items.append((_FLOAT if mark == "F" else _INT).unpack_from(stream, at)[0])
     return tuple(items)
