@@ -9,6 +9,8 @@ The shape is compared byte by byte, so it holds all that decides what a sum mean
     F               a float          I               an int
     S<f8;           a NumPy scalar   A<f8;3,4;       an array of 3 times 4
     (FA<f8;2;)      a tuple          [FF]            a list          [F*1000]   a list of 1000 floats
+
+Parameters that are made of arrays and numbers go the other way in the same form: a head with the shape, and their bytes.
 """
 
 from __future__ import annotations
