@@ -22,10 +22,10 @@ from typing import Any, Callable, Dict, FrozenSet, Optional, Sequence, Set, Tupl
 
 from qjam import _own, _pickling
 from qjam._functions import Noted, Watch, captured, lines_of
-from qjam._pickling import pickle_functions, pickle_params
+from qjam._pickling import pack_params, pickle_functions, pickle_params
 from qjam._worker import loader
 
-__all__ = ["Prepared", "pickle_params", "prepare", "support"]
+__all__ = ["Prepared", "pack_params", "pickle_params", "prepare", "support"]
 
 _log = logging.getLogger("qjam")
 
@@ -129,7 +129,10 @@ class _Known:
         """Whether no other modules would go along than did."""
         if self.sent != len(_pickling.sent_modules):
             return False
-        return all(_own.stamp(filename) == before for filename, before in self.files.items())
+        for filename, before in self.files.items():
+            if _own.stamp(filename) != before:
+                return False
+        return True
 
     def still_holds(self) -> bool:
         """Whether preparing it again would give the same."""

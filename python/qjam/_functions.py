@@ -84,13 +84,16 @@ class Watch:
     def same(self) -> bool:
         """Whether nothing has changed."""
         try:
-            return (
-                all(known.get(key, _ABSENT) is value for known, key, value in self.entries)
-                and all(cell.cell_contents is value for cell, value in self.cells)
-                and all(
-                    f.__code__ is c and f.__defaults__ is d and not f.__dict__ for f, c, d in self.functions
-                )
-            )
+            for known, key, value in self.entries:
+                if known.get(key, _ABSENT) is not value:
+                    return False
+            for cell, value in self.cells:
+                if cell.cell_contents is not value:
+                    return False
+            for f, code, defaults in self.functions:
+                if f.__code__ is not code or f.__defaults__ is not defaults or f.__dict__:
+                    return False
+            return True
         except ValueError:
             # A variable that is no longer there.
             return False

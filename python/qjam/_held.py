@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, TypeVar
 
-from ._code import pickle_params, prepare
+from ._code import pack_params, prepare
 from ._host import enter, leave
 from ._pending import Pending
 from ._progress import deliver
@@ -47,7 +47,7 @@ class Held(Generic[S]):
     def run(self, step: Any, params: Any = None, *, timeout: Optional[float] = None) -> Any:
         """Runs ``step(params, chunk, state)`` on every chunk, which changes the state in place, and combines the results."""
         master = self._master
-        stream, buffers = pickle_params(params)
+        stream, buffers = pack_params(params)
         prepared, code, name = code_of(prepare(step, init=self._init))
         self._must_be_unchanged()
         line = master._line
@@ -66,7 +66,7 @@ class Held(Generic[S]):
 
     def submit(self, step: Any, params: Any = None) -> Pending:
         """Begins a round and returns at once. The next one can begin when it is over."""
-        stream, buffers = pickle_params(params)
+        stream, buffers = pack_params(params)
         prepared, code, name = code_of(prepare(step, init=self._init))
         self._must_be_unchanged()
         if self._master._has_hosts:

@@ -59,7 +59,7 @@ def map_chunk(code: bytes, params: Pickle, chunk: Chunk, where: Where) -> Tuple[
     """The value of one chunk, taken apart."""
     prepared = _prepared(code)
     with entered(*where):
-        value = prepared.map(pickle.loads(params[0], buffers=params[1]), open_chunk(*chunk))
+        value = prepared.map(values.unpack(*params), open_chunk(*chunk))
         return values.dump(value, prepared.reduce is None, _cloudpickle)
 
 
@@ -72,7 +72,7 @@ def step_chunk(
     with entered(*where):
         opened = open_chunk(*chunk)
         state = prepared.init(opened) if memory is None else pickle.loads(memory[0], buffers=memory[1])
-        value = prepared.step(pickle.loads(params[0], buffers=params[1]), opened, state)
+        value = prepared.step(values.unpack(*params), opened, state)
         _, stream, buffers = values.dump(state, False, _cloudpickle)
         return values.dump(value, prepared.reduce is None, _cloudpickle), (stream, buffers)
 

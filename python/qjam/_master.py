@@ -13,7 +13,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 
 from . import _native
-from ._code import pickle_params, prepare, support
+from ._code import pack_params, prepare, support
 from ._held import Held
 from ._host import enter, leave
 from ._pending import Pending
@@ -171,7 +171,7 @@ class Master:
         84
         """
         # Parameters and data first: with them it is known which modules must go along.
-        stream, buffers = pickle_params(params)
+        stream, buffers = pack_params(params)
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
         prepared, code, name = code_of(prepare(function))
@@ -205,7 +205,7 @@ class Master:
         ...     [r.result() for r in rounds]
         [45, 90, 135]
         """
-        stream, buffers = pickle_params(params)
+        stream, buffers = pack_params(params)
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
         entry = code_of(prepare(function))

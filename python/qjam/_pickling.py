@@ -16,9 +16,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from qjam import _own
 from qjam._functions import Noted, captured
+from qjam._worker.values import BUFFER_BYTES_MIN, pack
 
-# Shorter arrays stay inside the pickle: a buffer of its own costs more than copying it.
-BUFFER_BYTES_MIN = 2048
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 # How long an object is searched for the part that cannot be pickled.
 SEARCH_SECONDS = 2.0
@@ -41,6 +40,14 @@ def cloudpickle() -> Any:
         "functions and objects of a script need cloudpickle to travel, and this installation of qjam came without it: "
         "pip install cloudpickle"
     )
+
+
+def pack_params(obj: Any) -> Tuple[bytes, List[pickle.PickleBuffer]]:
+    """Parameters for workers: plain bytes if they are arrays and numbers, else what `pickle_params` gives.
+
+    `qjam._worker.values.unpack` reads either.
+    """
+    return pack(obj) or pickle_params(obj)
 
 
 def pickle_params(obj: Any, what: str = "params") -> Tuple[bytes, List[pickle.PickleBuffer]]:

@@ -145,6 +145,33 @@ def test_parameters_arrive_as_they_are(master: Master) -> None:
     assert pickle.loads(seen[0][0]) == np.arange(5000.0).sum() and seen[0][1] == 1 << 80
 
 
+def test_arrays_in_parameters_keep_their_type_and_are_not_to_be_written(master: Master) -> None:
+    def look(params: Any, chunk: Any) -> Any:
+        rate, short, long = params
+        seen = [(type(a).__name__, a.dtype.str, a.shape, a.flags.writeable, a.tolist()) for a in (short, long)]
+        return [repr((type(rate).__name__, rate, seen))]
+
+    short, long = np.arange(3, dtype="f4"), np.arange(600.0).reshape(2, 300)
+    arrays = [("ndarray", a.dtype.str, a.shape, False, a.tolist()) for a in (short, long)]
+    assert master.run(look, (0.25, short, long), [[0]]) == [repr(("float", 0.25, arrays))]
+
+
+def test_parameters_that_a_function_keeps_stay_what_they_were() -> None:
+    def keep(params: Any, chunk: Any) -> Any:
+        import sys
+
+        kept: List[Any] = sys.__dict__.setdefault("_kept_parameters", [])
+        kept.append(params)
+        return [float(array.sum()) for array in kept]
+
+    # With a chunk that is short, and with one that is too long for a message and lies in no shared memory.
+    for chunk in (np.zeros((1, 2)), np.zeros((1, 9000))):
+        with Master("local:1", run_folder=False) as m:
+            for n in range(1, 8):
+                got = m.run(keep, np.full(8, float(n)), chunk)
+            assert got == [8.0 * n for n in range(1, 8)]
+
+
 def test_long_results_come_back_whole_and_may_be_written_to(master: Master) -> None:
     value = master.run(lambda params, chunk: np.full(200_000, 0.5), None, [1, 2])
     assert value.shape == (200_000,) and value.sum() == 200_000

@@ -105,3 +105,67 @@ def test_a_list_that_holds_itself_is_no_sum_of_numbers() -> None:
     obj: list[Any] = [1.0]
     obj.append(obj)
     assert values.dump(obj, True)[0] == "P"
+
+
+PLAIN = [
+    np.ones(8),
+    np.arange(6, dtype="f4").reshape(2, 3),
+    np.arange(1000.0),
+    np.array([True, False]),
+    np.arange(5, dtype="u2"),
+    np.ones(3, dtype="c16"),
+    np.ones((1,) * 20),
+    (0.5, np.ones(8)),
+    (np.arange(300.0), -3, np.ones(2), 2**62, np.ones(400, dtype="f4"), float("inf")),
+]
+
+
+@pytest.mark.parametrize("params", PLAIN, ids=repr)
+def test_parameters_of_arrays_and_numbers_need_no_pickle(params: Any) -> None:
+    packed = values.pack(params)
+    assert packed is not None
+    stream, buffers = packed
+    found = values.unpack(memoryview(stream), [memoryview(buffer).toreadonly() for buffer in buffers])
+    assert same(found, params)
+    for array in found if isinstance(found, tuple) else [found]:
+        if isinstance(array, np.ndarray):
+            assert array.dtype.str[0] in "<|" and array.flags.aligned and not array.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        None,
+        1.5,
+        (),
+        (1.0, 2.0),
+        [np.ones(2)],
+        (True, np.ones(2)),
+        (None, np.ones(2)),
+        (2**63, np.ones(2)),
+        (np.float64(1), np.ones(2)),
+        (np.ones(2),) * 17,
+        np.array(1.5),
+        np.ones((0, 3)),
+        np.ones(3, dtype=">f8"),
+        np.ones((2, 3), order="F"),
+        np.ones(6)[::2],
+        np.ma.array([1.0, 2.0], mask=[0, 1]),
+        np.array(["text"]),
+        np.array([None]),
+        np.zeros(2, dtype=[("a", "f8")]),
+        np.zeros(2, dtype="M8[s]"),
+        np.ones(2, dtype=np.dtype("f8", metadata={"unit": "m"})),
+    ],
+    ids=repr,
+)
+def test_other_parameters_are_pickled(params: Any) -> None:
+    assert values.pack(params) is None
+
+
+def test_pickles_are_read_as_well_as_plain_parameters() -> None:
+    from qjam._code import pack_params
+
+    stream, buffers = pack_params({"rate": 0.5, "w": np.ones(3)})
+    assert repr(values.unpack(stream, buffers)) == repr({"rate": 0.5, "w": np.ones(3)})
+    assert not pack_params(np.ones(3))[0].startswith(b"\x80")

@@ -14,10 +14,10 @@ import signal
 import socket
 import struct
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from qjam._worker import context, loader, values
-from qjam._worker.chunks import open_chunk
+from qjam._worker.chunks import open_chunk, opener
 from qjam._worker.memory import Regions, room
 from qjam._worker.raised import describe
 from qjam.common.reducing import default_reduce
@@ -48,7 +48,8 @@ _TABLE, _CODE, _PARAMS, _BUFFER, _HEADER, _CHUNK, _STATE, _NUMBERS, _PICKLE, _IN
 _LEAF_TAGS = {ord(tag): tag for tag in "dfq"}
 
 Part = Tuple[int, Any]
-Stream = List[memoryview]
+# A pickle and its buffers: bytes, or views of a region.
+Stream = List[Any]
 
 
 class _Call:
@@ -57,7 +58,7 @@ class _Call:
     __slots__ = ("code", "params", "header", "chunk", "state", "values", "regions")
 
     def __init__(self) -> None:
-        self.code: Optional[memoryview] = None
+        self.code: Any = None
         self.params: Optional[Stream] = None
         self.header = b""
         self.chunk: Any = b""
@@ -80,7 +81,10 @@ class Child:
         # Where long results are left for the slot.
         self.results: Optional[mmap.mmap] = None
         self.jobs: Dict[bytes, loader.Job] = {}
-        self.headers: Dict[bytes, Tuple[str, str, Tuple[int, ...]]] = {}
+        # What opens chunks that have this header.
+        self.openers: Dict[bytes, Callable[[Any], Any]] = {}
+        # What comes before the leaves of short results that have this shape.
+        self.answer_heads: Dict[bytes, bytes] = {}
         # Those of the round that is being run, and the regions they lie in: calls of one round share them.
         self.params: Any = None
         self.params_number = 0
@@ -98,11 +102,12 @@ class Child:
 
     def serve(self) -> None:
         """Answers until the slot closes the socket."""
+        receive, answer = self.channel.recvmsg, self.answer
         while True:
-            message, fds = self.receive()
+            message, ancillary, _, _ = receive(_MESSAGE_MAX, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
             if not message:
                 return
-            self.answer(message, fds)
+            answer(message, _descriptors(ancillary) if ancillary else [])
 
     def receive(self) -> Tuple[bytes, List[int]]:
         """The next message, and the files that came with it."""
@@ -122,16 +127,17 @@ class Child:
         if dropped != _NO_CODE:
             self.jobs.pop(dropped, None)
         self.arena = 0
+        parts: Optional[List[Part]] = None
+        dumped = state = None
         try:
             call = self.read(message, at, count)
-            context.now.context = context.Context(seed, round_number, chunk)
+            context.now.where = seed, round_number, chunk
             self.is_inside = True
-            parts = self.run(kind, code, params_number, call)
+            dumped, state = self.run(kind, code, params_number, call)
             self.is_inside = False
-            answer = _VALUE
-        except BaseException as error:
+        except BaseException as raised:
             self.is_inside = False
-            answer, parts = _RAISED, _told(error)
+            parts = _told(raised)
             # The slot will tell them again: who knows how far this got.
             self.jobs.pop(code, None)
             self.params, self.params_number, self.params_regions = None, 0, []
@@ -140,7 +146,12 @@ class Child:
             # User code has forked, and its copy came back here, where only one may answer.
             os._exit(0)
         _flush()
-        self.send(answer, parts)
+        if parts is not None:
+            self.send(_RAISED, parts)
+        elif state is not None or self.arena or not self.send_numbers(dumped):
+            parts = _parts(dumped, state)
+            dumped = state = None
+            self.send(_VALUE, parts)
 
     def change_mappings(self, message: bytes, fds: List[int], gone: int) -> int:
         """Maps what came and forgets what went; says where in the message it goes on."""
@@ -168,36 +179,37 @@ class Child:
     def read(self, message: bytes, at: int, count: int) -> _Call:
         """Finds everything that references speak of."""
         call = _Call()
-        whole = memoryview(message)
-        table = whole[at : at + count * _REFERENCE.size]
+        table: Any = message[at : at + count * _REFERENCE.size]
         regions = self.regions.by_number
         if count == 1 and table[0] == _TABLE:
             _, number, offset, length = _REFERENCE.unpack(table)
             table = memoryview(regions[number])[offset : offset + length]
         buffers: List[Any] = []
+        view: Any
         for tag, number, offset, length in _REFERENCE.iter_unpack(table):
             if tag == _INT:
                 buffers.append(("i", length))
                 continue
-            if tag == _HEADER and number == _IN_MESSAGE:
-                call.header = message[offset : offset + length]
-                continue
             if number == _IN_MESSAGE:
-                view = whole[offset : offset + length]
+                view = message[offset : offset + length]
             else:
                 view = memoryview(regions[number])[offset : offset + length]
+                is_params = tag == _PARAMS or (tag == _BUFFER and buffers is call.params)
                 if number & 1:
                     self.arena = number
-                elif tag == _PARAMS or (tag == _BUFFER and buffers is call.params):
+                    if is_params:
+                        # They stay for other calls, and would keep the slot from writing there again.
+                        view = bytes(view)
+                elif is_params:
                     call.regions.append(number)
-            if tag == _BUFFER:
-                buffers.append(view)
-            elif tag == _HEADER:
+            if tag == _HEADER:
                 call.header = bytes(view)
             elif tag == _CHUNK:
                 call.chunk = view
             elif tag == _PARAMS:
                 call.params = buffers = [view]
+            elif tag == _BUFFER:
+                buffers.append(view)
             elif tag == _CODE:
                 call.code = view
             elif tag == _STATE:
@@ -209,54 +221,73 @@ class Child:
                 buffers.append((_LEAF_TAGS[tag], bytearray(view)))
         return call
 
-    def run(self, kind: int, code: bytes, params_number: int, call: _Call) -> List[Part]:
-        """Runs the user's code."""
+    def run(
+        self, kind: int, code: bytes, params_number: int, call: _Call
+    ) -> Tuple[values.Parts, Optional[values.Parts]]:
+        """Runs the user's code; gives its result, and its state if it has one."""
         job = self.jobs.get(code)
         if job is None:
             if call.code is None:
                 raise RuntimeError("the interpreter was not given the code of a call")
             job = self.jobs[code] = loader.load(bytes(call.code))
+        # Pickles may name its modules.
+        job.enter()
         summable = job.reduce is None
         if kind == _MERGE:
-            job.enter()
             left, right = (values.load(_writable(parts)) for parts in call.values)
-            return _parts(values.dump((job.reduce or default_reduce)(left, right), summable, _cloudpickle))
+            return values.dump((job.reduce or default_reduce)(left, right), summable, _cloudpickle), None
         if params_number != self.params_number:
             if call.params is None:
                 raise RuntimeError("the interpreter was not given the parameters of a call")
-            job.enter()
-            self.params = values.load(("P", call.params[0], call.params[1:]))
+            self.params = values.unpack(call.params[0], call.params[1:])
             self.params_number = params_number
             self.params_regions = call.regions
-        header = self.headers.get(call.header) or self.header(call.header)
-        if header[0] == "pickle5":
-            job.enter()
-        chunk = open_chunk(*header, call.chunk)
+        chunk = (self.openers.get(call.header) or self.opener(call.header))(call.chunk)
         if kind == _MAP:
-            return _parts(values.dump(job.map(self.params, chunk), summable, _cloudpickle))
+            return values.dump(job.mapfunc(self.params, chunk), summable, _cloudpickle), None
         if call.state is not None:
-            job.enter()
             # Writable: a step changes its state in place.
             state = values.load(("P", call.state[0], [bytearray(buffer) for buffer in call.state[1:]]))
         else:
             state = {} if job.init is None else job.init(chunk)
         if job.step is None:
             raise TypeError(f"{job.name} has no step(params, chunk, state)")
-        result = job.step(self.params, chunk, state)
-        parts = _parts(values.dump(result, summable, _cloudpickle))
-        _, stream, buffers = values.dump(state, False, _cloudpickle)
-        parts.append((_STATE, stream))
-        parts.extend((_BUFFER, buffer) for buffer in buffers)
-        return parts
+        result = values.dump(job.step(self.params, chunk, state), summable, _cloudpickle)
+        return result, values.dump(state, False, _cloudpickle)
 
-    def header(self, text: bytes) -> Tuple[str, str, Tuple[int, ...]]:
-        """Kind, element type and shape of a chunk, from the text that says so."""
-        kind, dtype, shape = text.decode().split("\0")
-        header = kind, dtype, tuple(int(length) for length in shape.split(",") if length)
-        if len(self.headers) > 256:
-            self.headers.clear()
-        self.headers[text] = header
-        return header
+    def opener(self, header: bytes) -> Callable[[Any], Any]:
+        """What opens a chunk, from the text that says its kind, element type and shape."""
+        kind, dtype, shape = header.decode().split("\0")
+        made = opener(kind, dtype, tuple(int(length) for length in shape.split(",") if length))
+        if len(self.openers) > 256:
+            self.openers.clear()
+        self.openers[header] = made
+        return made
+
+    def send_numbers(self, dumped: Any) -> bool:
+        """Sends a short result of numbers, whose shape says all that comes before them; False for others."""
+        kind, shape, leaves = dumped
+        if kind != "N":
+            return False
+        head = self.answer_heads.get(shape)
+        if head is None:
+            lengths = [0 if tag == "i" else _length(leaf) for tag, leaf in leaves]
+            if any(tag == "i" for tag, _ in leaves) or sum(lengths) > _INLINE_MAX - len(shape) or len(leaves) > 16:
+                return False
+            if len(self.answer_heads) > 256:
+                self.answer_heads.clear()
+            at = _ANSWER.size + (len(leaves) + 1) * _REFERENCE.size
+            table = [_ANSWER.pack(_VALUE, 0, len(leaves) + 1), _REFERENCE.pack(_NUMBERS, _IN_MESSAGE, at, len(shape))]
+            at += len(shape)
+            for (tag, _), length in zip(leaves, lengths):
+                table.append(_REFERENCE.pack(ord(tag), _IN_MESSAGE, at, length))
+                at += length
+            head = self.answer_heads[shape] = b"".join([*table, shape])
+        if len(leaves) == 1:
+            self.channel.send(b"".join((head, leaves[0][1])))
+        else:
+            self.channel.send(b"".join([head, *[leaf for _, leaf in leaves]]))
+        return True
 
     def send(self, answer: int, parts: List[Part]) -> None:
         """Sends an answer: a short one as a message, a long one by memory."""
@@ -358,11 +389,18 @@ def _writable(parts: Any) -> Any:
     return kind, head, rest if kind == "N" else [bytearray(buffer) for buffer in rest]
 
 
-def _parts(dumped: values.Parts) -> List[Part]:
+def _parts(dumped: Any, state: Any) -> List[Part]:
     kind, head, rest = dumped
+    parts: List[Part]
     if kind == "P":
-        return [(_PICKLE, head), *((_BUFFER, buffer) for buffer in rest)]
-    return [(_NUMBERS, head), *((ord(tag), leaf) for tag, leaf in rest)]
+        parts = [(_PICKLE, head), *((_BUFFER, buffer) for buffer in rest)]
+    else:
+        parts = [(_NUMBERS, head), *((ord(tag), leaf) for tag, leaf in rest)]
+    if state is not None:
+        _, stream, buffers = state
+        parts.append((_STATE, stream))
+        parts.extend((_BUFFER, buffer) for buffer in buffers)
+    return parts
 
 
 def _told(error: BaseException) -> List[Part]:
@@ -387,11 +425,14 @@ def _cloudpickle(obj: object, **options: Any) -> bytes:
 
 def _flush() -> None:
     # The user's code may have put something else there, or closed it.
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except Exception:
-            pass
+    try:
+        sys.stdout.flush()
+    except Exception:
+        pass
+    try:
+        sys.stderr.flush()
+    except Exception:
+        pass
 
 
 def start(channel: socket.socket, path: List[str], support: bytes) -> None:

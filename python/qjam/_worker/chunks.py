@@ -8,12 +8,15 @@ are arrays.
 from __future__ import annotations
 
 import ast
+import functools
 import pickle
 import struct
-from typing import Any, Sequence
+from typing import Any, Callable, List, Sequence
 
 _DENSE = {"f32": "<f4", "f64": "<f8", "i32": "<i4", "i64": "<i8", "u8": "|u1"}
 _ALIGN = 64
+# Bytes of the pickle, and how many buffers it has.
+_PICKLED = struct.Struct("<QQ")
 
 
 def open_chunk(kind: str, dtype: str, shape: Sequence[int], buffer: Any) -> Any:
@@ -21,34 +24,45 @@ def open_chunk(kind: str, dtype: str, shape: Sequence[int], buffer: Any) -> Any:
 
     ``buffer`` is anything with a buffer, as long as the chunk. The result may refer to it and keeps it alive.
     """
-    if kind == "nothing":
-        return []
-    if kind == "dense":
-        return _array(_DENSE[dtype], shape, buffer)
-    if kind == "pickle5":
-        return _unpickle(buffer)
-    if kind in ("ndarray", "ndarray.T", "matrix", "matrix.T"):
-        array = _array(_dtype(dtype), shape, buffer)
-        if kind.endswith(".T"):
-            array = array.T
-        if kind.startswith("matrix"):
-            import numpy
+    return opener(kind, dtype, shape)(buffer)
 
-            array = array.view(numpy.matrix)
-        return array
+
+def opener(kind: str, dtype: str, shape: Sequence[int]) -> Callable[[Any], Any]:
+    """What opens chunks that are alike; made once, it does not look at their kind again."""
+    if kind == "nothing":
+        return _nothing
+    if kind == "dense":
+        return _arrays(_DENSE[dtype], shape)
+    if kind == "pickle5":
+        return _unpickle
+    if kind in ("ndarray", "ndarray.T", "matrix", "matrix.T"):
+        return _arrays(_dtype(dtype), shape, kind.endswith(".T"), kind.startswith("matrix"))
     if kind == "lines":
-        return _lines(buffer)
+        return _lines
     if kind == "numbers":
-        return _numbers(shape, buffer)
+        return functools.partial(_numbers, shape)
     raise TypeError(f"chunks of the kind {kind!r} cannot be opened by Python functions")
 
 
-def _array(dtype: Any, shape: Sequence[int], buffer: Any) -> Any:
+def _nothing(_: Any) -> List[Any]:
+    return []
+
+
+def _arrays(
+    dtype: Any, shape: Sequence[int], is_transposed: bool = False, is_matrix: bool = False
+) -> Callable[[Any], Any]:
     import numpy
 
-    array = numpy.ndarray(tuple(shape), dtype, memoryview(buffer).cast("B"))
-    array.flags.writeable = False
-    return array
+    dims, dtype, new = tuple(shape), numpy.dtype(dtype), numpy.ndarray
+
+    def open_array(buffer: Any) -> Any:
+        array = new(dims, dtype, memoryview(buffer).cast("B"))
+        array.flags.writeable = False
+        if is_transposed:
+            array = array.T
+        return array.view(numpy.matrix) if is_matrix else array
+
+    return open_array
 
 
 def _dtype(text: str) -> Any:
@@ -61,8 +75,11 @@ def _dtype(text: str) -> Any:
 
 
 def _unpickle(buffer: Any) -> Any:
-    view = memoryview(buffer).cast("B").toreadonly()
-    stream_bytes, count = struct.unpack_from("<QQ", view)
+    stream_bytes, count = _PICKLED.unpack_from(buffer)
+    view = memoryview(buffer).cast("B")
+    if not count:
+        return pickle.loads(view[16 : 16 + stream_bytes])
+    view = view.toreadonly()
     lengths = struct.unpack_from(f"<{count}Q", view, 16)
     at = 16 + 8 * count
     stream = view[at : at + stream_bytes]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING, Iterator, Tuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,8 +45,8 @@ class Context:
 
 
 class _Now(threading.local):
-    # In one process several threads may each be inside a call of their own.
-    context: Context | None = None
+    # In one process several threads may each be inside a call of their own. Seed, round and chunk, since few ask.
+    where: Tuple[int, int, int] | None = None
 
 
 now = _Now()
@@ -55,12 +55,12 @@ now = _Now()
 @contextlib.contextmanager
 def entered(seed: int, round: int, chunk: int) -> Iterator[None]:
     """Makes :func:`context` answer, on this thread, for as long as the block runs."""
-    before = now.context
-    now.context = Context(seed, round, chunk)
+    before = now.where
+    now.where = seed, round, chunk
     try:
         yield
     finally:
-        now.context = before
+        now.where = before
 
 
 def context() -> Context:
@@ -72,9 +72,9 @@ def context() -> Context:
     Raises:
         RuntimeError: outside of a call.
     """
-    if now.context is None:
+    if now.where is None:
         raise RuntimeError(
             "qjam.context() was called outside of a map function: it tells what a call on a worker is about, "
             "so call it inside the function that is given to run()"
         )
-    return now.context
+    return Context(*now.where)

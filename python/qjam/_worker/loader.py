@@ -130,14 +130,15 @@ _SETS_MAX = 32
 class Job:
     """Functions of one blob, ready to be called.
 
-    `reduce` is None where results are to be added; `init` is None where there is no state.
+    `reduce` is None where results are to be added; `init` is None where there is no state. `mapfunc` is the user's own
+    function, for who has entered the job.
     """
 
     def __init__(self, name: str, modules: _Set, functions: Dict[str, Callable[..., Any]]) -> None:
         self.name = name
         self._modules = modules
-        self._map = functions["map"]
-        self._step = functions.get("step", self._map)
+        self.mapfunc = functions["map"]
+        self._step = functions.get("step", self.mapfunc)
         self.reduce: Optional[Callable[[Any, Any], Any]] = self._entered(functions.get("reduce"))
         self.init: Optional[Callable[[Any], Any]] = self._entered(functions.get("init"))
 
@@ -148,7 +149,7 @@ class Job:
     def map(self, params: Any, chunk: Any) -> Any:
         """The value of one chunk."""
         self._modules.enter()
-        return self._map(params, chunk)
+        return self.mapfunc(params, chunk)
 
     def step(self, params: Any, chunk: Any, state: Any) -> Any:
         """The value of one chunk with a state, which the function changes in place."""
