@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any, Dict, Iterator
 
 import pytest
@@ -141,3 +142,26 @@ def test_data_that_changed_after_hold_is_noticed(master: Master) -> None:
     rows[0, 0] = 5
     with pytest.raises(qjam.DataError, match="changed after `hold`"):
         held.run(lambda params, chunk, state: state)
+
+
+def test_an_import_that_was_called_off_leaves_no_half_of_a_module(tmp_path: Path) -> None:
+    package = tmp_path / "slow_to_come"
+    package.mkdir()
+    (package / "__init__.py").write_text("import slow_to_come.part\nimport time\ntime.sleep(1.5)\n")
+    (package / "part.py").write_text("value = 7\n")
+    where = str(tmp_path)
+
+    def imports(params: Any, chunk: Any) -> int:
+        import sys
+
+        sys.path.append(where)
+        import slow_to_come  # type: ignore[import-not-found]
+
+        return int(slow_to_come.part.value)
+
+    with Master("local:1", run_folder=False) as m:
+        m.run(lambda params, chunk: 0)
+        pending = m.submit(imports, None, [1])
+        time.sleep(0.7)
+        pending.cancel()
+        assert m.run(imports, None, [1]) == 7

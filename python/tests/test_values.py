@@ -150,7 +150,7 @@ def test_parameters_of_arrays_and_numbers_need_no_pickle(params: Any) -> None:
         np.ones(3, dtype=">f8"),
         np.ones((2, 3), order="F"),
         np.ones(6)[::2],
-        np.ma.array([1.0, 2.0], mask=[0, 1]),
+        np.ma.array([1.0, 2.0], mask=[False, True]),
         np.array(["text"]),
         np.array([None]),
         np.zeros(2, dtype=[("a", "f8")]),

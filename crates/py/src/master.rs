@@ -16,8 +16,11 @@ use qjam::DataSet;
 use qjam::journal::RoundReport;
 use qjam::python::{self, Call, Raw};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::{Duration, Instant};
+
+/// How long it may take to let go of hosts that do not answer.
+const GIVES_UP_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long closing waits for threads that are inside a call.
 const CLOSES_WITHIN: Duration = Duration::from_secs(5);
@@ -125,9 +128,19 @@ impl Master {
         tick: Py<PyAny>,
     ) -> PyResult<Self> {
         let version = py.version_info();
-        let builder = options::builder(settings)?;
-        let master =
-            apart(py, &tick, move || builder.connect(&workers)).map_err(|failed| raise(py, failed, ""))?;
+        let stop: Arc<AtomicBool> = Arc::default();
+        let builder = options::builder(settings)?.stop_when(stop.clone());
+        let (over, is_over) = mpsc::channel::<()>();
+        let connected = apart(py, &tick, move || {
+            let _over = over;
+            builder.connect(&workers)
+        });
+        let master = connected.map_err(|failed| {
+            // Nobody may be left knocking at hosts when this program ends.
+            stop.store(true, Relaxed);
+            let _ = py.detach(move || is_over.recv_timeout(GIVES_UP_WITHIN));
+            raise(py, failed, "")
+        })?;
         let text = |name| settings.get_item(name).ok().flatten().and_then(|v| v.extract::<String>().ok());
         let shared = Shared {
             master: RwLock::new(Some(Arc::new(master))),

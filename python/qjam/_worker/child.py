@@ -93,11 +93,13 @@ class Child:
         self.arena = 0
         # Whether the user's code is running: only then an interrupt is meant for it.
         self.is_inside = False
+        self.was_interrupted = False
 
     def interrupted(self, _signal: int, _frame: Any) -> None:
         """Somebody has called off what is being run."""
         if self.is_inside:
             self.is_inside = False
+            self.was_interrupted = True
             raise KeyboardInterrupt
 
     def serve(self) -> None:
@@ -107,7 +109,13 @@ class Child:
             message, ancillary, _, _ = receive(_MESSAGE_MAX, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
             if not message:
                 return
+            modules = len(sys.modules)
             answer(message, _descriptors(ancillary) if ancillary else [])
+            if self.was_interrupted:
+                self.was_interrupted = False
+                if len(sys.modules) != modules:
+                    # Modules that are half there would be found by the next import: the slot starts another interpreter.
+                    return
 
     def receive(self) -> Tuple[bytes, List[int]]:
         """The next message, and the files that came with it."""

@@ -36,6 +36,7 @@ use round::{Answer, Wanted};
 use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tender::Tended;
@@ -253,6 +254,12 @@ impl Builder {
     /// Goes on from an earlier run although another build of the program made it.
     pub fn resume_anyway(mut self) -> Self {
         self.options.runs.anyway = true;
+        self
+    }
+
+    /// Gives up on hosts that have not answered yet once this is set, by whichever thread. One master uses it at a time.
+    pub fn stop_when(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.options.stop = Some(stop);
         self
     }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A line that user code printed on a worker.
@@ -106,6 +107,8 @@ pub(crate) struct Options {
     /// The executable that processes here are started from, if not this one.
     pub(crate) local_executable: Option<PathBuf>,
     pub(crate) python: PythonOptions,
+    /// Set when hosts are to be knocked at no longer.
+    pub(crate) stop: Option<Arc<AtomicBool>>,
     pub(crate) blocks_per_slot: u32,
     pub(crate) balances: bool,
     /// So many slots for every round, where they could be chosen.
@@ -130,6 +133,7 @@ impl Default for Options {
             ship: None,
             local_executable: None,
             python: PythonOptions::default(),
+            stop: None,
             blocks_per_slot: 16,
             balances: true,
             fixed_slots: None,

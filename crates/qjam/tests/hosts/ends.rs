@@ -108,8 +108,9 @@ fn end(how: End, hosts: [&Host; 2]) -> Result<Duration, String> {
         let left: Vec<_> = hosts.iter().flat_map(|host| host.processes()).collect();
         return Err(format!("{how:?}, which ended with {status}, left {left:?}"));
     }
-    // An `ssh` that knocks at a host without a cable does so for ten seconds.
-    if !program.leaves_nothing_within(limit.saturating_sub(ended.elapsed()).max(Duration::from_secs(1))) {
+    // An `ssh` whose cable was pulled gives up after three unanswered questions, five seconds each.
+    let least = Duration::from_secs(if limit == GONE_WITHIN { 1 } else { 8 });
+    if !program.leaves_nothing_within(limit.saturating_sub(ended.elapsed()).max(least)) {
         return Err(format!("{how:?} left processes here: {:?}", program.others()));
     }
     Ok(took)

@@ -219,7 +219,7 @@ impl Driver {
             todo: Default::default(),
             in_hand: VecDeque::new(),
             links_due: None,
-            stop: Arc::default(),
+            stop: options.stop.clone().unwrap_or_default(),
             answered: 0,
             recorder: begun.recorder,
             memory: begun.memory,
