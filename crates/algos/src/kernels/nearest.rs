@@ -277,6 +277,29 @@ fn tile<V: Lanes<Number: Real>, const M: usize>(
     sums
 }
 
+/// The same for rows that lie where they are. Their addresses take more registers than there are, which costs a tenth
+/// of the speed; copying them for a single panel would cost as much as the panel.
+#[inline(always)]
+fn tile_in_place<V: Lanes<Number: Real>, const M: usize>(
+    rows: [&[V::Number]; M],
+    panel: &[V::Number],
+    at: usize,
+) -> [[V; 2]; M] {
+    let dims = panel.len() / V::Number::WIDTH;
+    let rows = rows.map(|row| &row[..dims]);
+    let mut sums = [[V::splat(V::Number::default()); 2]; M];
+    for (p, centres) in panel.chunks_exact(V::Number::WIDTH).enumerate() {
+        let centres = &centres[at..at + 2 * V::COUNT];
+        let (first, second) = (V::load(centres), V::load(&centres[V::COUNT..]));
+        for (sums, row) in sums.iter_mut().zip(rows) {
+            let row = V::splat(row[p]);
+            sums[0] = row.mul_add(first, sums[0]);
+            sums[1] = row.mul_add(second, sums[1]);
+        }
+    }
+    sums
+}
+
 /// The products, turned into scores.
 #[inline(always)]
 fn scored<V: Lanes<Number: Real>, const M: usize>(sums: &mut [[V; 2]; M], norms: &[V::Number], at: usize) {
@@ -375,18 +398,13 @@ fn scores_body<V: Lanes<Number: Real>>(
 ) {
     assert_eq!(rows.dims(), panels.dims(), "dimensions of rows and centres");
     assert_eq!(out.len(), list.len() * V::Number::WIDTH, "a panel's width for every row");
-    let mut packed = vec![V::Number::default(); TALL * rows.dims()];
     let mut done = 0;
     while done < list.len() {
         let (list, out) = (&list[done..], &mut out[done * V::Number::WIDTH..]);
         done += match list.len() {
-            TALL.. if size_of::<V>() == 64 => {
-                score_tile::<V, TALL>(panels, panel, rows, list, &mut packed, out)
-            }
-            MIDDLE.. if size_of::<V>() < 64 => {
-                score_tile::<V, MIDDLE>(panels, panel, rows, list, &mut packed, out)
-            }
-            _ => score_tile::<V, SHORT>(panels, panel, rows, list, &mut packed, out),
+            TALL.. if size_of::<V>() == 64 => score_tile::<V, TALL>(panels, panel, rows, list, out),
+            MIDDLE.. if size_of::<V>() < 64 => score_tile::<V, MIDDLE>(panels, panel, rows, list, out),
+            _ => score_tile::<V, SHORT>(panels, panel, rows, list, out),
         };
     }
 }
@@ -398,15 +416,18 @@ fn score_tile<V: Lanes<Number: Real>, const M: usize>(
     panel: usize,
     rows: Rows<'_, V::Number>,
     list: &[u32],
-    packed: &mut [V::Number],
     out: &mut [V::Number],
 ) -> usize {
-    let (width, dims) = (V::Number::WIDTH, rows.dims());
+    let width = V::Number::WIDTH;
     let list = &list[..M.min(list.len())];
-    pack::<V::Number, M>(list.iter().map(|i| rows.row(*i as usize)), dims, packed);
+    // A short list is filled up with its last row.
+    let mut tile_rows: [&[V::Number]; M] = [&[]; M];
+    for (i, row) in tile_rows.iter_mut().enumerate() {
+        *row = rows.row(list[i.min(list.len() - 1)] as usize);
+    }
     let (values, norms) = panels.panel(panel);
     for at in (0..width).step_by(2 * V::COUNT) {
-        let mut sums = tile::<V, M>(&packed[..M * dims], values, at);
+        let mut sums = tile_in_place::<V, M>(tile_rows, values, at);
         scored(&mut sums, norms, at);
         for (sums, out) in sums.iter().zip(out.chunks_exact_mut(width)).take(list.len()) {
             sums[0].store(&mut out[at..]);

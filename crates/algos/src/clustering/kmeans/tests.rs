@@ -1,0 +1,1 @@
+//! Lloyd's algorithm in a dozen lines, and that ours does the same.
