@@ -26,6 +26,12 @@ pub(crate) trait Lanes: Copy {
     /// `self * factor + term`, rounded once.
     fn mul_add(self, factor: Self, term: Self) -> Self;
 
+    /// Says that two registers from this place on will be wanted soon. The place need not exist.
+    #[inline(always)]
+    fn fetch(from: &[Self::Number], at: usize) {
+        let _ = (from, at);
+    }
+
     /// Where `self` is less than `best`, it and its `mark` take the places of `best` and its mark.
     fn keep_lower(self, mark: Self, best: &mut Self, best_mark: &mut Self);
 }
@@ -150,6 +156,18 @@ macro_rules! register {
             fn mul_add(self, factor: Self, term: Self) -> Self {
                 // SAFETY: the instruction is there, see the module.
                 unsafe { $mul_add(self, factor, term) }
+            }
+
+            #[inline(always)]
+            fn fetch(from: &[$number], at: usize) {
+                let address = from.as_ptr().wrapping_add(at).cast::<i8>();
+                // SAFETY: a hint, which reads nothing and fails on no address.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(address);
+                    if size_of::<Self>() == 64 {
+                        _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(64));
+                    }
+                }
             }
 
             #[inline(always)]

@@ -15,8 +15,8 @@
 
 use super::lanes::Lanes;
 use super::{Level, per_level};
-use qjam::Wire;
 use qjam::chunk::Element;
+use qjam::{DecodeError, Decoder, Encoder, Params, Slab, Wire};
 
 /// Rows per tile where registers have 512 bits: 28 accumulators, two registers of centres and one element of a row.
 const TALL: usize = 14;
@@ -24,6 +24,8 @@ const TALL: usize = 14;
 const MIDDLE: usize = 6;
 /// Rows per tile at the end of a list: the fewest whose chains hide each other's latency.
 const SHORT: usize = 4;
+/// Dimensions by which centres are fetched ahead of their use.
+const AHEAD: usize = 8;
 /// Rows that are copied at a time. With 1000 dimensions they and a panel fill half of a common second-level cache.
 const BLOCK_ROWS: usize = 8 * TALL;
 
@@ -102,11 +104,12 @@ impl<'a, T> Rows<'a, T> {
 
 /// Centres as the kernel reads them: panels of [`Real::WIDTH`] centres, in each the first elements of all of them, then
 /// the second ones, and so on.
-#[derive(Clone, Debug, PartialEq, qjam::Wire)]
+#[derive(Clone, Debug)]
 pub struct Panels<T: Real> {
     centres: u64,
     dims: u64,
-    values: Vec<T>,
+    /// On a worker seen where it arrived, which is on a cache line: loads that touch two lines cost a tenth of the speed.
+    values: Slab<T>,
     /// Squared lengths; that of a place without a centre is infinite, so that it is nobody's nearest.
     norms: Vec<T>,
 }
@@ -138,7 +141,7 @@ impl<T: Real> Panels<T> {
         for (norm, centre) in norms.iter_mut().zip(centres.chunks_exact(dims)) {
             *norm = T::from_f64(square(centre));
         }
-        Panels { centres: count as u64, dims: dims as u64, values, norms }
+        Panels { centres: count as u64, dims: dims as u64, values: values.into(), norms }
     }
 
     /// Number of centres.
@@ -174,6 +177,20 @@ impl<T: Real> Panels<T> {
     fn panel(&self, panel: usize) -> (&[T], &[T]) {
         let size = self.dims() * T::WIDTH;
         (&self.values[panel * size..][..size], &self.norms[panel * T::WIDTH..][..T::WIDTH])
+    }
+}
+
+impl<T: Real> Wire for Panels<T> {
+    fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
+        self.centres.encode(out);
+        self.dims.encode(out);
+        self.values.encode_params(out);
+        self.norms.encode(out);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        let (centres, dims) = (u64::decode(input)?, u64::decode(input)?);
+        Ok(Panels { centres, dims, values: <[T]>::decode_params(input)?, norms: Wire::decode(input)? })
     }
 }
 
@@ -244,17 +261,58 @@ macro_rules! real {
 real!(f32, 32, Lanes32, nearest_f32, scores_f32);
 real!(f64, 16, Lanes, nearest_f64, scores_f64);
 
-/// Copies up to `M` rows side by side; rows that are missing stay what they were.
+/// Copies up to `M` rows side by side; the places of rows that are missing stay what they were.
 #[inline(always)]
-fn pack<'a, T: Real, const M: usize>(rows: impl Iterator<Item = &'a [T]> + Clone, dims: usize, to: &mut [T]) {
-    const STEP: usize = 32;
-    for (step, part) in to[..dims * M].chunks_mut(STEP * M).enumerate() {
-        for (i, row) in rows.clone().take(M).enumerate() {
-            for (to, value) in part.chunks_exact_mut(M).zip(&row[step * STEP..]) {
-                to[i] = *value;
-            }
+fn pack<T: Real, const M: usize>(rows: Rows<'_, T>, from: usize, to: &mut [T]) {
+    // Written out for four dimensions of one row at a time: few checks, and what is written stays in the nearest cache.
+    let (dims, count) = (rows.dims(), M.min(rows.len() - from));
+    let to = &mut to[..dims * M];
+    let mut p = 0;
+    while p + 4 <= dims {
+        let to = &mut to[p * M..(p + 4) * M];
+        for i in 0..count {
+            let row = &rows.row(from + i)[p..p + 4];
+            to[i] = row[0];
+            to[M + i] = row[1];
+            to[2 * M + i] = row[2];
+            to[3 * M + i] = row[3];
         }
+        p += 4;
     }
+    while p < dims {
+        for i in 0..count {
+            to[p * M + i] = rows.row(from + i)[p];
+        }
+        p += 1;
+    }
+}
+
+/// Runs a body for `i` in `0..M`, written out: a loop that the compiler leaves a loop would keep the tile in memory.
+macro_rules! unrolled {
+    ($i:ident < $count:ident: $body:expr) => {
+        unrolled!(@ $i < $count: $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+    };
+    (@ $i:ident < $count:ident: $body:expr; $($n:literal)*) => {$(
+        if $n < $count {
+            let $i: usize = $n;
+            $body
+        }
+    )*};
+}
+
+/// Adds the products of one dimension to a tile: `M` rows, and the two registers of centres at the start of a slice.
+#[inline(always)]
+fn add<V: Lanes<Number: Real>, const M: usize>(
+    sums: &mut [[V; 2]; M],
+    row: impl Fn(usize) -> V::Number,
+    centres: &[V::Number],
+) {
+    let (first, second) = (V::load(centres), V::load(&centres[V::COUNT..]));
+    unrolled!(i < M: {
+        let row = V::splat(row(i));
+        sums[i][0] = row.mul_add(first, sums[i][0]);
+        sums[i][1] = row.mul_add(second, sums[i][1]);
+    });
 }
 
 /// The products of `M` rows and two registers of centres, which begin at `at` in their panel.
@@ -264,15 +322,16 @@ fn tile<V: Lanes<Number: Real>, const M: usize>(
     panel: &[V::Number],
     at: usize,
 ) -> [[V; 2]; M] {
+    let dims = panel.len() / V::Number::WIDTH;
+    assert!(packed.len() >= dims * M);
     let mut sums = [[V::splat(V::Number::default()); 2]; M];
-    for (rows, centres) in packed.as_chunks::<M>().0.iter().zip(panel.chunks_exact(V::Number::WIDTH)) {
-        let centres = &centres[at..at + 2 * V::COUNT];
-        let (first, second) = (V::load(centres), V::load(&centres[V::COUNT..]));
-        for (sums, row) in sums.iter_mut().zip(rows) {
-            let row = V::splat(*row);
-            sums[0] = row.mul_add(first, sums[0]);
-            sums[1] = row.mul_add(second, sums[1]);
-        }
+    let mut p = 0;
+    while p < dims {
+        let rows = &packed[p * M..p * M + M];
+        let centres = &panel[p * V::Number::WIDTH + at..][..2 * V::COUNT];
+        V::fetch(panel, (p + AHEAD) * V::Number::WIDTH + at);
+        add(&mut sums, |i| rows[i], centres);
+        p += 1;
     }
     sums
 }
@@ -286,16 +345,15 @@ fn tile_in_place<V: Lanes<Number: Real>, const M: usize>(
     at: usize,
 ) -> [[V; 2]; M] {
     let dims = panel.len() / V::Number::WIDTH;
-    let rows = rows.map(|row| &row[..dims]);
+    let mut rows = rows;
+    unrolled!(i < M: rows[i] = &rows[i][..dims]);
     let mut sums = [[V::splat(V::Number::default()); 2]; M];
-    for (p, centres) in panel.chunks_exact(V::Number::WIDTH).enumerate() {
-        let centres = &centres[at..at + 2 * V::COUNT];
-        let (first, second) = (V::load(centres), V::load(&centres[V::COUNT..]));
-        for (sums, row) in sums.iter_mut().zip(rows) {
-            let row = V::splat(row[p]);
-            sums[0] = row.mul_add(first, sums[0]);
-            sums[1] = row.mul_add(second, sums[1]);
-        }
+    let mut p = 0;
+    while p < dims {
+        let centres = &panel[p * V::Number::WIDTH + at..][..2 * V::COUNT];
+        V::fetch(panel, (p + AHEAD) * V::Number::WIDTH + at);
+        add(&mut sums, |i| rows[i][p], centres);
+        p += 1;
     }
     sums
 }
@@ -305,9 +363,7 @@ fn tile_in_place<V: Lanes<Number: Real>, const M: usize>(
 fn scored<V: Lanes<Number: Real>, const M: usize>(sums: &mut [[V; 2]; M], norms: &[V::Number], at: usize) {
     let (first, second) = (V::load(&norms[at..]), V::load(&norms[at + V::COUNT..]));
     let factor = V::splat(V::Number::from_f64(-2.0));
-    for sums in sums {
-        *sums = [sums[0].mul_add(factor, first), sums[1].mul_add(factor, second)];
-    }
+    unrolled!(i < M: sums[i] = [sums[i][0].mul_add(factor, first), sums[i][1].mul_add(factor, second)]);
 }
 
 #[inline(always)]
@@ -341,8 +397,7 @@ fn nearest_tiles<V: Lanes<Number: Real>, const M: usize>(
         let from = block * tiles * M;
         let tiles = out.len().div_ceil(M);
         for (t, packed) in packed.chunks_exact_mut(M * dims).enumerate().take(tiles) {
-            let here = from + t * M..(from + (t + 1) * M).min(rows.len());
-            pack::<V::Number, M>(here.map(|i| rows.row(i)), dims, packed);
+            pack::<V::Number, M>(rows, from + t * M, packed);
         }
         best.fill([nothing; M]);
         for panel in 0..panels.len() {
@@ -354,10 +409,11 @@ fn nearest_tiles<V: Lanes<Number: Real>, const M: usize>(
                     // The mark of a register is its number; exact up to 2²⁴ registers.
                     let mark = ((panel * V::Number::WIDTH + at) / V::COUNT) as f64;
                     let marks = [mark, mark + 1.0].map(|m| V::splat(V::Number::from_f64(m)));
-                    for (sums, [best, best_mark]) in sums.iter().zip(best.iter_mut()) {
-                        sums[0].keep_lower(marks[0], best, best_mark);
-                        sums[1].keep_lower(marks[1], best, best_mark);
-                    }
+                    unrolled!(i < M: {
+                        let [best, best_mark] = &mut best[i];
+                        sums[i][0].keep_lower(marks[0], best, best_mark);
+                        sums[i][1].keep_lower(marks[1], best, best_mark);
+                    });
                 }
             }
         }
@@ -429,10 +485,10 @@ fn score_tile<V: Lanes<Number: Real>, const M: usize>(
     for at in (0..width).step_by(2 * V::COUNT) {
         let mut sums = tile_in_place::<V, M>(tile_rows, values, at);
         scored(&mut sums, norms, at);
-        for (sums, out) in sums.iter().zip(out.chunks_exact_mut(width)).take(list.len()) {
-            sums[0].store(&mut out[at..]);
-            sums[1].store(&mut out[at + V::COUNT..]);
-        }
+        unrolled!(i < M: if i < list.len() {
+            sums[i][0].store(&mut out[i * width + at..]);
+            sums[i][1].store(&mut out[i * width + at + V::COUNT..]);
+        });
     }
     list.len()
 }

@@ -44,6 +44,13 @@ impl<T: Real> State for Bounds<T> {
     }
 }
 
+impl<T: Real> Bounds<T> {
+    /// The nearest centre of every row in the last round; empty before the first.
+    pub fn nearest(&self) -> &[u32] {
+        &self.nearest
+    }
+}
+
 /// Centres, and how far each has moved since the round before.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Step<T: Real> {
