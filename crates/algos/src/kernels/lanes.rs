@@ -32,6 +32,13 @@ pub(crate) trait Lanes: Copy {
         let _ = (from, at);
     }
 
+    /// The lowest `mark * COUNT + lane` among the lanes in which `self` is lowest, if there are instructions for that.
+    #[inline(always)]
+    fn first_lowest(self, mark: Self) -> Option<u32> {
+        let _ = mark;
+        None
+    }
+
     /// Where `self` is less than `best`, it and its `mark` take the places of `best` and its mark.
     fn keep_lower(self, mark: Self, best: &mut Self, best_mark: &mut Self);
 }
@@ -125,12 +132,14 @@ array!(f64, 2);
 #[cfg(target_arch = "x86_64")]
 macro_rules! register {
     ($type:ident, $number:ident, $count:literal, $load:ident, $store:ident, $splat:ident, $mul_add:ident,
-     |$score:ident, $best:ident| $less:expr, $choose:ident) => {
+     |$score:ident, $best:ident| $less:expr, $choose:ident $(, $more:item)?) => {
         #[expect(unsafe_code, reason = "vector registers are reached through intrinsics")]
         impl Lanes for $type {
             type Number = $number;
 
             const COUNT: usize = $count;
+
+            $($more)?
 
             #[inline(always)]
             fn load(from: &[$number]) -> Self {
@@ -225,7 +234,20 @@ mod registers {
         _mm512_set1_ps,
         _mm512_fmadd_ps,
         |score, best| _mm512_cmp_ps_mask::<_CMP_LT_OQ>(score, best),
-        _mm512_mask_mov_ps
+        _mm512_mask_mov_ps,
+        #[inline(always)]
+        fn first_lowest(self, mark: Self) -> Option<u32> {
+            // SAFETY: the instructions are there, see the module.
+            unsafe {
+                let lowest = _mm512_set1_ps(_mm512_reduce_min_ps(self));
+                let where_lowest = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self, lowest);
+                let lanes = _mm512_set_ps(
+                    15.0, 14.0, 13.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0,
+                );
+                let places = _mm512_fmadd_ps(mark, _mm512_set1_ps(16.0), lanes);
+                Some(_mm512_mask_reduce_min_ps(where_lowest, places) as u32)
+            }
+        }
     );
     register!(
         __m256d,
@@ -247,6 +269,17 @@ mod registers {
         _mm512_set1_pd,
         _mm512_fmadd_pd,
         |score, best| _mm512_cmp_pd_mask::<_CMP_LT_OQ>(score, best),
-        _mm512_mask_mov_pd
+        _mm512_mask_mov_pd,
+        #[inline(always)]
+        fn first_lowest(self, mark: Self) -> Option<u32> {
+            // SAFETY: the instructions are there, see the module.
+            unsafe {
+                let lowest = _mm512_set1_pd(_mm512_reduce_min_pd(self));
+                let where_lowest = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(self, lowest);
+                let lanes = _mm512_set_pd(7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.0);
+                let places = _mm512_fmadd_pd(mark, _mm512_set1_pd(8.0), lanes);
+                Some(_mm512_mask_reduce_min_pd(where_lowest, places) as u32)
+            }
+        }
     );
 }

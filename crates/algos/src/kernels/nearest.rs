@@ -426,6 +426,9 @@ fn nearest_tiles<V: Lanes<Number: Real>, const M: usize>(
 /// The centre of the lowest of the lanes, and of equal ones the first centre.
 #[inline(always)]
 fn first_lowest<V: Lanes<Number: Real>>([best, mark]: &[V; 2]) -> u32 {
+    if let Some(centre) = best.first_lowest(*mark) {
+        return centre;
+    }
     let mut scores = [V::Number::default(); 16];
     let mut marks = [V::Number::default(); 16];
     best.store(&mut scores);
