@@ -11,7 +11,7 @@
 //! Rows are copied into tiles first: element `p` of all rows of a tile is one run of memory.
 //!
 //! Without a fused multiply-add instruction (x86-64 before 2013) each product is a call into a library: the same bits,
-//! about fifty times slower.
+//! many times slower.
 
 use super::lanes::Lanes;
 use super::{Level, per_level};
