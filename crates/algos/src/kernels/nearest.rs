@@ -389,6 +389,9 @@ fn nearest_tiles<V: Lanes<Number: Real>, const M: usize>(
     assert_eq!(dims, panels.dims(), "dimensions of rows and centres");
     assert_eq!(out.len(), rows.len(), "one place for every row");
     assert!(!panels.is_empty(), "no centres");
+    if rows.is_empty() {
+        return;
+    }
     let tiles = (BLOCK_ROWS / M).min(rows.len().div_ceil(M));
     let mut packed = vec![V::Number::default(); tiles * M * dims];
     let nothing = [V::splat(V::Number::INFINITY), V::splat(V::Number::default())];

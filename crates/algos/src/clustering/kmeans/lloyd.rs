@@ -97,15 +97,19 @@ pub fn inertia<T: Real>(measure: &Measure<T>, x: &Dense<T>) -> f64 {
 }
 
 /// The nearest centre of every row, in the order of the rows.
-#[derive(Clone, Debug, PartialEq, Eq, Default, qjam::Wire)]
-pub struct Labels(
+#[derive(Clone, Debug, PartialEq, Default, qjam::Wire)]
+pub struct Labels {
     /// Indices of centres.
-    pub Vec<u32>,
-);
+    pub labels: Vec<u32>,
+    /// Row, column and value of the first number that is none.
+    pub bad: Option<(u64, u64, f64)>,
+}
 
 impl qjam::Reduce for Labels {
     fn merge(&mut self, right: Self) {
-        self.0.extend_from_slice(&right.0);
+        let before = self.labels.len() as u64;
+        self.bad = self.bad.or(right.bad.map(|(row, column, value)| (before + row, column, value)));
+        self.labels.extend_from_slice(&right.labels);
     }
 }
 
@@ -114,7 +118,9 @@ impl qjam::Reduce for Labels {
 pub fn label<T: Real>(panels: &Panels<T>, x: &Dense<T>) -> Labels {
     let mut nearest = vec![0; x.rows()];
     T::nearest(Level::best(), panels, rows(x, panels.dims()), &mut nearest);
-    Labels(nearest)
+    let bad = x.as_slice().iter().position(|v| !v.to_f64().is_finite());
+    let place = |at: usize| ((at / x.cols()) as u64, (at % x.cols()) as u64, x.as_slice()[at].to_f64());
+    Labels { labels: nearest, bad: bad.map(place) }
 }
 
 qjam::register!(assign::<f32>, assign::<f64>, inertia::<f32>, inertia::<f64>, label::<f32>, label::<f64>);

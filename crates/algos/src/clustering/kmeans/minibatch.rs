@@ -54,6 +54,9 @@ pub fn fit_minibatch<T: Real>(
     data: &DataSet<Dense<T>>,
     mut observer: impl FnMut(&Iteration),
 ) -> Result<Fit<T>, FitError> {
+    if batch_rows == 0 {
+        return Err(FitError::EmptyBatch);
+    }
     let prepared = Prepared::new(master, params, data)?;
     let mut centres = start::first(master, &prepared.data, params, prepared.dims, 0)?;
     let enough = params.tolerance() * prepared.variance;

@@ -90,6 +90,9 @@ pub enum FitError {
     /// Nothing but weights.
     #[error("k-means: the data has one column and that is the weight; there are no coordinates to cluster")]
     NoColumns,
+    /// Batches without rows.
+    #[error("k-means: batches of 0 rows teach nothing; give at least 1")]
+    EmptyBatch,
     /// Centres to begin with that do not fit.
     #[error(
         "k-means: {found} first centres of {found_columns} columns were given for {k} clusters of data with {columns} columns; both must agree"

@@ -39,9 +39,9 @@ pub enum ModelError {
     #[error("k-means: row {row}, column {column} (counted from 0) is {value}, which is near no centre")]
     NotFinite {
         /// Row.
-        row: usize,
+        row: u64,
         /// Column.
-        column: usize,
+        column: u64,
         /// NaN or an infinity.
         value: f64,
     },
@@ -83,7 +83,11 @@ impl<T: Real> Model<T> {
         if found != expected {
             return Err(ModelError::Columns { found, expected });
         }
-        Ok(master.run(label::<T>, &self.centres.panels(), data)?.0)
+        let found = master.run(label::<T>, &self.centres.panels(), data)?;
+        match found.bad {
+            Some((row, column, value)) => Err(ModelError::NotFinite { row, column, value }),
+            None => Ok(found.labels),
+        }
     }
 
     /// The distances of each row to all centres, one row of them each.
@@ -131,7 +135,7 @@ impl<T: Real> Model<T> {
         match rows.iter().position(|v| !v.to_f64().is_finite()) {
             Some(at) => {
                 let value = rows[at].to_f64();
-                Err(ModelError::NotFinite { row: at / dims, column: at % dims, value })
+                Err(ModelError::NotFinite { row: (at / dims) as u64, column: (at % dims) as u64, value })
             }
             None => Ok(Rows::new(rows, dims, dims)),
         }

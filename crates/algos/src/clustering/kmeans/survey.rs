@@ -93,6 +93,10 @@ pub(super) fn look<T: Real>(
     if seen.largest > largest_allowed {
         return Err(FitError::TooLarge { value: seen.largest, allowed: largest_allowed });
     }
+    let weight_allowed = f64::MAX / seen.largest.max(1.0);
+    if seen.weight > weight_allowed {
+        return Err(FitError::TooLarge { value: seen.weight, allowed: weight_allowed });
+    }
     let n = seen.rows as f64;
     let variances = seen.sums.iter().zip(&seen.squares).map(|(s, q)| (q / n - (s / n) * (s / n)).max(0.0));
     Ok(Survey { variance: variances.sum::<f64>() / dims as f64 })

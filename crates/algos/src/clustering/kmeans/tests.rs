@@ -117,7 +117,7 @@ fn check<T: Fused>(workers: &str) {
             let (labels, sums) = plainly(&data, &expected);
             expected = expected.moved_to(&sums);
             let found = master.run(lloyd::label::<T>, &all.centres().panels(), &data).unwrap();
-            assert_eq!(found.0, labels, "{kind}, iteration {iteration}");
+            assert_eq!(found.labels, labels, "{kind}, iteration {iteration}");
             all.step().unwrap();
             let seen = some.step().unwrap();
             least = least.min(seen.computed);
@@ -251,6 +251,12 @@ fn what_cannot_be_used_is_refused_by_row_and_column() {
     );
     assert!(refuse(vec![1.0, 0.0, 2.0, 0.0], 2, &weighted).contains("all weights are 0"));
     assert!(refuse(vec![1.0, 2.0], 1, &weighted).contains("no coordinates"));
+    let data = DataSet::dense(vec![1.0, 1e308, 2.0, 1e308], 2).unwrap();
+    assert!(fit(&m, &weighted, &data, |_| {}).unwrap_err().to_string().contains("too large"));
+    let data = DataSet::dense(vec![0.0; 30], 3).unwrap();
+    assert!(
+        fit_minibatch(&m, &params, 0, &data, |_| {}).unwrap_err().to_string().contains("batches of 0 rows")
+    );
     let data = DataSet::dense(vec![0.0_f32; 30], 3).unwrap();
     let centres = Centres::new(vec![0.0; 4], 2).unwrap();
     let error = fit_from(&m, &params, &data, centres, |_| {}).unwrap_err().to_string();
@@ -303,7 +309,10 @@ fn a_model_comes_back_from_its_file_and_refuses_what_does_not_fit() {
     assert!(error.to_string().contains("4 columns and the centres have 12"), "{error}");
     let mut row = vec![0.0; 12];
     assert_eq!(model.transform(&row).unwrap().len(), 5);
+    assert_eq!(model.predict(&[]).unwrap(), []);
     row[3] = f32::NAN;
+    let bad = DataSet::dense([vec![0.0; 12], row.clone()].concat(), 12).unwrap();
+    assert!(model.predict_all(&master(), &bad).unwrap_err().to_string().contains("row 1, column 3"));
     assert!(model.predict(&row).unwrap_err().to_string().contains("row 0, column 3"));
     let data = clusters();
     let labels = model.predict_all(&master(), &data).unwrap();
