@@ -227,7 +227,12 @@ impl<T: Real> Prepared<T> {
             return Err(FitError::Centres { found, found_columns, k: params.k(), columns: self.dims });
         }
         let largest = (T::LARGEST / (16.0 * self.dims as f64)).sqrt();
-        let bad = centres.values.iter().map(|v| v.to_f64()).enumerate().find(|(_, v)| !(v.abs() <= largest));
+        let bad = centres
+            .values
+            .iter()
+            .map(|v| v.to_f64())
+            .enumerate()
+            .find(|(_, v)| v.is_nan() || v.abs() > largest);
         match bad {
             Some((at, value)) => {
                 Err(FitError::Centre { centre: at / self.dims, column: at % self.dims, value })
