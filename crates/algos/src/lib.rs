@@ -5,7 +5,9 @@
 //! total into a step. Arithmetic that must not depend on the processor is in [`kernels`]; drivers
 //! that need only a function and its gradient are in [`optimize`].
 
+pub mod clustering;
 pub mod images;
 pub mod kernels;
+pub mod models;
 pub mod neural;
 pub mod optimize;

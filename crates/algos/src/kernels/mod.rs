@@ -11,6 +11,7 @@
 pub mod aligned;
 pub(crate) mod lanes;
 pub mod multiply;
+pub mod nearest;
 pub mod tanh;
 pub mod vectors;
 
@@ -70,7 +71,8 @@ impl Level {
 /// Compiles a body once per level and makes a function that picks one by its first argument.
 ///
 /// The body must be `#[inline(always)]`: it is compiled anew, with other instructions, inside each wrapper. Written
-/// `body<Lanes>`, it also gets the widest register of the level as its type argument.
+/// `body<Lanes>`, it also gets the widest register of doubles of the level as its type argument; `body<Lanes32>`
+/// gets that of 32-bit numbers.
 macro_rules! per_level {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident) => {
         $crate::kernels::per_level! {
@@ -81,6 +83,12 @@ macro_rules! per_level {
         $crate::kernels::per_level! {
             @wrap [$(#[$meta])* $vis] $name [$($arg: $type),*]
             $body::<std::arch::x86_64::__m512d>, $body::<std::arch::x86_64::__m256d>, $body::<[f64; 2]>
+        }
+    };
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident<Lanes32>) => {
+        $crate::kernels::per_level! {
+            @wrap [$(#[$meta])* $vis] $name [$($arg: $type),*]
+            $body::<std::arch::x86_64::__m512>, $body::<std::arch::x86_64::__m256>, $body::<[f32; 4]>
         }
     };
     (@wrap [$($head:tt)*] $name:ident [$($arg:ident: $type:ty),*] $avx512:expr, $avx2:expr, $plain:expr) => {

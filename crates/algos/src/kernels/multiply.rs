@@ -110,12 +110,17 @@ macro_rules! tiles {
 }
 
 #[inline(always)]
-fn rows_body<V: Lanes>(size: Size, left: (&[f64], usize), right: (&[f64], usize), out: (&mut [f64], usize)) {
+fn rows_body<V: Lanes<Number = f64>>(
+    size: Size,
+    left: (&[f64], usize),
+    right: (&[f64], usize),
+    out: (&mut [f64], usize),
+) {
     tiles!(rows_tile, size, left, right, out)
 }
 
 #[inline(always)]
-fn columns_body<V: Lanes>(
+fn columns_body<V: Lanes<Number = f64>>(
     size: Size,
     left: (&[f64], usize),
     right: (&[f64], usize),
@@ -125,7 +130,7 @@ fn columns_body<V: Lanes>(
 }
 
 #[inline(always)]
-fn rows_tile<V: Lanes, const M: usize, const N: usize>(
+fn rows_tile<V: Lanes<Number = f64>, const M: usize, const N: usize>(
     inner: usize,
     at: (usize, usize),
     (a, a_stride): (&[f64], usize),
@@ -148,7 +153,7 @@ fn rows_tile<V: Lanes, const M: usize, const N: usize>(
 }
 
 #[inline(always)]
-fn columns_tile<V: Lanes, const M: usize, const N: usize>(
+fn columns_tile<V: Lanes<Number = f64>, const M: usize, const N: usize>(
     inner: usize,
     at: (usize, usize),
     (a, a_stride): (&[f64], usize),
@@ -167,7 +172,7 @@ fn columns_tile<V: Lanes, const M: usize, const N: usize>(
 }
 
 #[inline(always)]
-fn step<V: Lanes, const N: usize>(sums: &mut [V; N], a: f64, b: &[V; N]) {
+fn step<V: Lanes<Number = f64>, const N: usize>(sums: &mut [V; N], a: f64, b: &[V; N]) {
     let a = V::splat(a);
     for (sum, b) in sums.iter_mut().zip(b) {
         *sum = a.mul_add(*b, *sum);
@@ -176,7 +181,7 @@ fn step<V: Lanes, const N: usize>(sums: &mut [V; N], a: f64, b: &[V; N]) {
 
 /// `N` registers from one row.
 #[inline(always)]
-fn row<V: Lanes, const N: usize>(values: &[f64], at: usize) -> [V; N] {
+fn row<V: Lanes<Number = f64>, const N: usize>(values: &[f64], at: usize) -> [V; N] {
     let values = &values[at..][..N * V::COUNT];
     let mut row = [V::splat(0.0); N];
     for (register, values) in row.iter_mut().zip(values.chunks_exact(V::COUNT)) {
@@ -186,7 +191,7 @@ fn row<V: Lanes, const N: usize>(values: &[f64], at: usize) -> [V; N] {
 }
 
 #[inline(always)]
-fn load<V: Lanes, const M: usize, const N: usize>(
+fn load<V: Lanes<Number = f64>, const M: usize, const N: usize>(
     c: &[f64],
     stride: usize,
     at: (usize, usize),
@@ -199,7 +204,7 @@ fn load<V: Lanes, const M: usize, const N: usize>(
 }
 
 #[inline(always)]
-fn store<V: Lanes, const M: usize, const N: usize>(
+fn store<V: Lanes<Number = f64>, const M: usize, const N: usize>(
     c: &mut [f64],
     stride: usize,
     at: (usize, usize),

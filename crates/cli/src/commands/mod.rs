@@ -11,12 +11,15 @@ mod check;
 mod clean;
 mod demo;
 mod hosts;
+mod kmeans;
+mod models;
+mod npy;
 mod progress;
 mod runs;
 mod show;
 mod training;
 
-use crate::args::{Bench, Command};
+use crate::args::{Bench, Command, Fit};
 use std::process::ExitCode;
 
 /// Runs a command. What it found may be a reason for an exit code that is not zero even when it did its work.
@@ -34,6 +37,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Transfer(args)) => bench_transfer::run(&args)?,
         Command::Bench(Bench::Auto(args)) => return bench_auto::run(&args),
         Command::Bench(Bench::Autoencoder(args)) => bench_autoencoder::run(&args)?,
+        Command::Bench(Bench::Kmeans(args)) => kmeans::bench(&args)?,
+        Command::Fit(Fit::Kmeans(args)) => kmeans::fit(&args)?,
+        Command::Predict(args) => models::predict(&args)?,
+        Command::Inspect(args) => models::inspect(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,390 @@
+//! k-means: `k` centres such that the squared distances of all rows to their nearest centres are small.
+//!
+//! Lloyd's algorithm on any workers, with one result to the bit: [`start`] draws the first centres, [`lloyd`] is one
+//! iteration, [`bounds`] is the same iteration with the distances left out that cannot matter, [`minibatch`] takes a few
+//! rows at a time, [`model`] is what comes out.
+//!
+//! *Distance* has one definition ([`nearest`](crate::kernels::nearest)); of equally near centres the first is taken; a
+//! centre that no row is nearest to stays where it is. It stops at the fixed point, or earlier by the tolerance.
+//!
+//! ```
+//! use qjam::{DataSet, Master};
+//! use qjam_algos::clustering::kmeans::{Params, fit};
+//!
+//! let rows: Vec<f64> = (0..3_000).map(|i| f64::from(i % 3) * 10.0 + f64::from(i % 7) * 0.1).collect();
+//! let data = DataSet::dense(rows, 1)?;
+//! let fit = fit(&Master::connect("local:2")?, &Params::new(3)?, &data, |_| {})?;
+//! assert!(fit.inertia < 200.0);
+//! let labels = fit.model.predict(&[0.0, 10.0, 20.0, 20.5])?;
+//! assert!(labels[0] != labels[1] && labels[2] == labels[3]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod bounds;
+pub mod lloyd;
+pub mod minibatch;
+pub mod model;
+pub mod params;
+pub mod start;
+pub mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use lloyd::Centres;
+pub use minibatch::fit_minibatch;
+pub use model::{Model, ModelError};
+pub use params::{Params, ParamsError, Start};
+
+use crate::kernels::nearest::Real;
+use bounds::{Bounds, Step, assign_bounded};
+use lloyd::{Measure, Sums, assign, inertia};
+use qjam::{DataSet, Dense, Held, Master};
+use thiserror::Error;
+
+/// Why there is no result.
+#[derive(Debug, Error)]
+pub enum FitError {
+    /// A number that is none.
+    #[error(
+        "k-means: row {row}, column {column} (counted from 0) is {value}; remove such rows or fill them in before fitting"
+    )]
+    NotFinite {
+        /// Row of the data.
+        row: u64,
+        /// Column of the data.
+        column: u64,
+        /// NaN or an infinity.
+        value: f64,
+    },
+    /// A weight that is none.
+    #[error(
+        "k-means: the weight of row {row} (counted from 0) is {value}; weights are finite and not negative"
+    )]
+    Weight {
+        /// Row of the data.
+        row: u64,
+        /// What is there.
+        value: f64,
+    },
+    /// All weights are 0.
+    #[error("k-means: all weights are 0; at least one row must count")]
+    NoWeight,
+    /// Numbers whose squares overflow.
+    #[error(
+        "k-means: a number of size {value:e} is too large to be squared and added up (at most {allowed:e}); scale the data, or use 64-bit numbers"
+    )]
+    TooLarge {
+        /// The largest one.
+        value: f64,
+        /// The largest one that can be used.
+        allowed: f64,
+    },
+    /// More clusters than rows.
+    #[error("k-means: {k} clusters of {rows} rows; ask for at most as many clusters as there are rows")]
+    TooFewRows {
+        /// Clusters asked for.
+        k: usize,
+        /// Rows there are.
+        rows: u64,
+    },
+    /// Nothing but weights.
+    #[error("k-means: the data has one column and that is the weight; there are no coordinates to cluster")]
+    NoColumns,
+    /// Batches without rows.
+    #[error("k-means: batches of 0 rows teach nothing; give at least 1")]
+    EmptyBatch,
+    /// Centres to begin with that do not fit.
+    #[error(
+        "k-means: {found} first centres of {found_columns} columns were given for {k} clusters of data with {columns} columns; both must agree"
+    )]
+    Centres {
+        /// Centres given.
+        found: usize,
+        /// Their columns.
+        found_columns: usize,
+        /// Clusters asked for.
+        k: usize,
+        /// Columns of the data without weights.
+        columns: usize,
+    },
+    /// A coordinate of a given centre that cannot be used.
+    #[error(
+        "k-means: first centre {centre}, column {column} (counted from 0) is {value}, which is no use as a coordinate"
+    )]
+    Centre {
+        /// Which centre.
+        centre: usize,
+        /// Which column.
+        column: usize,
+        /// What is there.
+        value: f64,
+    },
+    /// The data could not be read, or a round failed.
+    #[error(transparent)]
+    Run(#[from] qjam::Error),
+}
+
+/// Why iterating ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No centre moves any more: the assignment is final.
+    FixedPoint,
+    /// Centres moved less than the tolerance.
+    Tolerance,
+    /// The iterations were used up before.
+    IterationsUsedUp,
+}
+
+/// What fitting came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit<T> {
+    /// The centres.
+    pub model: Model<T>,
+    /// Weighted sum of the squared distances of all rows to their nearest centres.
+    pub inertia: f64,
+    /// Iterations of the start that was kept.
+    pub iterations: usize,
+    /// Why they ended.
+    pub outcome: Outcome,
+    /// Centres that no row was nearest to in the last iteration. More than 0 if there are fewer different rows than
+    /// clusters.
+    pub empty: usize,
+}
+
+/// One iteration, as an observer sees it.
+#[derive(Clone, Debug)]
+pub struct Iteration {
+    /// Counted from 1 in every start.
+    pub number: usize,
+    /// Sum of the squared distances that the centres moved.
+    pub moved: f64,
+    /// Share of the distances that were computed; 1 without pruning.
+    pub computed: f64,
+    /// Centres without rows.
+    pub empty: usize,
+}
+
+/// Fits centres to the rows of a data set. `observer` sees every iteration.
+///
+/// The bits of the result follow from the rows, their order, and `params`; never from the workers. Running out of
+/// iterations is no error: see [`Fit::outcome`].
+pub fn fit<T: Real>(
+    master: &Master,
+    params: &Params,
+    data: &DataSet<Dense<T>>,
+    mut observer: impl FnMut(&Iteration),
+) -> Result<Fit<T>, FitError> {
+    let prepared = Prepared::new(master, params, data)?;
+    let mut best: Option<Fit<T>> = None;
+    for nth in 0..params.starts() {
+        let centres = start::first(master, &prepared.data, params, prepared.dims, nth)?;
+        let fit = prepared.iterate(master, params, centres, &mut observer)?;
+        if best.as_ref().is_none_or(|best| fit.inertia < best.inertia) {
+            best = Some(fit);
+        }
+    }
+    Ok(best.expect("params have at least one start"))
+}
+
+/// Fits from given centres, in one start.
+pub fn fit_from<T: Real>(
+    master: &Master,
+    params: &Params,
+    data: &DataSet<Dense<T>>,
+    centres: Centres<T>,
+    mut observer: impl FnMut(&Iteration),
+) -> Result<Fit<T>, FitError> {
+    let prepared = Prepared::new(master, params, data)?;
+    prepared.check(params, &centres)?;
+    prepared.iterate(master, params, centres, &mut observer)
+}
+
+/// Data that was looked at.
+struct Prepared<T: Real> {
+    data: DataSet<Dense<T>>,
+    dims: usize,
+    variance: f64,
+}
+
+impl<T: Real> Prepared<T> {
+    fn new(master: &Master, params: &Params, data: &DataSet<Dense<T>>) -> Result<Prepared<T>, FitError> {
+        if (params.k() as u64) > data.records() {
+            return Err(FitError::TooFewRows { k: params.k(), rows: data.records() });
+        }
+        let cols = data.chunk(0).map_err(qjam::Error::from)?.cols();
+        let dims = cols - usize::from(params.weighted());
+        if dims == 0 {
+            return Err(FitError::NoColumns);
+        }
+        let data = survey::cut(data)?;
+        let survey = survey::look(master, &data, params.weighted())?;
+        Ok(Prepared { data, dims, variance: survey.variance })
+    }
+
+    fn check(&self, params: &Params, centres: &Centres<T>) -> Result<(), FitError> {
+        let (found, found_columns) = (centres.len(), centres.dims());
+        if found != params.k() || found_columns != self.dims {
+            return Err(FitError::Centres { found, found_columns, k: params.k(), columns: self.dims });
+        }
+        let largest = (T::LARGEST / (16.0 * self.dims as f64)).sqrt();
+        let bad = centres
+            .values
+            .iter()
+            .map(|v| v.to_f64())
+            .enumerate()
+            .find(|(_, v)| v.is_nan() || v.abs() > largest);
+        match bad {
+            Some((at, value)) => {
+                Err(FitError::Centre { centre: at / self.dims, column: at % self.dims, value })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn iterate(
+        &self,
+        master: &Master,
+        params: &Params,
+        centres: Centres<T>,
+        observer: &mut impl FnMut(&Iteration),
+    ) -> Result<Fit<T>, FitError> {
+        let mut lloyd = Lloyd::new(master, self.data.clone(), centres, params.pruning());
+        let enough = params.tolerance() * self.variance;
+        let mut outcome = Outcome::IterationsUsedUp;
+        let mut empty = 0;
+        while lloyd.iterations < params.iterations_max() {
+            let seen = lloyd.step()?;
+            observer(&seen);
+            empty = seen.empty;
+            if lloyd.is_fixed() {
+                outcome = Outcome::FixedPoint;
+                break;
+            }
+            if seen.moved <= enough {
+                outcome = Outcome::Tolerance;
+                break;
+            }
+        }
+        let inertia = lloyd.inertia()?;
+        let iterations = lloyd.iterations;
+        Ok(Fit { model: Model::new(lloyd.centres), inertia, iterations, outcome, empty })
+    }
+}
+
+/// Lloyd's algorithm, one iteration at a time: for those who decide themselves when to stop.
+pub struct Lloyd<'m, T: Real> {
+    master: &'m Master,
+    data: DataSet<Dense<T>>,
+    centres: Centres<T>,
+    iterations: usize,
+    fixed: bool,
+    pruning: Pruning<T>,
+}
+
+/// Whether rows keep bounds.
+enum Pruning<T: Real> {
+    Never,
+    /// Not for so many iterations: they did not help.
+    Resting(usize),
+    Kept {
+        held: Held<Bounds<T>>,
+        /// How far centres moved in the last iteration; empty before the first.
+        moved: Vec<f64>,
+        /// Iterations in a row that were spared next to nothing.
+        in_vain: usize,
+    },
+}
+
+/// Share of the distances above which bounds are not worth their keeping.
+const VAIN: f64 = 0.85;
+/// Iterations that are tried so, and without bounds afterwards.
+const VAIN_ITERATIONS: usize = 2;
+const REST_ITERATIONS: usize = 10;
+
+impl<'m, T: Real> Lloyd<'m, T> {
+    /// Begins from centres that are known to fit the data, in the cut of the data set as it is.
+    fn new(master: &'m Master, data: DataSet<Dense<T>>, centres: Centres<T>, pruning: bool) -> Self {
+        let panels = centres.len().div_ceil(T::WIDTH);
+        let pruning = match pruning && bounds::worthwhile::<T>(panels, centres.dims()) {
+            true => Pruning::Resting(0),
+            false => Pruning::Never,
+        };
+        Lloyd { master, data, centres, iterations: 0, fixed: false, pruning }
+    }
+
+    /// Begins from given centres, with all that [`fit_from`] checks. Of the params, `k`, pruning and weights are used.
+    pub fn from(
+        master: &'m Master,
+        params: &Params,
+        data: &DataSet<Dense<T>>,
+        centres: Centres<T>,
+    ) -> Result<Self, FitError> {
+        let prepared = Prepared::new(master, params, data)?;
+        prepared.check(params, &centres)?;
+        Ok(Lloyd::new(master, prepared.data, centres, params.pruning()))
+    }
+
+    /// The centres after the last iteration.
+    pub fn centres(&self) -> &Centres<T> {
+        &self.centres
+    }
+
+    /// How often [`Lloyd::step`] has succeeded.
+    pub fn iterations(&self) -> usize {
+        self.iterations
+    }
+
+    /// Whether the last iteration moved no centre.
+    pub fn is_fixed(&self) -> bool {
+        self.fixed
+    }
+
+    /// Gives every row to its nearest centre and moves the centres.
+    pub fn step(&mut self) -> Result<Iteration, FitError> {
+        let sums = self.sums()?;
+        let centres = self.centres.moved_to(&sums);
+        let distances = centres.distances_to(&self.centres);
+        let moved = distances.iter().map(|d| d * d).sum();
+        let computed = sums.compared as f64 / sums.comparisons as f64;
+        self.fixed = centres.values == self.centres.values;
+        self.centres = centres;
+        self.iterations += 1;
+        self.judge(computed, distances);
+        let empty = sums.weights.iter().filter(|w| **w == 0.0).count();
+        Ok(Iteration { number: self.iterations, moved, computed, empty })
+    }
+
+    fn sums(&mut self) -> Result<Sums, FitError> {
+        if let Pruning::Resting(0) = self.pruning {
+            let held = self.master.hold::<Bounds<T>>(&self.data)?;
+            self.pruning = Pruning::Kept { held, moved: vec![], in_vain: 0 };
+        }
+        let panels = self.centres.panels();
+        match &mut self.pruning {
+            Pruning::Kept { held, moved, .. } => {
+                Ok(held.run(assign_bounded::<T>, &Step::new(panels, std::mem::take(moved)))?)
+            }
+            _ => Ok(self.master.run(assign::<T>, &panels, &self.data)?),
+        }
+    }
+
+    /// Decides about bounds for the next iteration. Their first one cannot be spared anything.
+    fn judge(&mut self, computed: f64, distances: Vec<f64>) {
+        match &mut self.pruning {
+            Pruning::Never => {}
+            Pruning::Resting(left) => *left -= 1,
+            Pruning::Kept { moved, in_vain, .. } => {
+                *moved = distances;
+                *in_vain = if computed > VAIN { *in_vain + 1 } else { 0 };
+                if *in_vain > VAIN_ITERATIONS {
+                    self.pruning = Pruning::Resting(REST_ITERATIONS);
+                }
+            }
+        }
+    }
+
+    /// Weighted sum of the squared distances of all rows to their nearest centres, as these are now.
+    pub fn inertia(&self) -> Result<f64, FitError> {
+        Ok(self.master.run(inertia::<T>, &Measure::new(&self.centres), &self.data)?)
+    }
+}

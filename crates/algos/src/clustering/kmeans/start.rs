@@ -1,0 +1,265 @@
+//! First centres: rows of the data, drawn so that they lie apart.
+//!
+//! Every row remembers its squared distance to the nearest centre chosen so far, in a state that stays with its chunk.
+//! A round tells the chunks what was chosen last. For k-means++ each chunk then draws one of its rows by weight and squared
+//! distance, and a number from the exponential distribution divided by the sum of its own; the chunk of the lowest such
+//! number is chosen. That number is lowest with a probability in proportion to the sum, so the row is drawn exactly as
+//! k-means++ says, in one round and along any tree.
+//!
+//! Random numbers are keyed by the seed, the number of the step and the chunk: who computes changes nothing.
+
+use super::FitError;
+use super::lloyd::{Centres, assign, squared_distance};
+use super::params::{Params, Start};
+use super::survey::rows;
+use crate::kernels::Level;
+use crate::kernels::nearest::{Panels, Real};
+use qjam::{Ctx, DataSet, Dense, Held, Master, Reduce, Rng, State};
+use std::marker::PhantomData;
+
+/// Squared distances of the rows to what has been chosen.
+#[derive(Clone, Debug, qjam::Wire)]
+pub struct Apart<T: Real> {
+    squares: Vec<f64>,
+    number: PhantomData<T>,
+}
+
+impl<T: Real> State for Apart<T> {
+    type Chunk = Dense<T>;
+
+    fn init(x: &Dense<T>, _: &Ctx) -> Self {
+        Apart { squares: vec![f64::INFINITY; x.rows()], number: PhantomData }
+    }
+}
+
+/// What was chosen last, and how to draw next.
+#[derive(Clone, Debug, qjam::Wire)]
+pub struct Draw<T> {
+    dims: u64,
+    /// Row-major rows that were chosen in the step before.
+    chosen: Vec<T>,
+    seed: u64,
+    step: u64,
+    /// 0: one row, by squared distance. Otherwise every row by itself, so many in all for a sum of 1.
+    rate: f64,
+    /// Draw by weight alone.
+    evenly: bool,
+}
+
+/// Rows that were drawn.
+#[derive(Clone, Debug, qjam::Wire)]
+pub struct Drawn<T> {
+    /// Sum of weighted squared distances.
+    total: f64,
+    /// The lower one is chosen.
+    key: f64,
+    rows: Vec<T>,
+    several: bool,
+}
+
+impl<T: Real> Reduce for Drawn<T> {
+    fn merge(&mut self, right: Self) {
+        self.total += right.total;
+        if self.several {
+            self.rows.extend_from_slice(&right.rows);
+        } else if right.key < self.key {
+            (self.key, self.rows) = (right.key, right.rows);
+        }
+    }
+}
+
+/// Takes in what was chosen and draws.
+#[qjam::map]
+pub fn draw<T: Real>(draw: &Draw<T>, x: &Dense<T>, apart: &mut Apart<T>, ctx: &Ctx) -> Drawn<T> {
+    let dims = draw.dims as usize;
+    let rows = rows(x, dims);
+    if !draw.chosen.is_empty() {
+        let mut nearest = vec![0; rows.len()];
+        if draw.chosen.len() > dims {
+            T::nearest(Level::best(), &Panels::new(&draw.chosen, dims), rows, &mut nearest);
+        }
+        for (i, (square, centre)) in apart.squares.iter_mut().zip(&nearest).enumerate() {
+            let centre = &draw.chosen[*centre as usize * dims..][..dims];
+            *square = square.min(squared_distance(rows.row(i), centre));
+        }
+    }
+    let share = |i: usize| {
+        let weight = rows.rest(i).first().map_or(1.0, |w| w.to_f64());
+        weight * if draw.evenly { 1.0 } else { apart.squares[i] }
+    };
+    let total: f64 = (0..rows.len()).map(share).sum();
+    let mut random = Rng::keyed(draw.seed, draw.step, ctx.chunk());
+    let mut drawn = Drawn { total, key: f64::INFINITY, rows: vec![], several: draw.rate > 0.0 };
+    if drawn.several {
+        for i in (0..rows.len()).filter(|i| random.uniform() < draw.rate * share(*i)) {
+            drawn.rows.extend_from_slice(rows.row(i));
+        }
+    } else if total > 0.0 && total.is_finite() {
+        drawn.key = random.exponential_over(total);
+        let mut left = random.uniform() * total;
+        let mut last = 0;
+        for i in (0..rows.len()).filter(|i| share(*i) > 0.0) {
+            last = i;
+            left -= share(i);
+            if left < 0.0 {
+                break;
+            }
+        }
+        drawn.rows = rows.row(last).to_vec();
+    }
+    drawn
+}
+qjam::register!(draw::<f32>, draw::<f64>);
+
+/// Numbers that fall off exponentially.
+trait Exponential {
+    /// One with the given rate.
+    fn exponential_over(&mut self, rate: f64) -> f64;
+}
+
+impl Exponential for Rng {
+    fn exponential_over(&mut self, rate: f64) -> f64 {
+        // Von Neumann's way: only comparisons, so the bits are the same everywhere, which a library's logarithm's are not.
+        let mut whole = 0.0;
+        loop {
+            let first = self.uniform();
+            let (mut last, mut length) = (first, 1_u32);
+            loop {
+                let next = self.uniform();
+                if next >= last {
+                    break;
+                }
+                (last, length) = (next, length + 1);
+            }
+            if length % 2 == 1 {
+                return (whole + first) / rate;
+            }
+            whole += 1.0;
+        }
+    }
+}
+
+/// Steps of drawing in k-means‖.
+const PARALLEL_STEPS: u64 = 5;
+/// Rows drawn in each of them, for every centre.
+const PARALLEL_ROWS: f64 = 2.0;
+
+/// The first centres of one start; `nth` tells starts apart.
+pub(super) fn first<T: Real>(
+    master: &Master,
+    data: &DataSet<Dense<T>>,
+    params: &Params,
+    dims: usize,
+    nth: usize,
+) -> Result<Centres<T>, FitError> {
+    let seed = Rng::keyed(params.seed(), nth as u64, 0).next_u64();
+    let mut held = master.hold::<Apart<T>>(data)?;
+    let mut chooser = Chooser { held: &mut held, seed, step: 0, dims };
+    let values = match params.start() {
+        Start::PlusPlus => chooser.grow(vec![], params.k(), false)?,
+        Start::Random => chooser.grow(vec![], params.k(), true)?,
+        Start::Parallel => {
+            let candidates = chooser.candidates(params.k())?;
+            if candidates.len() / dims <= params.k() {
+                // What is still missing is drawn one by one; all candidates are known to the rows.
+                chooser.grow(candidates, params.k(), false)?
+            } else {
+                let weights = master.run(assign::<T>, &Panels::new(&candidates, dims), data)?.weights;
+                choose_among(&candidates, &weights, dims, params.k(), seed)
+            }
+        }
+    };
+    Ok(Centres { values, dims })
+}
+
+struct Chooser<'a, T: Real> {
+    held: &'a mut Held<Apart<T>>,
+    seed: u64,
+    step: u64,
+    dims: usize,
+}
+
+impl<T: Real> Chooser<'_, T> {
+    fn draw(&mut self, chosen: &[T], rate: f64, evenly: bool) -> Result<Drawn<T>, FitError> {
+        let (dims, seed, step) = (self.dims as u64, self.seed, self.step);
+        self.step += 1;
+        let params = Draw { dims, chosen: chosen.to_vec(), seed, step, rate, evenly };
+        Ok(self.held.run(draw::<T>, &params)?)
+    }
+
+    /// Draws one row after the other until there are `k`. What is in `values` at first, the rows have been told.
+    fn grow(&mut self, mut values: Vec<T>, k: usize, evenly: bool) -> Result<Vec<T>, FitError> {
+        let mut last = vec![];
+        while values.len() < k * self.dims {
+            let first = values.is_empty();
+            let mut drawn = self.draw(&last, 0.0, evenly || first)?;
+            if drawn.rows.is_empty() {
+                // Every row lies on a centre: there are fewer different rows than clusters.
+                drawn = self.draw(&[], 0.0, true)?;
+            }
+            last = drawn.rows;
+            values.extend_from_slice(&last);
+        }
+        Ok(values)
+    }
+
+    fn candidates(&mut self, k: usize) -> Result<Vec<T>, FitError> {
+        let mut values = self.draw(&[], 0.0, true)?.rows;
+        let mut last = values.clone();
+        for _ in 0..PARALLEL_STEPS {
+            let total = self.draw(&last, 0.0, false)?.total;
+            if total <= 0.0 {
+                return Ok(values);
+            }
+            last = self.draw(&[], PARALLEL_ROWS * k as f64 / total, false)?.rows;
+            values.extend_from_slice(&last);
+        }
+        if !last.is_empty() {
+            self.draw(&last, 0.0, false)?;
+        }
+        Ok(values)
+    }
+}
+
+/// k-means++ on the master, among weighted candidates.
+fn choose_among<T: Real>(candidates: &[T], weights: &[f64], dims: usize, k: usize, seed: u64) -> Vec<T> {
+    let mut random = Rng::keyed(seed, u64::MAX, 0);
+    let mut squares = vec![1.0; weights.len()];
+    let mut values = Vec::with_capacity(k * dims);
+    for n in 0..k {
+        let share = |i: usize| weights[i] * squares[i];
+        let total: f64 = (0..weights.len()).map(share).sum();
+        let mut left = random.uniform() * total;
+        let mut chosen = n % weights.len();
+        for i in (0..weights.len()).filter(|i| share(*i) > 0.0) {
+            chosen = i;
+            left -= share(i);
+            if left < 0.0 {
+                break;
+            }
+        }
+        let centre = &candidates[chosen * dims..][..dims];
+        values.extend_from_slice(centre);
+        for (square, row) in squares.iter_mut().zip(candidates.chunks_exact(dims)) {
+            let here = squared_distance(row, centre);
+            *square = if n == 0 { here } else { square.min(here) };
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponential_numbers_have_their_mean_and_tail() {
+        let mut random = Rng::keyed(4, 0, 0);
+        let n = 100_000;
+        let drawn: Vec<f64> = (0..n).map(|_| random.exponential_over(2.0)).collect();
+        let mean = drawn.iter().sum::<f64>() / f64::from(n);
+        assert!((mean - 0.5).abs() < 0.01, "{mean}");
+        let tail = drawn.iter().filter(|v| **v > 1.0).count() as f64 / f64::from(n);
+        assert!((tail - (-2.0_f64).exp()).abs() < 0.005, "{tail}");
+    }
+}

@@ -1,0 +1,3 @@
+//! Learners that group rows.
+
+pub mod kmeans;

@@ -1,0 +1,62 @@
+//! The little of NumPy's file format that commands need besides what `qjam` reads.
+
+use anyhow::Context;
+use qjam_algos::kernels::nearest::Real;
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::Path;
+
+/// Whether a file has 32-bit numbers. What else it may have is for the reader to say.
+pub(crate) fn is_single(path: &Path) -> anyhow::Result<bool> {
+    let mut head = [0; 128];
+    let mut file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let mut read = 0;
+    while read < head.len() {
+        match file.read(&mut head[read..]).with_context(|| format!("cannot read {}", path.display()))? {
+            0 => break,
+            n => read += n,
+        }
+    }
+    Ok(head[..read].windows(3).any(|w| w == b"<f4"))
+}
+
+/// Writes row-major numbers as a matrix.
+pub(crate) fn write_matrix<T: Real>(path: &Path, values: &[T], columns: usize) -> anyhow::Result<()> {
+    let single = size_of::<T>() == 4;
+    let shape = format!("({}, {columns})", values.len() / columns);
+    write(path, if single { "<f4" } else { "<f8" }, &shape, |out| {
+        values.iter().try_for_each(|v| match single {
+            true => out.write_all(&(v.to_f64() as f32).to_le_bytes()),
+            false => out.write_all(&v.to_f64().to_le_bytes()),
+        })
+    })
+}
+
+/// Writes labels as a vector.
+pub(crate) fn write_labels(path: &Path, labels: &[u32]) -> anyhow::Result<()> {
+    write(path, "<u4", &format!("({},)", labels.len()), |out| {
+        labels.iter().try_for_each(|label| out.write_all(&label.to_le_bytes()))
+    })
+}
+
+fn write(
+    path: &Path,
+    kind: &str,
+    shape: &str,
+    values: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+    while !(10 + header.len() + 1).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let all = || {
+        let mut out = BufWriter::new(File::create(path)?);
+        out.write_all(b"\x93NUMPY\x01\x00")?;
+        out.write_all(&(header.len() as u16).to_le_bytes())?;
+        out.write_all(header.as_bytes())?;
+        values(&mut out)?;
+        out.flush()
+    };
+    all().with_context(|| format!("cannot write {}", path.display()))
+}
