@@ -10,6 +10,7 @@
 
 pub(crate) mod cut;
 mod error;
+pub mod kept;
 pub(crate) mod lines;
 pub(crate) mod list;
 pub(crate) mod matrix;

@@ -136,6 +136,13 @@ impl Source for Pieces {
 }
 
 impl Place {
+    /// Where the bytes start, in the memory or the file that they are in.
+    pub(crate) fn offset(&self) -> u64 {
+        match self {
+            Place::Shared { offset, .. } | Place::File { offset, .. } => *offset,
+        }
+    }
+
     /// Whether the file that this is in, if it is in one, still is what it was.
     pub(crate) fn must_be_unchanged(&self) -> Result<(), DataError> {
         let Place::File { path, stamp, .. } = self else { return Ok(()) };
@@ -243,7 +250,7 @@ const READ_BYTES: u64 = 1 << 20;
 const PARALLEL_BYTES: u64 = 8 << 20;
 
 impl Backing {
-    fn place(&self, offset: u64) -> Place {
+    pub(crate) fn place(&self, offset: u64) -> Place {
         match self {
             Backing::Shared(region) => Place::Shared { region: region.clone(), offset },
             Backing::File(file) => Place::File { path: file.path.clone(), offset, stamp: file.stamp },
