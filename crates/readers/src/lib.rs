@@ -1,1 +1,35 @@
-//! x
+//! Data sets from the files that people have.
+//!
+//! | files | reader |
+//! |---|---|
+//! | CSV, plain or packed | [`Csv`] |
+//! | LIBSVM and svmlight, plain or packed, by rows or by columns | [`Libsvm`] |
+//! | `.npz` archives | [`Npz`] |
+//! | IDX, as MNIST comes in, plain or packed | [`Idx`] |
+//! | Parquet | [`Parquet`] |
+//! | folders of PNG and JPEG pictures | [`Images`] |
+//! | folders of WAV files | [`Audio`] |
+//!
+//! (`.npy` and raw files need no reader: [`DataSet::npy`](qjam::DataSet::npy), [`DataSet::raw`](qjam::DataSet::raw).)
+//!
+//! Readers run on the master only. What they make of a file is binary chunks, in memory or in a file of their own in the
+//! user's cache folder ([`qjam::source::kept`]); a file larger than memory is no trouble, and is converted once.
+
+mod blocks;
+mod error;
+mod input;
+mod missing;
+mod real;
+mod settings;
+mod table;
+
+pub mod csv;
+pub mod libsvm;
+
+pub use csv::{Csv, Header};
+pub use error::{Problem, ReadError};
+pub use libsvm::{Columns, Libsvm};
+pub use missing::Missing;
+pub use real::Real;
+pub use settings::Progress;
+pub use table::Table;
