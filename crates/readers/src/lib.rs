@@ -17,19 +17,39 @@
 
 mod blocks;
 mod error;
+#[cfg(any(feature = "audio", feature = "images"))]
+mod folder;
+#[cfg(feature = "audio")]
+mod fourier;
 mod input;
 mod missing;
 mod real;
 mod settings;
 mod table;
 
+#[cfg(feature = "audio")]
+pub mod audio;
 pub mod csv;
+pub mod idx;
+#[cfg(feature = "images")]
+pub mod images;
 pub mod libsvm;
+pub mod npz;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 
+#[cfg(feature = "audio")]
+pub use audio::{Audio, Sounds, Spectrum};
 pub use csv::{Csv, Header};
 pub use error::{Problem, ReadError};
+pub use idx::Idx;
+#[cfg(feature = "images")]
+pub use images::{Images, Pictures, Pixel};
 pub use libsvm::{Columns, Libsvm};
 pub use missing::Missing;
+pub use npz::Npz;
+#[cfg(feature = "parquet")]
+pub use parquet::Parquet;
 pub use real::Real;
 pub use settings::Progress;
 pub use table::Table;

@@ -75,3 +75,46 @@ impl Means {
         Ok(Ok(()))
     }
 }
+
+/// Does with rows what is to be done about missing values, but for means, and says how many rows were dropped and how
+/// many values put in.
+#[cfg(feature = "parquet")]
+pub(crate) fn settle<T: Real>(
+    values: &mut Vec<T>,
+    names: &[String],
+    missing: Missing,
+    bad: impl Fn(usize, usize, crate::Problem) -> ReadError,
+) -> Result<(u64, u64), ReadError> {
+    use crate::Problem;
+    let width = names.len();
+    let (mut dropped, mut filled, mut to) = (0, 0, 0);
+    for row in 0..values.len() / width {
+        let mut drop = false;
+        for column in 0..width {
+            let value = &mut values[row * width + column];
+            if value.finite() {
+                continue;
+            }
+            match missing {
+                Missing::DropRow => drop = true,
+                _ if !value.missing() => {
+                    let found = format!("{}", value.to_f64());
+                    return Err(bad(row, column, Problem::NotFinite { found }));
+                }
+                Missing::Error => {
+                    return Err(bad(row, column, Problem::Missing { name: names[column].clone() }));
+                }
+                Missing::Value(number) => (*value, filled) = (T::from_f64(number), filled + 1),
+                Missing::Mean => filled += 1,
+            }
+        }
+        if drop {
+            dropped += 1;
+        } else {
+            values.copy_within(row * width..(row + 1) * width, to * width);
+            to += 1;
+        }
+    }
+    values.truncate(to * width);
+    Ok((dropped, filled))
+}
