@@ -55,10 +55,6 @@ impl Splitter {
         Ok(splitter)
     }
 
-    pub(crate) fn stream(&self) -> &Stream {
-        &self.stream
-    }
-
     fn read_more(&mut self, bytes: usize) -> Result<(), ReadError> {
         let before = self.carry.len();
         self.carry.resize(before + bytes, 0);
@@ -85,11 +81,6 @@ impl Splitter {
     pub(crate) fn skip(&mut self, bytes: usize) {
         self.lines += memchr::memchr_iter(b'\n', &self.carry[..bytes]).count() as u64;
         self.carry.drain(..bytes);
-    }
-
-    /// Lines left out so far.
-    pub(crate) fn lines(&self) -> u64 {
-        self.lines
     }
 
     fn bounded(&self) -> Result<(), ReadError> {

@@ -53,3 +53,10 @@ pub use parquet::Parquet;
 pub use real::Real;
 pub use settings::Progress;
 pub use table::Table;
+
+/// The code in the book is run like any other example.
+#[cfg(all(doctest, feature = "audio", feature = "images", feature = "parquet"))]
+mod book {
+    #[doc = include_str!("../../../docs/book/reading-data.md")]
+    struct ReadingData;
+}

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// What is set aside in memory before a file is used, and what is sorted into columns at once.
-const HELD_BYTES: u64 = 256 << 20;
+const HELD_BYTES: u64 = 64 << 20;
 
 /// Most columns that rows are turned into: their counts are kept in memory.
 const COLUMNS_MAX: u64 = 1 << 28;
