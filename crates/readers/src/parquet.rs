@@ -13,12 +13,17 @@ use ::parquet::basic::{ConvertedType, Type};
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use ::parquet::data_type::DataType;
 use ::parquet::errors::ParquetError;
-use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescriptor;
+use bytes::Bytes;
 use qjam::DataSet;
 use qjam::source::kept::{Keep, RowsWriter};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Rows that are put together at once.
 const BATCH_ROWS: usize = 1 << 16;
@@ -117,6 +122,7 @@ impl Parquet {
         };
         let file =
             input.file().try_clone().map_err(|source| ReadError::Io { path: input.path().into(), source })?;
+        let file = Positioned { file: Arc::new(file), bytes: input.stamp().bytes };
         let file = SerializedFileReader::new(file).map_err(damaged)?;
         let schema = file.metadata().file_metadata().schema_descr_ptr();
         let all: Vec<String> = schema.columns().iter().map(|column| column.path().string()).collect();
@@ -176,6 +182,50 @@ impl Parquet {
         }
         let notes = Notes { columns: names, labelled: self.target.is_some(), dropped, filled };
         Ok(notes.table(rows.finish(notes.encode())?))
+    }
+}
+
+/// A file that threads read at places of their own. (The library's way with files moves a place that all share.)
+struct Positioned {
+    file: Arc<File>,
+    bytes: u64,
+}
+
+/// One reader of such a file.
+struct At {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for At {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read_at(bytes, self.at)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+impl Length for Positioned {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for Positioned {
+    type T = BufReader<At>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(BufReader::new(At { file: self.file.clone(), at: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        // Lengths come from the file; what it has not got is not made room for.
+        if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
+            return Err(ParquetError::EOF(format!("{length} bytes from {start} on are not all there")));
+        }
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, start)?;
+        Ok(bytes.into())
     }
 }
 

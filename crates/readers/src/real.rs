@@ -27,14 +27,16 @@ mod sealed {
 }
 
 macro_rules! real {
-    ($kind:ident) => {
+    ($kind:ident, $digits_max:literal) => {
         impl Real for $kind {
             const MISSING: Self = $kind::NAN;
 
             #[inline]
             fn parse(text: &[u8]) -> Option<(Self, usize)> {
-                if let Some((value, length)) = short(text) {
-                    return Some((value as $kind, length));
+                if let Some((number, behind, negative, length)) = short(text, $digits_max) {
+                    const TENS: [$kind; 10] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+                    let value = number as $kind / TENS[behind];
+                    return Some((if negative { -value } else { value }, length));
                 }
                 fast_float2::parse_partial(text).ok()
             }
@@ -62,35 +64,39 @@ macro_rules! real {
     };
 }
 
-real!(f32);
-real!(f64);
+// So many digits are below 2^24, and fit 32 bits.
+real!(f32, 7);
+real!(f64, 9);
 
-/// Whole numbers of up to seven digits, which are exact in either type: most of what stands in sparse files, and in
-/// many tables.
+/// A plain number of few digits, as most numbers in tables and sparse files are: its digits as a whole number, how many
+/// of them are behind the point, whether it is negative, and how many bytes it takes.
+///
+/// Both the digits and the power of ten are exact in either type then, so that their quotient is the number, correctly
+/// rounded.
 #[inline]
-fn short(text: &[u8]) -> Option<(f64, usize)> {
+fn short(text: &[u8], digits_max: usize) -> Option<(u32, usize, bool, usize)> {
     let negative = text.first() == Some(&b'-');
-    let (mut at, mut number) = (usize::from(negative), 0_u32);
-    let start = at;
+    let start = usize::from(negative);
+    let (mut at, mut number, mut point) = (start, 0_u32, None);
     while let Some(byte) = text.get(at) {
         let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            if matches!(byte, b'.' | b'e' | b'E') {
+        if digit <= 9 {
+            if at - start - usize::from(point.is_some()) == digits_max {
                 return None;
             }
+            number = number * 10 + u32::from(digit);
+        } else if *byte == b'.' && point.is_none() {
+            point = Some(at);
+        } else if matches!(byte, b'e' | b'E') {
+            return None;
+        } else {
             break;
         }
-        if at - start == 7 {
-            return None;
-        }
-        number = number * 10 + u32::from(digit);
         at += 1;
     }
-    if at == start {
-        return None;
-    }
-    let value = f64::from(number);
-    Some((if negative { -value } else { value }, at))
+    let digits = at - start - usize::from(point.is_some());
+    let behind = point.map_or(0, |point| at - point - 1);
+    (digits > 0).then_some((number, behind, negative, at))
 }
 
 #[cfg(test)]
@@ -124,9 +130,25 @@ mod tests {
             let (value, _) = <f32 as Real>::parse(text.as_bytes()).unwrap();
             assert_eq!(value.to_bits(), text.parse::<f32>().unwrap().to_bits(), "{text}");
         }
+        let mut state = 1_u64;
+        for _ in 0..200_000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let (digits, point) =
+                ((state >> 33) % 10_u64.pow((state >> 20) as u32 % 11), (state >> 10) as usize % 12);
+            let mut text = digits.to_string();
+            if point <= text.len() {
+                text.insert(point, '.');
+            }
+            if text == "." {
+                continue;
+            }
+            let expected = (text.parse::<f64>().unwrap(), text.parse::<f32>().unwrap());
+            let found = (<f64 as Real>::parse(text.as_bytes()), <f32 as Real>::parse(text.as_bytes()));
+            assert_eq!(found, (Some((expected.0, text.len())), Some((expected.1, text.len()))), "{text}");
+        }
         assert_eq!(<f64 as Real>::parse(b"12,5"), Some((12.0, 2)));
         assert_eq!(<f64 as Real>::parse(b"12:5"), Some((12.0, 2)));
-        for text in ["", "-", "x", ",", "+-1"] {
+        for text in ["", "-", ".", "-.", "x", ",", "+-1"] {
             assert!(<f64 as Real>::parse(text.as_bytes()).is_none(), "{text:?}");
         }
     }

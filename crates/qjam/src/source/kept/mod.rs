@@ -83,7 +83,16 @@ impl Kept {
         let at = |entry: &ChunkEntry| entry.place.offset();
         let chunks = named.into_iter().map(|entry| (entry.header.clone(), at(&entry), entry.id)).collect();
         let index = Index { records, bytes, chunks, notes };
-        let backing = written.close(|at| encode(&index, at))?;
+        let whole = |path: &Path| matches!(Kept::open(path), Ok(Some(_)));
+        let backing = written.close(|at| encode(&index, at), whole)?;
+        // What has the name may be another program's, so it is asked for its own index.
+        let index = match &backing {
+            Backing::File(file) => decode(file)?.ok_or_else(|| DataError::Changed {
+                path: file.path().into(),
+                what: "it is damaged as soon as it is written",
+            })?,
+            Backing::Shared(_) => index,
+        };
         Ok(Kept { backing, index, keep })
     }
 

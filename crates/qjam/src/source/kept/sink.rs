@@ -147,14 +147,25 @@ impl Written {
         &self.backing
     }
 
-    /// Adds to a file what goes behind its chunks (told how many bytes they have), and gives it its name.
-    pub(super) fn close(self, end: impl FnOnce(u64) -> Vec<u8>) -> Result<Backing, DataError> {
+    /// Adds to a file what goes behind its chunks (told how many bytes they have), and gives it its name. `whole` says
+    /// whether what already has that name is as good: another program may have read the same input meanwhile, and its
+    /// workers must not lose the file under their hands.
+    pub(super) fn close(
+        self,
+        end: impl FnOnce(u64) -> Vec<u8>,
+        whole: impl FnOnce(&Path) -> bool,
+    ) -> Result<Backing, DataError> {
         let Some((beside, place)) = self.file else { return Ok(self.backing) };
         let finished = beside
             .file
             .write_all_at(&end(self.bytes), self.bytes)
             .and_then(|()| beside.file.sync_data())
-            .and_then(|()| std::fs::rename(&beside.path, &place));
+            .and_then(|()| match std::fs::hard_link(&beside.path, &place) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && whole(&place) => Ok(()),
+                // Damaged, or on a disk that knows no second names.
+                Err(_) => std::fs::rename(&beside.path, &place),
+                Ok(()) => Ok(()),
+            });
         finished.map_err(|source| beside.failed(source))?;
         Ok(Backing::File(UserFile::open(&place)?))
     }
