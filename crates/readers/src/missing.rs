@@ -90,7 +90,7 @@ pub(crate) fn settle<T: Real>(
     let (mut dropped, mut filled, mut to) = (0, 0, 0);
     for row in 0..values.len() / width {
         let mut drop = false;
-        for column in 0..width {
+        for (column, name) in names.iter().enumerate() {
             let value = &mut values[row * width + column];
             if value.finite() {
                 continue;
@@ -102,7 +102,7 @@ pub(crate) fn settle<T: Real>(
                     return Err(bad(row, column, Problem::NotFinite { found }));
                 }
                 Missing::Error => {
-                    return Err(bad(row, column, Problem::Missing { name: names[column].clone() }));
+                    return Err(bad(row, column, Problem::Missing { name: name.clone() }));
                 }
                 Missing::Value(number) => (*value, filled) = (T::from_f64(number), filled + 1),
                 Missing::Mean => filled += 1,

@@ -168,7 +168,11 @@ pub(super) fn cut_again(
 ) -> Result<Kept, DataError> {
     let shape = |header: &Header| -> Option<Shape> {
         let &[lines, across, values, labels] = header.shape.as_slice() else { return None };
-        let width = if header.dtype == "u8" { 1 } else { if header.dtype.ends_with("32") { 4 } else { 8 } };
+        let width = match header.dtype.as_str() {
+            "u8" => 1,
+            "f32" | "i32" => 4,
+            _ => 8,
+        };
         let shape = Shape { lines, across, values, labelled: labels == 1, width };
         (shape.bytes() == Some(header.bytes)).then_some(shape)
     };
