@@ -102,7 +102,10 @@ impl Builder {
         for bytes in [bytemuck::cast_slice(&self.starts), &self.values, &self.labels, &self.places] {
             sink.write(bytes)?;
         }
-        (self.starts.clear(), self.values.clear(), self.labels.clear(), self.places.clear());
+        self.starts.clear();
+        self.values.clear();
+        self.labels.clear();
+        self.places.clear();
         Ok((header(form.kind, &form.dtype, shape), at))
     }
 }
