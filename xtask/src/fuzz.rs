@@ -8,10 +8,18 @@ use crate::shop::Shop;
 use crate::step::Outcome;
 
 /// The targets, each with the length up to which inputs are tried.
-const TARGETS: &[(&str, u32)] =
-    &[("frames", 4096), ("messages", 4096), ("npy", 1024), ("run_file", 4096), ("worker_string", 256)];
+const TARGETS: &[(&str, u32)] = &[
+    ("csv", 1024),
+    ("frames", 4096),
+    ("idx", 512),
+    ("libsvm", 1024),
+    ("messages", 4096),
+    ("npy", 1024),
+    ("run_file", 4096),
+    ("worker_string", 256),
+];
 
-/// Inputs for each target: ten million in all.
+/// Inputs for each target: sixteen million in all.
 const RUNS: u32 = 2_000_000;
 
 /// Type-checks, lints and formats the targets.

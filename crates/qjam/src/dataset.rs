@@ -4,10 +4,11 @@
 //! data sets with the same chunks have the same [`DataSetId`], whatever they were made from; workers that know it need
 //! nothing sent again.
 
-use crate::chunk::{Chunk, ChunkId, Dense, Element, Lines, List, Nothing};
+use crate::chunk::{Chunk, ChunkId, Csc, Csr, Dense, Element, Labelled, Lines, List, Nothing};
 use crate::python::Raw;
 use crate::source::array::{self, Layout};
 use crate::source::cut::Rule;
+use crate::source::kept::{Keep, Kept, SparseWriter};
 use crate::source::lines::Text;
 use crate::source::list::Values;
 use crate::source::matrix::Matrix;
@@ -87,6 +88,62 @@ impl<T: Element> DataSet<Dense<T>> {
     /// ```
     pub fn raw(path: impl AsRef<Path>, cols: usize) -> Result<Self, DataError> {
         Self::from_source(raw::open::<T>(path.as_ref(), cols)?)
+    }
+
+    /// A matrix somewhere in a file, row after row and little-endian, from byte `offset` on.
+    pub fn within(path: impl AsRef<Path>, offset: u64, rows: u64, cols: u64) -> Result<Self, DataError> {
+        Self::from_source(raw::open_within::<T>(path.as_ref(), offset, rows, cols)?)
+    }
+
+    /// The same rows, of which the last column is the label.
+    ///
+    /// ```
+    /// use qjam::{DataSet, Dense};
+    /// let x = DataSet::<Dense<f64>>::dense(vec![1.0, 2.0, 0.5, 3.0, 4.0, 0.7], 3).unwrap().labelled().unwrap();
+    /// assert_eq!((x.chunk(0).unwrap().row(1), x.chunk(0).unwrap().label(1)), (&[3.0, 4.0][..], 0.7));
+    /// ```
+    pub fn labelled(&self) -> Result<DataSet<Labelled<T>>, DataError> {
+        if self
+            .inner
+            .chunks
+            .first()
+            .is_some_and(|chunk| chunk.header.shape.get(1).is_none_or(|cols| *cols < 2))
+        {
+            return Err(DataError::NoLabel);
+        }
+        Ok(DataSet { inner: self.inner.clone(), kind: PhantomData })
+    }
+}
+
+impl<T: Element> DataSet<Csr<T>> {
+    /// A sparse matrix in memory, to be cut between its rows. It is copied once, to where other processes can read it.
+    ///
+    /// ```
+    /// use qjam::{Csr, DataSet};
+    /// let x = Csr::from_vecs(vec![0, 1, 3], vec![1, 0, 2], vec![5.0, 1.0, 2.0], 3, None).unwrap();
+    /// let parts = DataSet::csr(&x).unwrap().partitions(2).unwrap();
+    /// assert_eq!(parts.chunk(1).unwrap().row(0), (&[0, 2][..], &[1.0, 2.0][..]));
+    /// ```
+    pub fn csr(matrix: &Csr<T>) -> Result<Self, DataError> {
+        let mut rows = SparseWriter::create(&Keep::Memory, matrix.labels().is_some());
+        rows.push(matrix)?;
+        rows.finish(matrix.cols() as u64, Vec::new())
+    }
+}
+
+impl<T: Element> DataSet<Csc<T>> {
+    /// The columns of a sparse matrix in memory, to be cut between them. Labels of its rows stay behind.
+    ///
+    /// ```
+    /// use qjam::{Csr, DataSet};
+    /// let x = Csr::from_vecs(vec![0, 1, 3], vec![1, 0, 2], vec![5.0, 1.0, 2.0], 3, None).unwrap();
+    /// let columns = DataSet::columns_of(&x).unwrap();
+    /// assert_eq!((columns.records(), columns.chunk(0).unwrap().col(2)), (3, (&[1][..], &[2.0][..])));
+    /// ```
+    pub fn columns_of(matrix: &Csr<T>) -> Result<Self, DataError> {
+        let mut rows = SparseWriter::create(&Keep::Memory, matrix.labels().is_some());
+        rows.push(matrix)?;
+        rows.finish_columns(matrix.cols() as u64, Vec::new())
     }
 }
 
@@ -206,7 +263,16 @@ impl<C: Chunk> DataSet<C> {
         DataSet { inner: self.inner.clone(), kind: PhantomData }
     }
 
-    fn from_source(source: impl Source + 'static) -> Result<Self, DataError> {
+    /// What a reader kept in a file, and the notes it left with it. `None` when there is no such file, or it is not
+    /// whole, or holds another kind of chunks: then what it was made from is to be read again.
+    pub fn kept(path: impl AsRef<Path>) -> Result<Option<(Self, Vec<u8>)>, DataError> {
+        let Some(kept) = Kept::open(path.as_ref())? else { return Ok(None) };
+        let notes = kept.notes().to_vec();
+        let data: DataSet<C> = Self::from_source(kept)?;
+        Ok(data.chunk(0).is_ok().then_some((data, notes)))
+    }
+
+    pub(crate) fn from_source(source: impl Source + 'static) -> Result<Self, DataError> {
         Self::cut(Arc::new(source), Rule::Standard)
     }
 

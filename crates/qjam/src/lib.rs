@@ -34,7 +34,7 @@
 //! | mark functions | [`#[map]`](macro@map), [`#[fold]`](macro@fold), [`register!`] for generic ones |
 //! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
 //! | keep state with the data | [`State`], [`Master::hold`], [`Held`] |
-//! | data | [`DataSet`], in chunks of [`Dense`], [`List`], [`Lines`] or [`Nothing`]; [`Records`] for your own |
+//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`] |
@@ -85,7 +85,7 @@ pub mod python;
 
 mod error;
 
-pub use chunk::{Chunk, ChunkError, Dense, Lines, List, Nothing};
+pub use chunk::{Chunk, ChunkError, Csc, Csr, Dense, Labelled, Lines, List, Nothing};
 pub use codec::{DecodeError, Decoder, Encoder, Params, Serde, Slab, Wire};
 pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};

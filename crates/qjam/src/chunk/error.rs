@@ -49,6 +49,32 @@ pub enum ChunkError {
         /// Records there are.
         found: u64,
     },
+    /// The lines of a sparse chunk are not in order.
+    #[error("line {line} of the {kind} chunk (a row of csr, a column of csc, from 0): {what}")]
+    Sparse {
+        /// The kind of chunk.
+        kind: &'static str,
+        /// Which row of a `csr` chunk, or column of a `csc` chunk, from 0.
+        line: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The parts of a sparse matrix do not go together.
+    #[error(
+        "{starts} starts, {places} places, {values} values and {labels} labels do not make a {kind} matrix: one start more than there are lines, as many places as values, and as many labels as lines or none"
+    )]
+    Lengths {
+        /// The kind of chunk.
+        kind: &'static str,
+        /// Starts given.
+        starts: usize,
+        /// Places given.
+        places: usize,
+        /// Values given.
+        values: usize,
+        /// Labels given.
+        labels: usize,
+    },
     /// A record of a list could not be read.
     #[error("record {index} of the chunk is not a {kind}: {reason}")]
     Record {

@@ -1,8 +1,8 @@
 //! What a function sees of its data: typed views over a chunk's bytes.
 //!
 //! The bytes come from a data set on the master or from a worker's cache, with the [`Header`] that names their kind.
-//! [`Chunk::open`] compares the two and gives a view: [`Dense`] matrices and [`Lines`] stay where the bytes are, a
-//! [`List`] is decoded once. Bytes that don't fit their header are a [`ChunkError`], never a panic.
+//! [`Chunk::open`] compares the two and gives a view: [`Dense`] and sparse ([`Csr`], [`Csc`]) matrices and [`Lines`] stay
+//! where the bytes are, a [`List`] is decoded once. Bytes that don't fit their header are a [`ChunkError`], never a panic.
 //!
 //! Every kind can also be made from values, so that a function over chunks is tested like any other function:
 //!
@@ -24,16 +24,20 @@
 
 mod dense;
 mod error;
+mod labelled;
 mod lines;
 mod list;
 mod nothing;
+pub(crate) mod sparse;
 
 pub use dense::{Dense, Element};
 pub use error::ChunkError;
+pub use labelled::Labelled;
 pub use lines::Lines;
 pub use list::List;
 pub use nothing::Nothing;
 pub use qjam_core::chunk::{ChunkId, Header};
+pub use sparse::{Csc, Csr};
 
 pub(crate) use list::header as list_header;
 
@@ -42,7 +46,7 @@ use bytes::Bytes;
 /// A view over a chunk's bytes, which is what a function takes as its second argument.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a kind of chunk",
-    label = "expected `Dense<T>`, `List<T>`, `Lines` or `Nothing`",
+    label = "expected `Dense<T>`, `Labelled<T>`, `Csr<T>`, `Csc<T>`, `List<T>`, `Lines` or `Nothing`",
     note = "a function takes its chunk by reference as the second argument, for example `x: &qjam::Dense<f64>`"
 )]
 pub trait Chunk: Sized + Send + Sync + 'static {

@@ -101,6 +101,42 @@ pub enum DataError {
         /// Which chunk.
         index: usize,
     },
+    /// What a reader made could not be written to its file.
+    #[error(
+        "{} cannot be written: {source}; name another folder for what is converted, or keep it in memory", path.display()
+    )]
+    Keep {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A matrix of one column has none beside its label.
+    #[error("the last column is the label, and there is no other; a labelled matrix has two columns or more")]
+    NoLabel,
+    /// Rows with labels and rows without in one matrix.
+    #[error(
+        "some rows have labels and others have none; a matrix has labels for all of its rows or for none"
+    )]
+    Labels,
+    /// A sparse matrix with values beyond its last column.
+    #[error("the matrix was to have {cols} columns and has values up to column {needed}, counted from 1")]
+    TooFewColumns {
+        /// Columns asked for.
+        cols: u64,
+        /// Columns there are.
+        needed: u64,
+    },
+    /// More rows or columns than can be turned round.
+    #[error("the matrix has {count} {what} and at most {most} can be read by columns; read it by rows")]
+    TooWide {
+        /// Rows or columns.
+        what: &'static str,
+        /// How many there are.
+        count: u64,
+        /// How many there may be.
+        most: u64,
+    },
     /// Shared memory could not be had.
     #[error("no shared memory for a data set of {bytes} bytes: {source}")]
     Memory {

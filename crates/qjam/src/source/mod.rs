@@ -11,6 +11,7 @@
 pub(crate) mod array;
 pub(crate) mod cut;
 mod error;
+pub mod kept;
 pub(crate) mod lines;
 pub(crate) mod list;
 pub(crate) mod matrix;

@@ -145,6 +145,15 @@ impl Source for Pieces {
 }
 
 impl Place {
+    /// Where the bytes start, in the memory or the file that they are in.
+    pub(crate) fn offset(&self) -> u64 {
+        match self {
+            Place::Shared { offset, .. } | Place::File { offset, .. } | Place::Memory { offset, .. } => {
+                *offset
+            }
+        }
+    }
+
     /// Whether the file that this is in, if it is in one, still is what it was.
     pub(crate) fn must_be_unchanged(&self) -> Result<(), DataError> {
         let Place::File { path, stamp, .. } = self else { return Ok(()) };

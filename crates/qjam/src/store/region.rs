@@ -175,6 +175,11 @@ impl RegionWriter {
         Ok(RegionWriter { file: File::from(memfd(0)?), bytes: 0 })
     }
 
+    /// What has been written, to be read or changed before it is sealed.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
     pub(crate) fn seal(self) -> io::Result<Region> {
         Region::seal(OwnedFd::from(self.file), self.bytes)
     }

@@ -1,0 +1,50 @@
+//! Folders of files of one kind, in the order of their names.
+
+use crate::ReadError;
+use crate::input::{Input, Stamp};
+use std::path::{Path, PathBuf};
+
+/// Folders within folders are looked into this far.
+const DEPTH_MAX: usize = 16;
+
+/// The files below a folder whose names have one of these endings, sorted by their paths, and what tells whether any of
+/// them changes.
+pub(crate) struct Found {
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) stamps: Vec<Stamp>,
+    pub(crate) bytes: u64,
+}
+
+pub(crate) fn find(folder: &Path, endings: &[&str], what: &'static str) -> Result<Found, ReadError> {
+    let mut files = Vec::new();
+    walk(folder, endings, 0, &mut files)?;
+    if files.is_empty() {
+        return Err(ReadError::Empty { path: folder.into(), what });
+    }
+    files.sort();
+    let stamps =
+        files.iter().map(|file| Ok(Input::open(file)?.stamp())).collect::<Result<Vec<_>, ReadError>>()?;
+    let bytes = stamps.iter().map(|stamp| stamp.bytes).sum();
+    Ok(Found { files, stamps, bytes })
+}
+
+fn walk(folder: &Path, endings: &[&str], depth: usize, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
+    let failed = |source| ReadError::Io { path: folder.into(), source };
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+        if path.is_dir() {
+            if depth < DEPTH_MAX {
+                walk(&path, endings, depth + 1, files)?;
+            }
+        } else if ending.is_some_and(|ending| endings.contains(&ending.as_str())) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Names of files below a folder, for people.
+pub(crate) fn names(folder: &Path, files: &[PathBuf]) -> Vec<String> {
+    files.iter().map(|file| file.strip_prefix(folder).unwrap_or(file).display().to_string()).collect()
+}

@@ -1,0 +1,299 @@
+//! Folders of pictures, PNG and JPEG: whole ones, or small squares cut out of them.
+//!
+//! A row has the pixels of a picture, or of one square, line by line; in colour red, green and blue of each pixel stand
+//! side by side. Transparency is left out.
+
+use crate::ReadError;
+use crate::folder::{self, Found};
+use crate::settings::{Settings, settings};
+use qjam::chunk::Element;
+use qjam::source::kept::{Keep, RowsWriter};
+use qjam::{DataSet, Dense};
+use serde::{Deserialize, Serialize};
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Widest and highest picture.
+const SIDE_MAX: usize = 1 << 15;
+
+/// A type of pixel values: bytes from 0 to 255, or real numbers from 0 to 1.
+pub trait Pixel: Element {
+    #[doc(hidden)]
+    fn from_byte(byte: u8) -> Self;
+}
+
+impl Pixel for u8 {
+    fn from_byte(byte: u8) -> u8 {
+        byte
+    }
+}
+
+impl Pixel for f32 {
+    fn from_byte(byte: u8) -> f32 {
+        f32::from(byte) / 255.0
+    }
+}
+
+impl Pixel for f64 {
+    fn from_byte(byte: u8) -> f64 {
+        f64::from(byte) / 255.0
+    }
+}
+
+/// Reads the pictures in a folder and the folders in it, in the order of their names.
+///
+/// ```no_run
+/// use qjam_readers::Images;
+/// let digits = Images::new("digits/").grey().read::<u8>()?;
+/// assert_eq!(digits.data.records(), digits.files.len() as u64);
+/// let patches = Images::new("photos/").grey().patches(8, 4).read::<f32>()?;
+/// # Ok::<(), qjam_readers::ReadError>(())
+/// ```
+pub struct Images {
+    folder: PathBuf,
+    grey: bool,
+    patches: Option<(usize, usize)>,
+    settings: Settings,
+}
+
+settings!(Images);
+
+/// Pictures that were read.
+#[derive(Clone, Debug)]
+pub struct Pictures<T: Element> {
+    /// One picture, or one square of a picture, a row.
+    pub data: DataSet<Dense<T>>,
+    /// Pixels across.
+    pub width: usize,
+    /// Pixels down.
+    pub height: usize,
+    /// 1 for grey, 3 for colour.
+    pub channels: usize,
+    /// The files, in order, below the folder.
+    pub files: Vec<String>,
+    /// How many rows each of them gave.
+    pub rows: Vec<u64>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Notes {
+    width: usize,
+    height: usize,
+    channels: usize,
+    files: Vec<String>,
+    rows: Vec<u64>,
+}
+
+impl Notes {
+    fn with<T: Element>(self, data: DataSet<Dense<T>>) -> Pictures<T> {
+        let Notes { width, height, channels, files, rows } = self;
+        Pictures { data, width, height, channels, files, rows }
+    }
+}
+
+/// A picture in red, green and blue.
+struct Picture {
+    width: usize,
+    height: usize,
+    pixels: Vec<u8>,
+}
+
+impl Images {
+    /// The folder. Pictures are taken whole, in colour, and must be of one size.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Images { folder: folder.into(), grey: false, patches: None, settings: Settings::default() }
+    }
+
+    /// Takes the brightness alone: 0.299 of red, 0.587 of green and 0.114 of blue.
+    #[must_use]
+    pub fn grey(mut self) -> Self {
+        self.grey = true;
+        self
+    }
+
+    /// Cuts squares of so many pixels a side out of each picture, every `step` pixels across and down. Pictures may then
+    /// be of different sizes.
+    #[must_use]
+    pub fn patches(mut self, side: usize, step: usize) -> Self {
+        self.patches = Some((side, step));
+        self
+    }
+
+    /// Reads the pictures.
+    pub fn read<T: Pixel>(mut self) -> Result<Pictures<T>, ReadError> {
+        if self.patches.is_some_and(|(side, step)| side == 0 || step == 0 || side > SIDE_MAX) {
+            let reason = format!("squares need a side of 1 to {SIDE_MAX} pixels and a step of at least 1");
+            return Err(ReadError::Options { path: self.folder, reason });
+        }
+        let found = folder::find(&self.folder, &["png", "jpg", "jpeg"], "PNG or JPEG files")?;
+        let options = format!("images {} {:?} {:?} {}", self.grey, self.patches, found.files, T::DTYPE);
+        let likely = found.bytes.saturating_mul(8 * size_of::<T>() as u64);
+        let keep = self.settings.keep_as(&self.folder, &found.stamps, likely, &options)?;
+        if let Keep::File(path) = &keep
+            && let Some((data, notes)) = DataSet::kept(path)?
+            && let Ok(notes) = postcard::from_bytes::<Notes>(&notes)
+        {
+            return Ok(notes.with(data));
+        }
+        self.convert(&found, &keep)
+    }
+
+    fn convert<T: Pixel>(&mut self, found: &Found, keep: &Keep) -> Result<Pictures<T>, ReadError> {
+        let channels = if self.grey { 1 } else { 3 };
+        let mut size = self.patches.map(|(side, _)| (side, side));
+        let mut writer: Option<RowsWriter<T>> = None;
+        let (mut rows, mut done) = (Vec::new(), 0);
+        let threads = self.settings.threads();
+        let mut values = Vec::new();
+        // Some files at a time, decoded by several threads and taken in in order.
+        for (files, stamps) in found.files.chunks(threads * 2).zip(found.stamps.chunks(threads * 2)) {
+            for ((file, stamp), picture) in files.iter().zip(stamps).zip(decode_all(files, threads)) {
+                let picture = picture?;
+                let (width, height) = *size.get_or_insert((picture.width, picture.height));
+                let wrong = |reason| ReadError::Format { path: file.clone(), format: "picture", reason };
+                values.clear();
+                let mut count = 0;
+                if let Some((side, step)) = self.patches {
+                    if picture.width < side || picture.height < side {
+                        return Err(wrong(format!(
+                            "it has {} × {} pixels and squares of {side} are to be cut out",
+                            picture.width, picture.height
+                        )));
+                    }
+                    for top in (0..=picture.height - side).step_by(step) {
+                        for left in (0..=picture.width - side).step_by(step) {
+                            picture.square((left, top), (side, side), self.grey, &mut values);
+                            count += 1;
+                        }
+                    }
+                } else if (picture.width, picture.height) == (width, height) {
+                    picture.square((0, 0), (width, height), self.grey, &mut values);
+                    count = 1;
+                } else {
+                    return Err(wrong(format!(
+                        "it has {} × {} pixels and the first, {}, has {width} × {height}; whole pictures must be of one size, or ask for patches",
+                        picture.width,
+                        picture.height,
+                        found.files[0].display()
+                    )));
+                }
+                let writer = match &mut writer {
+                    Some(writer) => writer,
+                    None => writer.insert(RowsWriter::create(keep, width * height * channels)?),
+                };
+                writer.push(&values)?;
+                rows.push(count);
+                done += stamp.bytes;
+                self.settings.tell(done, found.bytes);
+            }
+        }
+        let ((width, height), Some(writer)) = (size.unwrap_or_default(), writer) else {
+            return Err(ReadError::Empty { path: self.folder.clone(), what: "PNG or JPEG files" });
+        };
+        let notes = Notes { width, height, channels, files: folder::names(&self.folder, &found.files), rows };
+        let data = writer.finish(postcard::to_stdvec(&notes).unwrap_or_default())?;
+        Ok(notes.with(data))
+    }
+}
+
+impl Picture {
+    fn square<T: Pixel>(
+        &self,
+        (left, top): (usize, usize),
+        (width, height): (usize, usize),
+        grey: bool,
+        out: &mut Vec<T>,
+    ) {
+        for y in top..top + height {
+            let line = &self.pixels[(y * self.width + left) * 3..(y * self.width + left + width) * 3];
+            if grey {
+                let bright = |p: &[u8]| {
+                    (299 * u32::from(p[0]) + 587 * u32::from(p[1]) + 114 * u32::from(p[2]) + 500) / 1000
+                };
+                out.extend(line.chunks_exact(3).map(|pixel| T::from_byte(bright(pixel) as u8)));
+            } else {
+                out.extend(line.iter().map(|byte| T::from_byte(*byte)));
+            }
+        }
+    }
+}
+
+fn decode_all(files: &[PathBuf], threads: usize) -> Vec<Result<Picture, ReadError>> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(files.len()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(files.len()) {
+            scope.spawn(|| {
+                while let Some((index, file)) = {
+                    let index = next.fetch_add(1, Relaxed);
+                    files.get(index).map(|file| (index, file))
+                } {
+                    let picture = decode(file);
+                    if let Ok(mut done) = done.lock() {
+                        done.push((index, picture));
+                    }
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, picture)| picture).collect()
+}
+
+fn decode(path: &Path) -> Result<Picture, ReadError> {
+    let bytes = std::fs::read(path).map_err(|source| ReadError::Io { path: path.into(), source })?;
+    let wrong = |format, reason: String| ReadError::Format { path: path.into(), format, reason };
+    // The content says what it is; endings are often wrong.
+    let picture = if bytes.starts_with(b"\x89PNG") {
+        decode_png(&bytes).map_err(|reason| wrong("PNG", reason))?
+    } else if bytes.starts_with(&[0xff, 0xd8]) {
+        decode_jpeg(&bytes).map_err(|reason| wrong("JPEG", reason))?
+    } else {
+        return Err(wrong("PNG or JPEG", format!("it starts with {:02x?}", &bytes[..bytes.len().min(4)])));
+    };
+    if picture.pixels.len() != picture.width * picture.height * 3 || picture.pixels.is_empty() {
+        return Err(wrong("picture", "it has no pixels, or not as many as it says".into()));
+    }
+    Ok(picture)
+}
+
+fn decode_png(bytes: &[u8]) -> Result<Picture, String> {
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: 1 << 30 });
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
+    let (width, height) = (reader.info().width as usize, reader.info().height as usize);
+    if width > SIDE_MAX || height > SIDE_MAX {
+        return Err(format!("it has {width} × {height} pixels, and at most {SIDE_MAX} a side can be read"));
+    }
+    let mut raw = vec![0; reader.output_buffer_size().ok_or("it is too large")?];
+    let frame = reader.next_frame(&mut raw).map_err(|error| error.to_string())?;
+    raw.truncate(frame.buffer_size());
+    let pixels = match frame.color_type {
+        png::ColorType::Grayscale => raw.iter().flat_map(|grey| [*grey; 3]).collect(),
+        png::ColorType::GrayscaleAlpha => raw.chunks_exact(2).flat_map(|pixel| [pixel[0]; 3]).collect(),
+        png::ColorType::Rgb => raw,
+        png::ColorType::Rgba => {
+            raw.chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect()
+        }
+        png::ColorType::Indexed => return Err("its palette cannot be read".into()),
+    };
+    Ok(Picture { width, height, pixels })
+}
+
+fn decode_jpeg(bytes: &[u8]) -> Result<Picture, String> {
+    use zune_core::bytestream::ZCursor;
+    use zune_core::colorspace::ColorSpace;
+    use zune_core::options::DecoderOptions;
+    let options = DecoderOptions::default()
+        .set_max_width(SIDE_MAX)
+        .set_max_height(SIDE_MAX)
+        .set_strict_mode(true)
+        .jpeg_set_out_colorspace(ColorSpace::RGB);
+    let mut decoder = zune_jpeg::JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    let pixels = decoder.decode().map_err(|error| format!("{error:?}"))?;
+    let info = decoder.info().ok_or("it has no size")?;
+    Ok(Picture { width: info.width.into(), height: info.height.into(), pixels })
+}

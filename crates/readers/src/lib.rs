@@ -1,0 +1,62 @@
+//! Data sets from the files that people have.
+//!
+//! | files | reader |
+//! |---|---|
+//! | CSV, plain or packed | [`Csv`] |
+//! | LIBSVM and svmlight, plain or packed, by rows or by columns | [`Libsvm`] |
+//! | `.npz` archives | [`Npz`] |
+//! | IDX, as MNIST comes in, plain or packed | [`Idx`] |
+//! | Parquet | [`Parquet`] |
+//! | folders of PNG and JPEG pictures | [`Images`] |
+//! | folders of WAV files | [`Audio`] |
+//!
+//! (`.npy` and raw files need no reader: [`DataSet::npy`](qjam::DataSet::npy), [`DataSet::raw`](qjam::DataSet::raw).)
+//!
+//! Readers run on the master only. What they make of a file is binary chunks, in memory or in a file of their own in the
+//! user's cache folder ([`qjam::source::kept`]); a file larger than memory is no trouble, and is converted once.
+
+mod blocks;
+mod error;
+#[cfg(any(feature = "audio", feature = "images"))]
+mod folder;
+#[cfg(feature = "audio")]
+mod fourier;
+mod input;
+mod missing;
+mod real;
+mod settings;
+mod table;
+
+#[cfg(feature = "audio")]
+pub mod audio;
+pub mod csv;
+pub mod idx;
+#[cfg(feature = "images")]
+pub mod images;
+pub mod libsvm;
+pub mod npz;
+#[cfg(feature = "parquet")]
+pub mod parquet;
+
+#[cfg(feature = "audio")]
+pub use audio::{Audio, Sounds, Spectrum};
+pub use csv::{Csv, Header};
+pub use error::{Problem, ReadError};
+pub use idx::Idx;
+#[cfg(feature = "images")]
+pub use images::{Images, Pictures, Pixel};
+pub use libsvm::{Columns, Libsvm};
+pub use missing::Missing;
+pub use npz::Npz;
+#[cfg(feature = "parquet")]
+pub use parquet::Parquet;
+pub use real::Real;
+pub use settings::Progress;
+pub use table::Table;
+
+/// The code in the book is run like any other example.
+#[cfg(all(doctest, feature = "audio", feature = "images", feature = "parquet"))]
+mod book {
+    #[doc = include_str!("../../../docs/book/reading-data.md")]
+    struct ReadingData;
+}

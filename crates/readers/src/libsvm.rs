@@ -1,0 +1,248 @@
+//! LIBSVM or svmlight files: a label and the values that are not zero, line by line.
+//!
+//! `1 3:0.5 7:2 # a comment` is a row of label 1 with 0.5 in column 3 and 2 in column 7. `qid:5` behind the label, which
+//! rankings use, is left out.
+
+use crate::blocks::{self, Parsed, Splitter, count_lines};
+use crate::error::{Bad, Problem, shown};
+use crate::input::Input;
+use crate::settings::{Settings, settings};
+use crate::{ReadError, Real};
+use qjam::source::kept::{Keep, SparseWriter};
+use qjam::{Csc, Csr, DataSet};
+use std::path::PathBuf;
+
+/// Reads a LIBSVM file.
+///
+/// ```
+/// use qjam_readers::Libsvm;
+/// let path = std::env::temp_dir().join(format!("qjam-readers-{}.svm", std::process::id()));
+/// std::fs::write(&path, "1 1:0.5 3:2\n-1 2:1\n")?;
+/// let rows = Libsvm::new(&path).read::<f64>()?.chunk(0)?;
+/// assert_eq!((rows.rows(), rows.cols()), (2, 3));
+/// assert_eq!(rows.row(0), (&[0, 2][..], &[0.5, 2.0][..]));
+/// assert_eq!(rows.labels(), Some(&[1.0, -1.0][..]));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Libsvm {
+    path: PathBuf,
+    first: u32,
+    cols: Option<u64>,
+    settings: Settings,
+}
+
+settings!(Libsvm);
+
+/// A sparse matrix by its columns.
+#[derive(Clone, Debug)]
+pub struct Columns<T: Real> {
+    /// The columns.
+    pub data: DataSet<Csc<T>>,
+    /// The label of each row.
+    pub labels: Vec<T>,
+}
+
+impl Libsvm {
+    /// The file, plain or packed by gzip or zstd. Indices count from 1.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Libsvm { path: path.into(), first: 1, cols: None, settings: Settings::default() }
+    }
+
+    /// Indices count from 0.
+    #[must_use]
+    pub fn zero_based(mut self) -> Self {
+        self.first = 0;
+        self
+    }
+
+    /// The matrix has so many columns, even if the last of them are zero in every row of this file.
+    #[must_use]
+    pub fn cols(mut self, cols: usize) -> Self {
+        self.cols = Some(cols as u64);
+        self
+    }
+
+    /// Reads the rows, with their labels.
+    pub fn read<T: Real>(mut self) -> Result<DataSet<Csr<T>>, ReadError> {
+        let (input, keep) = self.open::<T>("rows")?;
+        if let Keep::File(path) = &keep
+            && let Some((data, _)) = DataSet::kept(path)?
+        {
+            return Ok(data);
+        }
+        let (rows, cols) = self.gather(&input, &keep, None)?;
+        Ok(rows.finish(cols, Vec::new())?)
+    }
+
+    /// Reads the columns: a chunk has some of the columns of all rows.
+    pub fn read_columns<T: Real>(mut self) -> Result<Columns<T>, ReadError> {
+        let (input, keep) = self.open::<T>("columns")?;
+        if let Keep::File(path) = &keep
+            && let Some((data, notes)) = DataSet::kept(path)?
+            && notes.len().is_multiple_of(size_of::<T>())
+        {
+            return Ok(Columns { data, labels: bytemuck::pod_collect_to_vec(&notes) });
+        }
+        let mut labels = Vec::new();
+        let (rows, cols) = self.gather(&input, &keep, Some(&mut labels))?;
+        let data = rows.finish_columns(cols, bytemuck::cast_slice(&labels).to_vec())?;
+        Ok(Columns { data, labels })
+    }
+
+    fn open<T: Real>(&self, by: &str) -> Result<(Input, Keep), ReadError> {
+        let input = Input::open(&self.path)?;
+        let options = format!("libsvm {by} {} {:?} {}", self.first, self.cols, T::DTYPE);
+        let keep = self.settings.keep(&input, &options)?;
+        Ok((input, keep))
+    }
+
+    fn gather<T: Real>(
+        &mut self,
+        input: &Input,
+        keep: &Keep,
+        mut labels: Option<&mut Vec<T>>,
+    ) -> Result<(SparseWriter<T>, u64), ReadError> {
+        let splitter = Splitter::new(input.stream()?, None)?;
+        let mut rows = SparseWriter::create(keep, true);
+        let first = self.first;
+        // A column's place must fit 32 bits, whatever the indices count from.
+        let most = self.cols.unwrap_or(1 << 32).min(1 << 32) - 1;
+        let parse = |text: &[u8]| {
+            let made = parse::<T>(text, first, most)?;
+            Ok(Parsed { lines: count_lines(text), made })
+        };
+        blocks::run(splitter, input.stamp().bytes, &mut self.settings, parse, |some: Csr<T>| {
+            if let (Some(all), Some(some)) = (labels.as_mut(), some.labels()) {
+                all.extend_from_slice(some);
+            }
+            Ok(rows.push(&some)?)
+        })?;
+        input.must_be_unchanged()?;
+        if rows.rows() == 0 {
+            return Err(ReadError::Empty { path: self.path.clone(), what: "rows" });
+        }
+        // A file of nothing but labels is a matrix of one column of zeros.
+        let cols = self.cols.unwrap_or(rows.cols()).max(1);
+        Ok((rows, cols))
+    }
+}
+
+/// The rows of a text, whose last line may lack its end. Places are counted from 0 and at most `most`.
+fn parse<T: Real>(text: &[u8], first: u32, most: u64) -> Result<Csr<T>, Bad> {
+    let (mut starts, mut columns) = (vec![0_u64], Vec::with_capacity(text.len() / 8));
+    let (mut values, mut labels) = (Vec::with_capacity(text.len() / 8), Vec::new());
+    let mut at = 0;
+    while at < text.len() {
+        at = spaces(text, at);
+        if !matches!(text.get(at), None | Some(b'\n' | b'#')) {
+            let Some((label, length)) =
+                T::parse(&text[at..]).filter(|(_, length)| ends_token(text, at + length))
+            else {
+                let found = token(text, at);
+                return Err(bad(text, at, Problem::NotANumber { found, name: None }));
+            };
+            if !label.finite() {
+                return Err(bad(text, at, Problem::NotFinite { found: token(text, at) }));
+            }
+            labels.push(label);
+            at = spaces(text, at + length);
+            if text[at..].starts_with(b"qid:") {
+                at += memchr::memchr3(b' ', b'\t', b'\n', &text[at..]).unwrap_or(text.len() - at);
+            }
+            at = pairs(text, at, first, most, &mut columns, &mut values)?;
+            starts.push(columns.len() as u64);
+        }
+        at = match text.get(at) {
+            Some(b'\n') => at + 1,
+            _ => memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end + 1),
+        };
+    }
+    let cols = columns.iter().max().map_or(1, |last: &u32| *last as usize + 1);
+    Ok(Csr::from_vecs(starts, columns, values, cols, Some(labels))
+        .expect("lines were checked as they were read"))
+}
+
+/// The pairs of one line; gives where they end, at a comment or the end of the line.
+#[inline]
+fn pairs<T: Real>(
+    text: &[u8],
+    mut at: usize,
+    first: u32,
+    most: u64,
+    columns: &mut Vec<u32>,
+    values: &mut Vec<T>,
+) -> Result<usize, Bad> {
+    // One more than the place before, so that none is needed at first.
+    let mut least = 0_u64;
+    loop {
+        at = spaces(text, at);
+        if matches!(text.get(at), None | Some(b'\n' | b'#')) {
+            return Ok(at);
+        }
+        let start = at;
+        let mut index = 0_u64;
+        while let Some(digit) = text.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9) {
+            index = (index * 10 + u64::from(digit)).min(u64::MAX / 16);
+            at += 1;
+        }
+        if at == start || text.get(at) != Some(&b':') {
+            return Err(bad(text, start, Problem::NotAPair { found: token(text, start) }));
+        }
+        let Some(place) = index.checked_sub(u64::from(first)) else {
+            return Err(bad(text, start, Problem::ZeroIndex));
+        };
+        if place > most {
+            let found = shown(&text[start..at]);
+            return Err(bad(text, start, Problem::IndexTooLarge { found, most: most + u64::from(first) }));
+        }
+        if place < least {
+            let before = least - 1 + u64::from(first);
+            return Err(bad(text, start, Problem::NotRising { before, found: index }));
+        }
+        least = place + 1;
+        at += 1;
+        let Some((value, length)) = T::parse(&text[at..]) else {
+            return Err(bad(text, start, Problem::NotAPair { found: token(text, start) }));
+        };
+        if !value.finite() {
+            return Err(bad(text, at, Problem::NotFinite { found: token(text, at) }));
+        }
+        at += length;
+        if !ends_token(text, at) {
+            return Err(bad(text, start, Problem::NotAPair { found: token(text, start) }));
+        }
+        columns.push(place as u32);
+        values.push(value);
+    }
+}
+
+#[inline]
+fn spaces(text: &[u8], mut at: usize) -> usize {
+    while matches!(text.get(at), Some(b' ' | b'\t' | b'\r')) {
+        at += 1;
+    }
+    at
+}
+
+#[inline]
+fn ends_token(text: &[u8], at: usize) -> bool {
+    matches!(text.get(at), None | Some(b' ' | b'\t' | b'\r' | b'\n' | b'#'))
+}
+
+fn token(text: &[u8], at: usize) -> String {
+    let end =
+        text[at..].iter().position(|byte| byte.is_ascii_whitespace()).map_or(text.len(), |end| at + end);
+    shown(&text[at..end])
+}
+
+fn bad(text: &[u8], at: usize, problem: Problem) -> Bad {
+    let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1);
+    Bad { line: memchr::memchr_iter(b'\n', &text[..at]).count() as u64, column: at - start, problem }
+}
+
+/// Parses a text as the threads of a reading do, without any file. For the fuzz target.
+#[doc(hidden)]
+pub fn parse_for_fuzzing(text: &[u8], first: u32) -> Result<Csr<f64>, String> {
+    parse(text, first, u64::from(u32::MAX)).map_err(|bad| bad.problem.to_string())
+}

@@ -1,0 +1,120 @@
+//! What becomes of values that are missing.
+
+use crate::{ReadError, Real};
+use qjam::source::kept::RowsWriter;
+
+/// What to do about a value that is missing: an empty field, `NA`, `NaN`, `null` and the like.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Missing {
+    /// Refuse the file, naming the place.
+    #[default]
+    Error,
+    /// Put this number there.
+    Value(f64),
+    /// Put the mean of the column's other values there. A column of nothing but missing values is refused.
+    Mean,
+    /// Leave out the row. Rows with values that are not finite are left out as well.
+    DropRow,
+}
+
+/// Whether a field says that there is no value.
+pub(crate) fn says_missing(field: &[u8]) -> bool {
+    const WORDS: [&[u8]; 9] = [b"", b"na", b"n/a", b"#n/a", b"nan", b"null", b"none", b"-", b"?"];
+    field.len() <= 4 && WORDS.iter().any(|word| word.eq_ignore_ascii_case(field))
+}
+
+/// The means of columns, gathered block by block, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Means {
+    sums: Vec<f64>,
+    counts: Vec<u64>,
+    missing: bool,
+}
+
+impl Means {
+    pub(crate) fn new(cols: usize) -> Self {
+        Means { sums: vec![0.0; cols], counts: vec![0; cols], missing: false }
+    }
+
+    pub(crate) fn add<T: Real>(&mut self, rows: &[T]) {
+        let mut sums = vec![0.0; self.sums.len()];
+        for row in rows.chunks_exact(self.sums.len()) {
+            for ((sum, count), value) in sums.iter_mut().zip(&mut self.counts).zip(row) {
+                if value.missing() {
+                    self.missing = true;
+                } else {
+                    *sum += value.to_f64();
+                    *count += 1;
+                }
+            }
+        }
+        self.sums.iter_mut().zip(sums).for_each(|(all, some)| *all += some);
+    }
+
+    /// Puts the means where values are missing. `Err` names a column of which there are none.
+    pub(crate) fn fill<T: Real>(&self, rows: &mut RowsWriter<T>) -> Result<Result<(), usize>, ReadError> {
+        if !self.missing {
+            return Ok(Ok(()));
+        }
+        if let Some(column) = self.counts.iter().position(|count| *count == 0) {
+            return Ok(Err(column));
+        }
+        let of = |(sum, count): (&f64, &u64)| T::from_f64(sum / *count as f64);
+        let means: Vec<T> = self.sums.iter().zip(&self.counts).map(of).collect();
+        rows.revise(|some| {
+            let mut changed = false;
+            for row in some.chunks_exact_mut(means.len()) {
+                for (value, mean) in row.iter_mut().zip(&means) {
+                    if value.missing() {
+                        (*value, changed) = (*mean, true);
+                    }
+                }
+            }
+            changed
+        })?;
+        Ok(Ok(()))
+    }
+}
+
+/// Does with rows what is to be done about missing values, but for means, and says how many rows were dropped and how
+/// many values put in.
+#[cfg(feature = "parquet")]
+pub(crate) fn settle<T: Real>(
+    values: &mut Vec<T>,
+    names: &[String],
+    missing: Missing,
+    bad: impl Fn(usize, usize, crate::Problem) -> ReadError,
+) -> Result<(u64, u64), ReadError> {
+    use crate::Problem;
+    let width = names.len();
+    let (mut dropped, mut filled, mut to) = (0, 0, 0);
+    for row in 0..values.len() / width {
+        let mut drop = false;
+        for (column, name) in names.iter().enumerate() {
+            let value = &mut values[row * width + column];
+            if value.finite() {
+                continue;
+            }
+            match missing {
+                Missing::DropRow => drop = true,
+                _ if !value.missing() => {
+                    let found = format!("{}", value.to_f64());
+                    return Err(bad(row, column, Problem::NotFinite { found }));
+                }
+                Missing::Error => {
+                    return Err(bad(row, column, Problem::Missing { name: name.clone() }));
+                }
+                Missing::Value(number) => (*value, filled) = (T::from_f64(number), filled + 1),
+                Missing::Mean => filled += 1,
+            }
+        }
+        if drop {
+            dropped += 1;
+        } else {
+            values.copy_within(row * width..(row + 1) * width, to * width);
+            to += 1;
+        }
+    }
+    values.truncate(to * width);
+    Ok((dropped, filled))
+}

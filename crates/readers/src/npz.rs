@@ -1,0 +1,326 @@
+//! `.npz` archives: zip files of `.npy` files, as `numpy.savez` and `numpy.savez_compressed` write them.
+//!
+//! What is stored as it is, is used where it lies in the archive. What is deflated is converted.
+
+use crate::ReadError;
+use crate::input::Input;
+use crate::settings::{Settings, settings};
+use qjam::chunk::Element;
+use qjam::source::kept::{Keep, RowsWriter};
+use qjam::source::npy::{self, NpyHeader};
+use qjam::{DataSet, Dense};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// Longest list of members that is read.
+const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
+
+/// The end of an archive's list is looked for in this many last bytes.
+const TAIL_BYTES: u64 = 22 + 65_535;
+
+/// Bytes that are converted at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Reads arrays from an `.npz` archive.
+///
+/// ```no_run
+/// use qjam_readers::Npz;
+/// let x = Npz::new("data.npz").read::<f64>("x")?;
+/// # Ok::<(), qjam_readers::ReadError>(())
+/// ```
+pub struct Npz {
+    path: PathBuf,
+    settings: Settings,
+}
+
+settings!(Npz);
+
+/// One file of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name, with the ending `.npy`.
+    pub name: String,
+    /// How it is packed: 0 not at all, 8 deflated.
+    pub method: u16,
+    /// Whether it needs a password.
+    pub encrypted: bool,
+    /// Its checksum.
+    pub crc: u32,
+    /// Bytes in the archive.
+    pub packed_bytes: u64,
+    /// Bytes unpacked.
+    pub bytes: u64,
+    /// Where its local header is.
+    pub header_at: u64,
+}
+
+impl Npz {
+    /// The archive.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Npz { path: path.into(), settings: Settings::default() }
+    }
+
+    /// The names of the arrays in it.
+    pub fn names(&self) -> Result<Vec<String>, ReadError> {
+        let members = self.members(&Input::open(&self.path)?)?;
+        Ok(members
+            .into_iter()
+            .filter_map(|member| member.name.strip_suffix(".npy").map(str::to_owned))
+            .collect())
+    }
+
+    fn wrong(&self, reason: impl Into<String>) -> ReadError {
+        ReadError::Format { path: self.path.clone(), format: ".npz", reason: reason.into() }
+    }
+
+    fn members(&self, input: &Input) -> Result<Vec<Member>, ReadError> {
+        let failed = |source| ReadError::Io { path: self.path.clone(), source };
+        let total = input.stamp().bytes;
+        let mut tail = vec![0; TAIL_BYTES.min(total) as usize];
+        let tail_at = total - tail.len() as u64;
+        input.file().read_exact_at(&mut tail, tail_at).map_err(failed)?;
+        let (at, bytes) = directory(&tail, tail_at, input.file()).map_err(|reason| self.wrong(reason))?;
+        if at.checked_add(bytes).is_none_or(|end| end > total) || bytes > DIRECTORY_BYTES_MAX {
+            return Err(self.wrong("its list of members lies outside the file; copy it again"));
+        }
+        let mut list = vec![0; bytes as usize];
+        input.file().read_exact_at(&mut list, at).map_err(failed)?;
+        parse_directory(&list).map_err(|reason| self.wrong(reason))
+    }
+
+    /// One array: `f4`, `f8`, `i4`, `i8` or `u1` in C order with one or two dimensions, as in a `.npy` file.
+    pub fn read<T: Element>(mut self, name: &str) -> Result<DataSet<Dense<T>>, ReadError> {
+        let input = Input::open(&self.path)?;
+        let members = self.members(&input)?;
+        let Some(member) = members.iter().find(|member| member.name.strip_suffix(".npy") == Some(name))
+        else {
+            let (name, present) = (name.to_owned(), self.names()?);
+            return Err(ReadError::NoSuch { path: self.path, what: "array", name, present });
+        };
+        if member.encrypted {
+            return Err(self.wrong(format!("{name:?} needs a password; save it without")));
+        }
+        let start = local_end(input.file(), member).map_err(|reason| self.wrong(reason))?;
+        if start.checked_add(member.packed_bytes).is_none_or(|end| end > input.stamp().bytes) {
+            return Err(self.wrong(format!("{name:?} lies outside the file; copy it again")));
+        }
+        match member.method {
+            0 => self.stored(&input, member, start),
+            8 => self.deflated(&input, member, start),
+            other => {
+                Err(self.wrong(format!("{name:?} is packed by method {other}, and 0 and 8 can be read")))
+            }
+        }
+    }
+
+    fn header<T: Element>(&self, member: &Member, first: &[u8]) -> Result<NpyHeader, ReadError> {
+        let header =
+            npy::parse_header(first).map_err(|error| self.wrong(format!("{:?}: {error}", member.name)))?;
+        if header.descr != T::NPY {
+            return Err(self.wrong(format!(
+                "{:?} has elements of type {} and {} was asked for",
+                member.name,
+                header.descr,
+                T::NPY
+            )));
+        }
+        if header.data_offset.checked_add(header.data_bytes).is_none_or(|end| end > member.bytes) {
+            return Err(
+                self.wrong(format!("{:?} is shorter than its header says; copy it again", member.name))
+            );
+        }
+        Ok(header)
+    }
+
+    fn stored<T: Element>(
+        &self,
+        input: &Input,
+        member: &Member,
+        start: u64,
+    ) -> Result<DataSet<Dense<T>>, ReadError> {
+        let mut first = vec![0; member.packed_bytes.min(npy::HEADER_BYTES_MAX as u64 + 12) as usize];
+        let failed = |source| ReadError::Io { path: self.path.clone(), source };
+        input.file().read_exact_at(&mut first, start).map_err(failed)?;
+        if member.bytes != member.packed_bytes {
+            return Err(self.wrong(format!("{:?} has two lengths; copy it again", member.name)));
+        }
+        let header = self.header::<T>(member, &first)?;
+        Ok(DataSet::within(&self.path, start + header.data_offset, header.rows, header.cols)?)
+    }
+
+    fn deflated<T: Element>(
+        &mut self,
+        input: &Input,
+        member: &Member,
+        start: u64,
+    ) -> Result<DataSet<Dense<T>>, ReadError> {
+        let keep = self.settings.keep(input, &format!("npz {:?} {}", member.name, T::DTYPE))?;
+        if let Keep::File(path) = &keep
+            && let Some((data, _)) = DataSet::kept(path)?
+        {
+            return Ok(data);
+        }
+        let damaged = |reason: String| ReadError::Format {
+            path: input.path().into(),
+            format: ".npz",
+            reason: format!("{:?} cannot be unpacked: {reason}; copy it again", member.name),
+        };
+        let raw = Window { file: input.file(), at: start, left: member.packed_bytes };
+        let mut content = flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(1 << 16, raw));
+        let mut crc = flate2::Crc::new();
+        let mut first = vec![0; member.bytes.min(npy::HEADER_BYTES_MAX as u64 + 12) as usize];
+        let n = fill(&mut content, &mut first).map_err(|e| damaged(e.to_string()))?;
+        first.truncate(n);
+        crc.update(&first);
+        let header = self.header::<T>(member, &first)?;
+        let mut bytes = first.split_off((header.data_offset as usize).min(first.len()));
+        let mut rows = RowsWriter::<T>::create(&keep, header.cols as usize)?;
+        let row_bytes = header.cols as usize * size_of::<T>();
+        let (mut taken, mut found) = (0_u64, (header.data_offset as usize + bytes.len()) as u64);
+        while taken < header.data_bytes {
+            let whole = bytes.len().min((header.data_bytes - taken) as usize) / row_bytes * row_bytes;
+            rows.push(&bytemuck::pod_collect_to_vec::<u8, T>(&bytes[..whole]))?;
+            taken += whole as u64;
+            bytes.drain(..whole);
+            if taken == header.data_bytes {
+                break;
+            }
+            let before = bytes.len();
+            bytes.resize(before + PIECE_BYTES, 0);
+            let n = fill(&mut content, &mut bytes[before..]).map_err(|e| damaged(e.to_string()))?;
+            bytes.truncate(before + n);
+            crc.update(&bytes[before..]);
+            found += n as u64;
+            if n == 0 {
+                return Err(damaged(format!("it has {found} bytes and should have {}", member.bytes)));
+            }
+            self.settings.tell(start + content.total_in(), input.stamp().bytes);
+        }
+        let mut rest = [0; 4096];
+        loop {
+            match fill(&mut content, &mut rest).map_err(|e| damaged(e.to_string()))? {
+                0 => break,
+                n => crc.update(&rest[..n]),
+            }
+        }
+        if crc.sum() != member.crc {
+            return Err(damaged("its checksum is another one".into()));
+        }
+        input.must_be_unchanged()?;
+        Ok(rows.finish(Vec::new())?)
+    }
+}
+
+fn fill(content: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match content.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// A stretch of a file.
+struct Window<'f> {
+    file: &'f File,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Window<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let most = (bytes.len() as u64).min(self.left) as usize;
+        let n = self.file.read_at(&mut bytes[..most], self.at)?;
+        self.at += n as u64;
+        self.left -= n as u64;
+        Ok(n)
+    }
+}
+
+fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(width)?)?;
+    Some(bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)))
+}
+
+/// Where the list of members is and how long, from the last bytes of the archive.
+fn directory(tail: &[u8], tail_at: u64, file: &File) -> Result<(u64, u64), String> {
+    let no_zip = "it has no list of members at its end: it is no zip file, or was cut short";
+    let end = memchr::memmem::rfind(tail, b"PK\x05\x06").ok_or(no_zip)?;
+    let field = |at, width| number(tail, end + at, width).ok_or(no_zip);
+    let (bytes, at) = (field(12, 4)?, field(16, 4)?);
+    if bytes != 0xffff_ffff && at != 0xffff_ffff {
+        return Ok((at, bytes));
+    }
+    // Large archives say it in a longer record, whose place is told by one of twenty bytes before this one.
+    let locator = end.checked_sub(20).filter(|at| tail[*at..].starts_with(b"PK\x06\x07")).ok_or(no_zip)?;
+    let record_at = number(tail, locator + 8, 8).ok_or(no_zip)?;
+    let mut record = [0; 56];
+    if record_at > tail_at + end as u64 || file.read_exact_at(&mut record, record_at).is_err() {
+        return Err(no_zip.into());
+    }
+    match (record.starts_with(b"PK\x06\x06"), number(&record, 48, 8), number(&record, 40, 8)) {
+        (true, Some(at), Some(bytes)) => Ok((at, bytes)),
+        _ => Err(no_zip.into()),
+    }
+}
+
+/// Reads the list of members.
+pub fn parse_directory(list: &[u8]) -> Result<Vec<Member>, String> {
+    let mut members = Vec::new();
+    let mut rest = list;
+    while rest.starts_with(b"PK\x01\x02") {
+        let field =
+            |at, width| number(rest, at, width).ok_or("its list of members is cut short; copy it again");
+        let (flags, method, crc) = (field(8, 2)?, field(10, 2)?, field(16, 4)?);
+        let (mut packed_bytes, mut bytes, mut header_at) = (field(20, 4)?, field(24, 4)?, field(42, 4)?);
+        let (name, extra, comment) = (field(28, 2)? as usize, field(30, 2)? as usize, field(32, 2)? as usize);
+        let all = 46 + name + extra + comment;
+        let (Some(name), Some(mut fields)) =
+            (rest.get(46..46 + name), rest.get(46 + name..46 + name + extra))
+        else {
+            return Err("its list of members is cut short; copy it again".into());
+        };
+        // Numbers that did not fit stand in an extra field, in this order, and only those.
+        while let (Some(id), Some(length)) = (number(fields, 0, 2), number(fields, 2, 2)) {
+            let Some(content) = fields.get(4..4 + length as usize) else { break };
+            if id == 1 {
+                let mut at = 0;
+                for value in [&mut bytes, &mut packed_bytes, &mut header_at] {
+                    if *value == 0xffff_ffff {
+                        *value = number(content, at, 8).ok_or("a length of its list is missing")?;
+                        at += 8;
+                    }
+                }
+            }
+            fields = &fields[4 + length as usize..];
+        }
+        members.push(Member {
+            name: String::from_utf8_lossy(name).into_owned(),
+            method: method as u16,
+            encrypted: flags & 1 == 1,
+            crc: crc as u32,
+            packed_bytes,
+            bytes,
+            header_at,
+        });
+        rest = rest.get(all..).unwrap_or_default();
+    }
+    Ok(members)
+}
+
+/// Where a member's content starts, behind its local header.
+fn local_end(file: &File, member: &Member) -> Result<u64, String> {
+    let mut header = [0; 30];
+    let read = file.read_exact_at(&mut header, member.header_at);
+    if read.is_err() || !header.starts_with(b"PK\x03\x04") {
+        return Err(format!("{:?} is not where the list says; copy it again", member.name));
+    }
+    let length = |at| number(&header, at, 2).unwrap_or(0);
+    Ok(member.header_at + 30 + length(26) + length(28))
+}

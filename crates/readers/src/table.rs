@@ -1,0 +1,87 @@
+//! Tables of numbers, as readers give them.
+
+use crate::{ReadError, Real};
+use qjam::{DataSet, Dense};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// A table that was read.
+#[derive(Clone, Debug)]
+pub struct Table<T: Real> {
+    /// The rows. With a target, it is the last column; [`DataSet::labelled`] sees it as that.
+    pub data: DataSet<Dense<T>>,
+    /// Names of the columns, in the order of the data.
+    pub columns: Vec<String>,
+    /// Whether the last column is the target.
+    pub labelled: bool,
+    /// Rows that were left out because a value was missing.
+    pub dropped: u64,
+    /// Values that were put where some were missing.
+    pub filled: u64,
+}
+
+/// What is kept of a table besides its rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Notes {
+    pub(crate) columns: Vec<String>,
+    pub(crate) labelled: bool,
+    pub(crate) dropped: u64,
+    pub(crate) filled: u64,
+}
+
+impl Notes {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Notes> {
+        postcard::from_bytes(bytes).ok()
+    }
+
+    pub(crate) fn table<T: Real>(&self, data: DataSet<Dense<T>>) -> Table<T> {
+        let Notes { columns, labelled, dropped, filled } = self.clone();
+        Table { data, columns, labelled, dropped, filled }
+    }
+}
+
+/// Which of all columns are read, in order; the target comes last.
+pub(crate) fn choose(
+    path: &Path,
+    all: &[String],
+    columns: Option<&[String]>,
+    without: &[String],
+    target: Option<&str>,
+) -> Result<Vec<usize>, ReadError> {
+    let options = |reason| ReadError::Options { path: path.into(), reason };
+    let find = |name: &str| {
+        let mut found = all.iter().enumerate().filter(|(_, column)| *column == name).map(|(i, _)| i);
+        match (found.next(), found.next()) {
+            (Some(column), None) => Ok(column),
+            (Some(_), Some(_)) => Err(options(format!(
+                "several columns are called {name:?}; give them names of their own, or read the file as one without header"
+            ))),
+            (None, _) => {
+                let (name, present) = (name.into(), all.to_vec());
+                Err(ReadError::NoSuch { path: path.into(), what: "column", name, present })
+            }
+        }
+    };
+    let without = without.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
+    let target = target.map(find).transpose()?;
+    let mut chosen = match columns {
+        Some(names) => names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?,
+        None => (0..all.len()).collect(),
+    };
+    chosen.retain(|column| !without.contains(column) && Some(*column) != target);
+    let mut seen = vec![false; all.len()];
+    for column in &chosen {
+        if std::mem::replace(&mut seen[*column], true) {
+            return Err(options(format!("column {:?} is asked for twice", all[*column])));
+        }
+    }
+    chosen.extend(target);
+    if chosen.is_empty() {
+        return Err(options("no column is left to be read".into()));
+    }
+    Ok(chosen)
+}

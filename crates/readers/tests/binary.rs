@@ -1,0 +1,163 @@
+//! IDX and `.npz` files.
+#![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
+
+mod common;
+
+use common::{Folder, Rng};
+use qjam_readers::{Idx, Npz};
+use std::io::Write;
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(bytes).unwrap();
+    gz.finish().unwrap()
+}
+
+fn idx(code: u8, shape: &[u32], values: &[u8]) -> Vec<u8> {
+    let mut file = vec![0, 0, code, shape.len() as u8];
+    shape.iter().for_each(|n| file.extend(n.to_be_bytes()));
+    file.extend(values);
+    file
+}
+
+#[test]
+fn idx_files_are_read_plain_and_packed_in_every_type() {
+    let folder = Folder::new();
+    let bytes = idx(8, &[3, 2, 2], &(0..12).collect::<Vec<u8>>());
+    let plain = folder.file("plain", &bytes);
+    let packed = folder.file("packed.gz", gzip(&bytes));
+    let (a, b) = (Idx::new(&plain).read::<u8>().unwrap(), Idx::new(&packed).read::<u8>().unwrap());
+    assert_eq!(a.id(), b.id());
+    assert_eq!(a.chunk(0).unwrap().row(2), [8, 9, 10, 11]);
+    assert_eq!(Idx::new(&packed).read_real::<f32>().unwrap().chunk(0).unwrap().row(1), [4.0, 5.0, 6.0, 7.0]);
+    let doubles: Vec<u8> = [1.5_f64, -2.0].iter().flat_map(|v| v.to_be_bytes()).collect();
+    let path = folder.file("doubles", idx(14, &[2], &doubles));
+    assert_eq!(Idx::new(&path).read::<f64>().unwrap().chunk(0).unwrap().as_slice(), [1.5, -2.0]);
+    assert_eq!(Idx::new(&path).read_real::<f32>().unwrap().chunk(0).unwrap().as_slice(), [1.5, -2.0]);
+    let path = folder.file("shorts", idx(11, &[2], &[0xff, 0xfe, 0, 5]));
+    assert_eq!(Idx::new(&path).read_real::<f64>().unwrap().chunk(0).unwrap().as_slice(), [-2.0, 5.0]);
+    let message = Idx::new(&path).read::<f64>().unwrap_err().to_string();
+    assert!(message.contains("values are i16 and f64 was asked for"), "{message}");
+}
+
+#[test]
+fn damaged_idx_files_are_refused_with_what_was_found() {
+    let folder = Folder::new();
+    let refused = |bytes: &[u8], expected: &str| {
+        for (name, bytes) in [("plain", bytes.to_vec()), ("packed.gz", gzip(bytes))] {
+            let message = Idx::new(folder.file(name, bytes)).read_real::<f64>().unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
+        }
+    };
+    let whole = idx(12, &[2, 3], &[1; 24]);
+    refused(&whole[..whole.len() - 1], "makes 24 bytes of values and there are 23");
+    refused(&whole[..9], "ends within its header");
+    refused(b"", "it starts with []");
+    refused(b"PK\x03\x04", "it starts with [50, 4b, 03, 04]");
+    refused(&idx(12, &[u32::MAX, 100], &[]), "and there are 0");
+    refused(&idx(12, &[u32::MAX; 3], &[]), "too large to be true");
+    refused(&idx(12, &[0, 3], &[]), "has no values");
+    refused(&idx(7, &[1], &[]), "its type is 0x07");
+    refused(&idx(8, &[], &[]), "0 dimensions");
+    let longer = folder.file("longer.gz", gzip(&idx(8, &[2], &[1, 2, 3])));
+    assert!(Idx::new(longer).read::<u8>().unwrap_err().to_string().contains("goes on behind"));
+}
+
+/// A zip archive with these members: name, method, content as it is, and as it is packed.
+fn zip(members: &[(&str, u16, Vec<u8>, Vec<u8>)]) -> Vec<u8> {
+    let (mut file, mut list) = (Vec::new(), Vec::new());
+    for (name, method, content, packed) in members {
+        let at = file.len() as u32;
+        let mut crc = flate2::Crc::new();
+        crc.update(content);
+        let mut common = vec![20, 0, 0, 0];
+        common.extend(method.to_le_bytes());
+        common.extend([0; 4]);
+        common.extend(crc.sum().to_le_bytes());
+        common.extend((packed.len() as u32).to_le_bytes());
+        common.extend((content.len() as u32).to_le_bytes());
+        common.extend((name.len() as u16).to_le_bytes());
+        common.extend([0, 0]);
+        file.extend(b"PK\x03\x04");
+        file.extend(&common);
+        file.extend(name.as_bytes());
+        file.extend(packed);
+        list.extend(b"PK\x01\x02\x14\x00");
+        list.extend(&common);
+        list.extend([0; 10]);
+        list.extend(at.to_le_bytes());
+        list.extend(name.as_bytes());
+    }
+    let at = file.len() as u32;
+    file.extend(&list);
+    file.extend(b"PK\x05\x06\0\0\0\0");
+    file.extend([members.len() as u8, 0, members.len() as u8, 0]);
+    file.extend((list.len() as u32).to_le_bytes());
+    file.extend(at.to_le_bytes());
+    file.extend([0, 0]);
+    file
+}
+
+fn npy(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    let text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((text.len() as u16).to_le_bytes());
+    file.extend(text.as_bytes());
+    file.extend(values);
+    file
+}
+
+fn archive() -> (Vec<u8>, Vec<f64>) {
+    let values: Vec<f64> = (0..60_000).map(|i| f64::from(i % 977)).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let x = npy("<f8", "(20000, 3)", &bytes);
+    let mut packed = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&x).unwrap();
+    let packed = packed.finish().unwrap();
+    let y = npy("|u1", "(4,)", &[1, 2, 3, 4]);
+    (zip(&[("x.npy", 8, x.clone(), packed), ("s.npy", 0, x.clone(), x), ("y.npy", 0, y.clone(), y)]), values)
+}
+
+#[test]
+fn arrays_are_read_from_npz_archives_stored_or_deflated() {
+    let folder = Folder::new();
+    let (archive, values) = archive();
+    let path = folder.file("a.npz", archive);
+    assert_eq!(Npz::new(&path).names().unwrap(), ["x", "s", "y"]);
+    let stored = Npz::new(&path).read::<f64>("s").unwrap();
+    let deflated = Npz::new(&path).read::<f64>("x").unwrap();
+    let kept = || Npz::new(&path).keep_in(folder.path().join("kept")).read::<f64>("x").unwrap();
+    assert_eq!([deflated.id(), kept().id(), kept().id()], [stored.id(); 3]);
+    assert_eq!(deflated.partitions(1).unwrap().chunk(0).unwrap().as_slice(), values);
+    assert_eq!(Npz::new(&path).read::<u8>("y").unwrap().chunk(0).unwrap().as_slice(), [1, 2, 3, 4]);
+    let message = |name: &str| Npz::new(&path).read::<f64>(name).unwrap_err().to_string();
+    assert!(message("z").contains("has no array \"z\"; it has \"x\", \"s\", \"y\""), "{}", message("z"));
+    assert!(message("y").contains("elements of type |u1 and <f8 was asked for"), "{}", message("y"));
+}
+
+#[test]
+fn archives_cut_short_or_changed_never_panic() {
+    let folder = Folder::new();
+    let (archive, _) = archive();
+    let mut rng = Rng(9);
+    let read = |bytes: &[u8]| {
+        let path = folder.file("a.npz", bytes);
+        let _ = Npz::new(&path).names();
+        ["x", "y"]
+            .map(|name| Npz::new(&path).read::<f64>(name).is_ok() || Npz::new(&path).read::<u8>(name).is_ok())
+    };
+    for _ in 0..30 {
+        assert_eq!(read(&archive[..rng.below(archive.len())]), [false; 2]);
+    }
+    // The list and the headers, where a changed byte does most.
+    for _ in 0..100 {
+        let mut changed = archive.clone();
+        let at = archive.len() - 1 - rng.below(400);
+        changed[at] ^= 1 << rng.below(8);
+        read(&changed);
+    }
+    let mut changed = archive.clone();
+    changed[3000] ^= 1;
+    assert!(!read(&changed)[0], "a deflated member has a checksum");
+    assert!(Npz::new(folder.file("t.npz", "hello")).names().unwrap_err().to_string().contains("no zip file"));
+}
