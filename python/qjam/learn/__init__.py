@@ -23,7 +23,7 @@ except ImportError as error:
         'pip install "qjam[learn]" or pip install -U scikit-learn'
     ) from error
 
-# from ._autoencoder import SparseAutoencoder
+from ._autoencoder import SparseAutoencoder
 from ._kmeans import KMeans
 from ._masters import close_workers
 from ._minibatch import MiniBatchKMeans

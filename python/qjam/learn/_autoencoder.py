@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, TypeVar, Union
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_array
 
 from .. import _native
 from .._workers import WorkersLike
-from ._input import as_matrix, as_rows, fitted, is_data, of_data
+from ._input import as_matrix, as_rows, fitted, is_data, memory_of, must_be_finite, of_data
 from ._masters import doing, shares
-from ._tables import documented, options_of, seed_of
+from ._tables import documented, fitted_numbers, made_from, options_of, seed_of, to_be_kept
 
 __all__ = ["SparseAutoencoder"]
 
@@ -44,6 +44,7 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     n_iter_: int
     converged_: bool
     n_features_in_: int
+    feature_names_in_: Any
 
     def __init__(
         self,
@@ -100,6 +101,7 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """Minus the mean squared error of the reproduction of a row; higher is better."""
         fitted(self)
         matrix = as_matrix(self, X, reset=False, sparse=False, kinds=(np.float64,))
+        must_be_finite(matrix)
         missed = matrix - self._ask_matrix(matrix, "reconstruct")
         return -float(np.mean(np.sum(missed * missed, axis=1)))
 
@@ -108,15 +110,21 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the network to a file that the command ``qjam`` and programs in Rust read, too."""
         fitted(self)
-        _native.autoencoder_save(os.fspath(path), self._theta(), self.components_.shape[1])
+        fit = fitted_numbers(self, {"cost": "cost_", "evaluations": "n_iter_"})
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        theta, options = memory_of(self._theta()), to_be_kept(self, "autoencoder")
+        _native.autoencoder_save(os.fspath(path), theta, self.components_.shape[1], options, names, fit)
 
     @classmethod
     def load(cls: type[Self], path: Union[str, os.PathLike[str]], *, workers: WorkersLike = None) -> Self:
         """An estimator with the network of a file that :meth:`save` or ``qjam fit`` wrote."""
-        theta, visible, hidden = _native.autoencoder_load(os.fspath(path))
-        made = cls(hidden, workers=workers)
+        theta, visible, columns, options = _native.autoencoder_load(os.fspath(path))
+        hidden = (len(theta) - visible) // (2 * visible + 1)
+        made = made_from(cls, "autoencoder", {**options, "n_hidden": hidden}, workers)
         made._keep(theta, visible)
         made.n_features_in_ = visible
+        if len(columns) == visible:
+            made.feature_names_in_ = np.asarray(columns, dtype=object)
         return made
 
     # ---- inside -------------------------------------------------------------------------------------------------
@@ -125,15 +133,17 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if is_data(X):
             return of_data(self, X, shares(workers), reset=reset)[0]
         matrix = as_matrix(self, X, reset=reset, sparse=False, kinds=(np.float64,))
+        must_be_finite(matrix)
         return as_rows(matrix, shares(workers))
 
     def _ask(self, X: Any, what: str) -> Any:
         matrix = as_matrix(self, X, reset=False, sparse=False)
+        must_be_finite(matrix)
         found = self._ask_matrix(np.ascontiguousarray(matrix, np.float64), what)
         return found.astype(matrix.dtype, copy=False)
 
     def _ask_matrix(self, matrix: Any, what: str) -> Any:
-        return _native.autoencoder_apply(self._theta(), matrix, what)
+        return _native.autoencoder_apply(memory_of(self._theta()), memory_of(matrix), matrix.shape[1], what)
 
     def _theta(self) -> Any:
         parts = (self.components_, self.decoder_components_, self.intercept_, self.decoder_intercept_)

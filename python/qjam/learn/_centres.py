@@ -13,6 +13,7 @@ from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, of_data, weights_for
 from ._masters import doing, shares
+from ._tables import fitted_numbers, made_from, to_be_kept
 
 __all__ = ["HasCentres"]
 
@@ -25,6 +26,9 @@ _SMALL_WORK = 1 << 24
 class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """An estimator with ``cluster_centers_``."""
 
+    #: What the command calls it.
+    _learner = "kmeans"
+
     n_clusters: int
     workers: WorkersLike
     cluster_centers_: Any
@@ -32,6 +36,7 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
     inertia_: float
     n_iter_: int
     n_features_in_: int
+    feature_names_in_: Any
 
     def fit(self: Self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Finds the centres."""
@@ -99,7 +104,10 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         Only what ``predict`` needs is in it. A pickle has all of the estimator, for Python alone.
         """
         fitted(self)
-        _native.kmeans_save(os.fspath(path), np.ascontiguousarray(self.cluster_centers_))
+        fit = fitted_numbers(self, {"inertia": "inertia_", "iterations": "n_iter_"})
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        centres = np.ascontiguousarray(self.cluster_centers_)
+        _native.kmeans_save(os.fspath(path), centres, self._learner, to_be_kept(self, self._learner), names, fit)
 
     @classmethod
     def load(cls: type[Self], path: Union[str, os.PathLike[str]], *, workers: WorkersLike = None) -> Self:
@@ -115,10 +123,12 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         >>> bool((again.cluster_centers_ == model.cluster_centers_).all())
         True
         """
-        centres = _native.kmeans_load(os.fspath(path))
-        made = cls(n_clusters=len(centres), workers=workers)
+        centres, columns, options = _native.kmeans_load(os.fspath(path))
+        made = made_from(cls, cls._learner, {**options, "n_clusters": len(centres)}, workers)
         made.cluster_centers_ = centres
         made.n_features_in_ = centres.shape[1]
+        if len(columns) == centres.shape[1]:
+            made.feature_names_in_ = np.asarray(columns, dtype=object)
         return made
 
     # ---- what scikit-learn asks ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from .. import _native
 from ..dataset import BaseDataSet
 
-__all__ = ["as_matrix", "as_rows", "float_kinds", "fitted", "weights_for"]
+__all__ = ["as_matrix", "as_rows", "float_kinds", "fitted", "is_data", "memory_of", "must_be_finite", "of_data", "weights_for"]
 
 #: Numbers are computed with as they come if they are of these kinds, and else as the first.
 float_kinds = (np.float64, np.float32)
@@ -73,7 +73,7 @@ def as_rows(X: Any, shares: bool, weights: Optional[Any] = None) -> _native.Rows
     if isinstance(X, np.ndarray):
         if weights is not None:
             X = np.column_stack((X, weights))
-        memory, weighted = _memory(np.asarray(X)), weights is not None
+        memory, weighted = memory_of(np.asarray(X)), weights is not None
         return _native.Rows.dense(memory, doubles, X.shape[0], X.shape[1], weighted, shares)
     if not X.has_canonical_format:
         X = X.copy()
@@ -83,12 +83,28 @@ def as_rows(X: Any, shares: bool, weights: Optional[Any] = None) -> _native.Rows
     if X.shape[1] > 2**32:
         raise ValueError(f"a sparse matrix of {X.shape[1]} columns; there may be 4294967296")
     values = np.ascontiguousarray(X.data)
-    given = None if weights is None else _memory(weights)
-    return _native.Rows.csr(_memory(starts), _memory(columns), _memory(values), doubles, X.shape[1], given)
+    given = None if weights is None else memory_of(weights)
+    return _native.Rows.csr(memory_of(starts), memory_of(columns), memory_of(values), doubles, X.shape[1], given)
 
 
-def _memory(array: Any) -> Any:
+def memory_of(array: Any) -> Any:
+    """The bytes of an array, row after row, as an object with a buffer."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8) if array.nbytes else b""
+
+
+def must_be_finite(X: Any) -> None:
+    """Refuses NaN and infinities, and says where the first is."""
+    # A sum is finite only if all of it is; the other way round one has to look.
+    with np.errstate(all="ignore"):
+        if np.isfinite(X.sum(dtype=np.float64)):
+            return
+    bad = np.argwhere(~np.isfinite(X))
+    if len(bad):
+        row, column = bad[0]
+        value = "NaN" if np.isnan(X[row, column]) else "inf"
+        raise ValueError(
+            f"row {row}, column {column} (counted from 0) is {value}; remove such rows or fill them in before fitting"
+        )
 
 
 def is_data(X: Any) -> bool:

@@ -70,7 +70,7 @@ class KMeans(HasCentres):
         Centres that end up without rows are kept where they are, with a ``ConvergenceWarning``: there are fewer different
         rows than clusters. Ctrl-C calls it off, and the workers can be used again.
         """
-        rows, given, options = prepared(self, "kmeans", X, sample_weight)
+        rows, given, options = prepared(self, X, sample_weight)
         if given is not None and self.n_init not in (1, "auto"):
             warnings.warn(
                 f"first centres were given: {type(self).__name__} begins from them once, not {self.n_init} times",
@@ -79,17 +79,17 @@ class KMeans(HasCentres):
             )
         fit = doing(
             self.workers,
-            lambda master, tick: _native.kmeans_fit(master, rows, options, given, True, tick),
+            lambda master, tick: _native.kmeans_fit(master, rows, self._learner, options, given, True, tick),
         )
-        self.cluster_centers_, self.inertia_, self.n_iter_, _, empty, self.labels_ = fit
+        self.cluster_centers_, self.inertia_, self.n_iter_, _, empty, _, self.labels_ = fit
         if empty:
             warn_of_empty(len(np.unique(self.labels_)), self.n_clusters)
         return self
 
 
-def prepared(estimator: Any, learner: str, X: Any, sample_weight: Any) -> Tuple[_native.Rows, Optional[Any], Dict[str, Any]]:
+def prepared(estimator: Any, X: Any, sample_weight: Any) -> Tuple[_native.Rows, Optional[Any], Dict[str, Any]]:
     """What a fit needs: rows, given centres if any, and options."""
-    options = options_of(estimator, learner, leave=("init", "random_state"))
+    options = plain_options(estimator)
     random_state = estimator.random_state
     if is_data(X):
         if sample_weight is not None:
@@ -112,6 +112,14 @@ def prepared(estimator: Any, learner: str, X: Any, sample_weight: Any) -> Tuple[
         enough(rows.rows, options["n_clusters"])
     options["random_state"] = seed_of(random_state)
     return rows, given, options
+
+
+def plain_options(estimator: Any) -> Dict[str, Any]:
+    """The options that are plain values."""
+    options = options_of(estimator, estimator._learner, leave=("init", "random_state"))
+    if "max_no_improvement" in options and options["max_no_improvement"] is None:
+        options["max_no_improvement"] = "none"
+    return options
 
 
 def enough(rows: int, n_clusters: Any) -> None:

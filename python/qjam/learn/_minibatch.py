@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from .. import _native
 from .._workers import WorkersLike
 from ._centres import HasCentres
 from ._input import as_matrix, as_rows, weights_for
-from ._kmeans import enough, prepared, warn_of_empty
+from ._kmeans import plain_options, prepared, warn_of_empty
 from ._masters import doing, shares
 from ._tables import documented
 
@@ -31,6 +31,8 @@ class MiniBatchKMeans(HasCentres):
     ``partial_fit`` takes batches as they come. ``counts_`` has the weight of all rows that each centre was given.
     """
 
+    _learner = "minibatch-kmeans"
+
     counts_: Any
     n_steps_: int
 
@@ -41,6 +43,7 @@ class MiniBatchKMeans(HasCentres):
         init: Any = "k-means++",
         batch_size: int = 1024,
         max_iter: int = 100,
+        max_no_improvement: Optional[int] = 10,
         tol: float = 0.0,
         verbose: int = 0,
         compute_labels: bool = True,
@@ -52,6 +55,7 @@ class MiniBatchKMeans(HasCentres):
         self.init = init
         self.batch_size = batch_size
         self.max_iter = max_iter
+        self.max_no_improvement = max_no_improvement
         self.tol = tol
         self.verbose = verbose
         self.compute_labels = compute_labels
@@ -61,13 +65,13 @@ class MiniBatchKMeans(HasCentres):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MiniBatchKMeans:
         """Finds the centres. ``sample_weight`` says how often each row counts; ``y`` is ignored."""
-        rows, given, options, weighted = prepared(self, "minibatch-kmeans", X, sample_weight)
+        rows, given, options = prepared(self, X, sample_weight)
         labels = bool(self.compute_labels)
         fit = doing(
             self.workers,
-            lambda master, tick: _native.minibatch_fit(master, rows, options, weighted, given, labels, tick),
+            lambda master, tick: _native.kmeans_fit(master, rows, self._learner, options, given, labels, tick),
         )
-        self.cluster_centers_, self.inertia_, self.n_iter_, _, empty, found, self.counts_ = fit
+        self.cluster_centers_, self.inertia_, self.n_iter_, _, empty, self.counts_, found = fit
         self.n_steps_ = self.n_iter_
         self._keep_labels(found, empty)
         return self
@@ -86,36 +90,28 @@ class MiniBatchKMeans(HasCentres):
         is_first = not hasattr(self, "cluster_centers_")
         given: Optional[Any]
         if is_first:
-            rows, given, options, weighted = prepared(self, "minibatch-kmeans", X, sample_weight)
+            rows, given, options = prepared(self, X, sample_weight)
             counts = np.zeros(options["n_clusters"])
         else:
-            _, _, options, _ = None, None, self._options(), None
+            options = plain_options(self)
             matrix = as_matrix(self, X, reset=False)
             kind = np.result_type(matrix.dtype, self.cluster_centers_.dtype)
             weights = weights_for(sample_weight, matrix, kind)
             rows = as_rows(matrix.astype(kind, copy=False), shares(self.workers), weights)
-            weighted = weights is not None
             given = np.ascontiguousarray(self.cluster_centers_, kind)
             counts = self.counts_
         labels = bool(self.compute_labels)
         step = doing(
             self.workers,
-            lambda master, tick: _native.minibatch_step(
-                master, rows, options, weighted, given, np.ascontiguousarray(counts, np.float64), labels, tick
-            ),
+            lambda master, tick: _native.kmeans_learn(master, rows, options, given, list(counts), labels, tick),
         )
-        self.cluster_centers_, self.inertia_, self.counts_, found = step
+        self.cluster_centers_, self.counts_, found, inertia = step
+        if inertia is not None:
+            self.inertia_ = inertia
         self.n_steps_ = 1 if is_first else getattr(self, "n_steps_", 0) + 1
         self.n_iter_ = self.n_steps_
         self._keep_labels(found, 0)
         return self
-
-    def _options(self) -> Any:
-        from ._tables import options_of, seed_of
-
-        options = options_of(self, "minibatch-kmeans", leave=("init", "random_state"))
-        options["random_state"] = seed_of(0)
-        return options
 
     def _keep_labels(self, found: Any, empty: int) -> None:
         if found is not None:

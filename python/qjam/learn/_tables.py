@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 from numbers import Integral, Real
-from typing import Any, Callable, Dict, List, Type, TypeVar
+from typing import Any, Callable, Dict, List, Tuple, Type, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .. import _native
 
-__all__ = ["documented", "options_of", "seed_of"]
+__all__ = ["documented", "fitted_numbers", "made_from", "options_of", "seed_of", "to_be_kept"]
 
 C = TypeVar("C", bound=Type[Any])
+E = TypeVar("E")
 
 #: Parameters that only the Python classes have.
 _OWN = {
@@ -22,7 +23,7 @@ _OWN = {
         "``RemoteWorker``. ``None`` is every core of this machine, or as many as ``OMP_NUM_THREADS`` says. Changes "
         "the time and no bit of the result. Estimators with the same workers share them."
     ),
-    "verbose": "With 1 or more, a line for every start that was tried. Taken as in scikit-learn.",
+    "verbose": "Taken for scikit-learn's sake: nothing is printed.",
     "copy_x": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "compute_labels": "Whether ``fit`` finds out ``labels_`` and ``inertia_``, which reads all rows once more.",
 }
@@ -93,3 +94,27 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= random_state < 2**64:
         return int(random_state)
     return int(check_random_state(random_state).randint(0, 2**31 - 1))
+
+
+def to_be_kept(estimator: Any, learner: str) -> Dict[str, Any]:
+    """Options for a model file: those that are a number or a word, which is not all that Python takes."""
+    options = options_of(estimator, learner)
+    return {name: value for name, value in options.items() if isinstance(value, (bool, int, float, str))}
+
+
+def fitted_numbers(estimator: Any, names: Dict[str, str]) -> List[Tuple[str, float]]:
+    """What fitting came to, for a model file; what a loaded model does not know stays away."""
+    return [(name, float(getattr(estimator, at))) for name, at in names.items() if hasattr(estimator, at)]
+
+
+def made_from(cls: Type[E], learner: str, options: Dict[str, Any], workers: Any) -> E:
+    """An estimator with the options in a model file, as far as they are known here and mean the same."""
+    table = {option["name"]: option for option in _native.learner_options(learner)["options"]}
+    known = {}
+    for name, value in options.items():
+        option = table.get(name)
+        # The command takes a file where Python takes an array.
+        is_path = isinstance(value, str) and option is not None and value not in dict(option["words"])
+        if option is not None and not is_path:
+            known[name] = value
+    return cls(**known, workers=workers)

@@ -107,3 +107,9 @@ impl From<autoencoder::FitError> for Wrong {
         }
     }
 }
+
+impl From<autoencoder::ModelError> for Wrong {
+    fn from(error: autoencoder::ModelError) -> Self {
+        Wrong::Value(error.to_string())
+    }
+}

@@ -5,32 +5,30 @@ use super::errors::Wrong;
 use super::options::settings;
 use super::rows::{Rows, with_rows};
 use super::running::running;
-use crate::buffer::{Borrowed, release_waiting};
+use crate::buffer::Borrowed;
 use crate::master::Master;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use qjam::{DataSet, Dense};
 use qjam_algos::clustering::kmeans::{self, Centres, Fit, Model, Outcome, Params};
 use qjam_algos::kernels::nearest::Real;
-use std::path::PathBuf;
 
 /// What errors of rounds call it.
-const NAME: &str = "k-means";
+pub(super) const NAME: &str = "k-means";
 
 /// An array of centres, as Python has it.
-struct Given {
+pub(super) struct Given {
     memory: Borrowed,
     cols: usize,
 }
 
 impl Given {
-    fn of(array: &Bound<'_, PyAny>) -> PyResult<Given> {
+    pub(super) fn of(array: &Bound<'_, PyAny>) -> PyResult<Given> {
         let cols = array.getattr("shape")?.get_item(1)?.extract()?;
         let bytes = array.call_method1("reshape", (-1,))?.call_method1("view", ("u1",))?;
         Ok(Given { memory: Borrowed::of(&bytes)?, cols })
     }
 
-    fn centres<T: Real + Number>(&self) -> Result<Centres<T>, Wrong> {
+    pub(super) fn centres<T: Real + Number>(&self) -> Result<Centres<T>, Wrong> {
         let values = numbers::<T>(self.memory.as_ref())?.into_owned();
         let (count, cols) = (values.len(), self.cols);
         Centres::new(values, cols)
@@ -38,58 +36,55 @@ impl Given {
     }
 }
 
-/// A fit with labels and the weights that centres were given, if asked for.
-type Told<T> = (Fit<T>, Option<Vec<u32>>);
-
-/// Fits centres. Gives centres, inertia, iterations, why it ended, how many centres have no rows, and the labels.
+/// Fits centres. Gives centres, inertia, iterations, how many centres have no rows, the weight of the rows of each centre, and
+/// the labels if they are asked for.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "called from one place")]
 pub(super) fn kmeans_fit<'py>(
     py: Python<'py>,
     master: &Master,
     rows: &Rows,
+    learner: &str,
     options: &Bound<'py, PyDict>,
     init: Option<Bound<'py, PyAny>>,
     with_labels: bool,
     tick: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let params = params(py, "kmeans", options, rows.weighted)?;
-    let init = init.map(|init| Given::of(&init)).transpose()?;
+    let params = params(py, learner, options, rows.weighted)?;
+    let in_batches = learner != "kmeans";
+    let given = init.map(|init| Given::of(&init)).transpose()?;
     with_rows!(&rows.table, data => {
-        let told = running(py, master, tick, NAME, |master| {
-            let fit = match init {
-                None => kmeans::fit(master, &params, data, |_| {})?,
-                Some(given) => kmeans::fit_from(master, &params, data, given.centres()?, |_| {})?,
+        let (fit, found) = running(py, master, tick, NAME, |master| {
+            let fit = match (given, in_batches) {
+                (None, false) => kmeans::fit(master, &params, data, |_| {})?,
+                (Some(given), false) => kmeans::fit_from(master, &params, data, given.centres()?, |_| {})?,
+                (None, true) => kmeans::fit_minibatch(master, &params, data, |_| {})?,
+                (Some(given), true) => kmeans::fit_minibatch_from(master, &params, data, given.centres()?, |_| {})?,
             };
-            let found = with_labels.then(|| labelled(master, &fit.model, data, &params)).transpose()?;
+            let found = with_labels.then(|| fit.model.labels(master, data, &params)).transpose()?;
             Ok((fit, found))
         })?;
-        tell(py, told)
+        tell(py, fit, found)
     })
 }
 
-/// The same on batches. The labels are followed by the weight of all rows that each centre was given.
-#[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "called from one place")]
-pub(super) fn minibatch_fit<'py>(
+fn tell<'py, T: Real + Number>(
     py: Python<'py>,
-    master: &Master,
-    rows: &Rows,
-    options: &Bound<'py, PyDict>,
-    init: Option<Bound<'py, PyAny>>,
-    with_labels: bool,
-    tick: &Bound<'py, PyAny>,
+    fit: Fit<T>,
+    found: Option<Vec<u32>>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let params = params(py, "minibatch-kmeans", options, rows.weighted)?;
-    let _init = init.map(|init| Given::of(&init)).transpose()?;
-    with_rows!(&rows.table, data => {
-        let told = running(py, master, tick, NAME, |master| {
-            let fit = kmeans::fit_minibatch(master, &params, params.batch_rows(), data, |_| {})?;
-            let found = with_labels.then(|| labelled(master, &fit.model, data, &params)).transpose()?;
-            Ok((fit, found))
-        })?;
-        tell(py, told)
-    })
+    let sizes = fit.sizes.len();
+    let sizes = array(py, fit.sizes, &[sizes])?;
+    let found = found.map(|found| labels(py, found)).transpose()?;
+    let ended = fit.outcome != Outcome::IterationsUsedUp;
+    (centres_of(py, fit.model.centres())?, fit.inertia, fit.iterations, ended, fit.empty, sizes, found).into_pyobject(py)
+}
+
+pub(super) fn centres_of<'py, T: Real + Number>(
+    py: Python<'py>,
+    centres: &Centres<T>,
+) -> PyResult<Bound<'py, PyAny>> {
+    array(py, centres.values().to_vec(), &[centres.len(), centres.dims()])
 }
 
 fn params(py: Python<'_>, learner: &str, options: &Bound<'_, PyDict>, weighted: bool) -> PyResult<Params> {
@@ -98,26 +93,44 @@ fn params(py: Python<'_>, learner: &str, options: &Bound<'_, PyDict>, weighted: 
     Ok(params.with_weights_last(weighted))
 }
 
-fn labelled<T: Real>(
-    master: &qjam::Master,
-    model: &Model<T>,
-    data: &DataSet<Dense<T>>,
-    _params: &Params,
-) -> Result<Vec<u32>, Wrong> {
-    Ok(model.predict_all(master, data)?)
-}
-
-fn tell<'py, T: Real + Number>(py: Python<'py>, (fit, found): Told<T>) -> PyResult<Bound<'py, PyTuple>> {
-    let centres = fit.model.centres();
-    let shape = [centres.len(), centres.dims()];
-    let outcome = match fit.outcome {
-        Outcome::FixedPoint => "fixed point",
-        Outcome::Tolerance => "tolerance",
-        Outcome::IterationsUsedUp => "iterations used up",
-    };
-    let centres = array(py, centres.values().to_vec(), &shape)?;
-    let found = found.map(|found| labels(py, found)).transpose()?;
-    (centres, fit.inertia, fit.iterations, outcome, fit.empty, found).into_pyobject(py)
+/// Has centres learn from one more batch: all of these rows. Without centres they are drawn first. Gives centres, the weight
+/// of all rows that each was ever given, and, if asked for, labels and inertia of the batch.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "called from one place")]
+pub(super) fn kmeans_learn<'py>(
+    py: Python<'py>,
+    master: &Master,
+    rows: &Rows,
+    options: &Bound<'py, PyDict>,
+    init: Option<Bound<'py, PyAny>>,
+    counts: Vec<f64>,
+    with_labels: bool,
+    tick: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let params = params(py, "minibatch-kmeans", options, rows.weighted)?;
+    let given = init.map(|init| Given::of(&init)).transpose()?;
+    let mut counts = counts;
+    with_rows!(&rows.table, data => {
+        let (centres, counts, found) = running(py, master, tick, NAME, |master| {
+            let before = match given {
+                Some(given) => given.centres()?,
+                None => kmeans::first_centres(master, &params, data)?,
+            };
+            let model = Model::new(kmeans::learn(master, &params, data, &before, &mut counts)?);
+            let found = match with_labels {
+                true => Some((
+                    model.labels(master, data, &params)?,
+                    model.inertia_all(master, data, params.weighted())?,
+                )),
+                false => None,
+            };
+            Ok((model.centres().clone(), counts, found))
+        })?;
+        let (found, inertia) = found.unzip();
+        let found = found.map(|found| labels(py, found)).transpose()?;
+        let len = counts.len();
+        (centres_of(py, &centres)?, array(py, counts, &[len])?, found, inertia).into_pyobject(py)
+    })
 }
 
 /// The nearest centres.
@@ -149,13 +162,9 @@ pub(super) fn kmeans_transform<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let given = Given::of(centres)?;
     with_rows!(&rows.table, data => {
-        let (found, k) = running(py, master, tick, NAME, |_| {
+        let (found, k) = running(py, master, tick, NAME, |master| {
             let model = Model::new(given.centres()?);
-            let mut found = vec![];
-            for n in 0..data.len() {
-                found.extend(model.transform(data.chunk(n)?.as_slice())?);
-            }
-            Ok((found, model.centres().len()))
+            Ok((model.transform_all(master, data)?, model.centres().len()))
         })?;
         let shape = [found.len() / k, k];
         array(py, found, &shape)
@@ -173,34 +182,6 @@ pub(super) fn kmeans_inertia(
 ) -> PyResult<f64> {
     let given = Given::of(centres)?;
     with_rows!(&rows.table, data => running(py, master, tick, NAME, |master| {
-        let centres = given.centres()?;
-        let params = Params::new(centres.len())?.with_weights_last(rows.weighted);
-        Ok(kmeans::Lloyd::from(master, &params, data, centres)?.inertia()?)
+        Ok(Model::new(given.centres()?).inertia_all(master, data, rows.weighted)?)
     }))
-}
-
-/// Keeps centres in a file.
-#[pyfunction]
-pub(super) fn kmeans_save(py: Python<'_>, path: PathBuf, centres: &Bound<'_, PyAny>) -> PyResult<()> {
-    let doubles = centres.getattr("itemsize")?.extract::<usize>()? == 8;
-    let given = Given::of(centres)?;
-    let saved = py.detach(|| -> Result<(), Wrong> {
-        match doubles {
-            true => Model::new(given.centres::<f64>()?).save(&path)?,
-            false => Model::new(given.centres::<f32>()?).save(&path)?,
-        }
-        Ok(())
-    });
-    drop(given);
-    release_waiting(py);
-    saved.map_err(|wrong| wrong.raise(py, NAME))
-}
-
-/// The centres in a file.
-#[pyfunction]
-pub(super) fn kmeans_load(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyAny>> {
-    let loaded = py.detach(|| Ok::<_, Wrong>(Model::<f64>::load(&path)?));
-    let model = loaded.map_err(|wrong| wrong.raise(py, NAME))?;
-    let shape = [model.centres().len(), model.centres().dims()];
-    array(py, model.centres().values().to_vec(), &shape)
 }

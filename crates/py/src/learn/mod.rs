@@ -5,7 +5,9 @@
 //! back as arrays that NumPy owns ([`arrays`]). Small things to be computed are computed right here, without a master.
 
 mod arrays;
+mod autoencoder;
 mod errors;
+mod files;
 mod kmeans;
 mod options;
 mod rows;
@@ -18,10 +20,14 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<rows::Rows>()?;
     m.add_function(wrap_pyfunction!(options::learner_options, m)?)?;
     m.add_function(wrap_pyfunction!(kmeans::kmeans_fit, m)?)?;
-    m.add_function(wrap_pyfunction!(kmeans::minibatch_fit, m)?)?;
+    m.add_function(wrap_pyfunction!(kmeans::kmeans_learn, m)?)?;
     m.add_function(wrap_pyfunction!(kmeans::kmeans_predict, m)?)?;
     m.add_function(wrap_pyfunction!(kmeans::kmeans_transform, m)?)?;
     m.add_function(wrap_pyfunction!(kmeans::kmeans_inertia, m)?)?;
-    m.add_function(wrap_pyfunction!(kmeans::kmeans_save, m)?)?;
-    m.add_function(wrap_pyfunction!(kmeans::kmeans_load, m)?)
+    m.add_function(wrap_pyfunction!(autoencoder::autoencoder_fit, m)?)?;
+    m.add_function(wrap_pyfunction!(autoencoder::autoencoder_apply, m)?)?;
+    m.add_function(wrap_pyfunction!(files::kmeans_save, m)?)?;
+    m.add_function(wrap_pyfunction!(files::kmeans_load, m)?)?;
+    m.add_function(wrap_pyfunction!(files::autoencoder_save, m)?)?;
+    m.add_function(wrap_pyfunction!(files::autoencoder_load, m)?)
 }

@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use qjam::python::{Layout, Raw};
 use qjam::{Csr, DataSet, Dense};
+use qjam_algos::clustering::kmeans;
 
 /// A data set of one of the kinds that learners take.
 #[derive(Clone)]
@@ -25,7 +26,7 @@ pub(crate) struct Rows {
     rows: u64,
     /// Columns without weights.
     #[pyo3(get)]
-    cols: u64,
+    pub(super) cols: u64,
     /// Whether rows have weights: in a last column, or as labels of sparse rows.
     #[pyo3(get)]
     pub(super) weighted: bool,
@@ -37,7 +38,7 @@ impl Rows {
         let header = set.chunk(0).map_err(raise)?.header;
         let cols = header.shape.get(1).copied().unwrap_or(0);
         let cols = cols - u64::from(weighted && header.kind == "dense");
-        let set = set.partitions(parts(set.records())).map_err(raise)?;
+        let set = set.partitions(kmeans::parts(set.records())).map_err(raise)?;
         let set = if shares { set.shared().map_err(raise)? } else { set };
         let table = match (header.kind.as_str(), header.dtype.as_str()) {
             ("dense", "f32") => Table::DenseF32(set.typed().map_err(raise)?),
@@ -75,7 +76,7 @@ impl Rows {
         let layout =
             Layout { kind: "ndarray".into(), dtype: dtype.into(), shape: vec![rows, cols], item_bytes };
         py.detach(|| {
-            let set = DataSet::array(memory, layout, parts(rows)).map_err(raise)?;
+            let set = DataSet::array(memory, layout, kmeans::parts(rows)).map_err(raise)?;
             Rows::of(&set, weighted, shares)
         })
     }
@@ -153,15 +154,9 @@ macro_rules! with_rows {
         match $table {
             $crate::learn::rows::Table::DenseF32($data) => $work,
             $crate::learn::rows::Table::DenseF64($data) => $work,
-            _ => Err(pyo3::exceptions::PyNotImplementedError::new_err("sparse")),
+            $crate::learn::rows::Table::CsrF32($data) => $work,
+            $crate::learn::rows::Table::CsrF64($data) => $work,
         }
     };
 }
 pub(super) use with_rows;
-
-fn parts(rows: u64) -> usize {
-    const ROWS: u64 = 8192;
-    const FEWEST_ROWS: u64 = 256;
-    let few = (rows / FEWEST_ROWS).clamp(1, 8).next_power_of_two();
-    rows.div_ceil(ROWS).next_power_of_two().max(few) as usize
-}
