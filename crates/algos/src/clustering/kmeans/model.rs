@@ -54,7 +54,7 @@ pub enum ModelError {
 }
 
 /// What the file calls this model.
-const KIND: &str = "kmeans";
+pub const KIND: &str = "kmeans";
 /// The newest way its parts are laid out that this version knows.
 const VERSION: u32 = 1;
 
