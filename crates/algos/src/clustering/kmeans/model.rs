@@ -3,7 +3,7 @@
 use super::lloyd::{Centres, label, squared_distance};
 use crate::kernels::Level;
 use crate::kernels::nearest::{Real, Rows};
-use crate::models::{self, FileError};
+use crate::models::{self, FileError, Notes};
 use qjam::{DataSet, Dense, Master};
 use std::path::Path;
 use thiserror::Error;
@@ -54,7 +54,7 @@ pub enum ModelError {
 }
 
 /// What the file calls this model.
-const KIND: &str = "kmeans";
+pub const KIND: &str = "kmeans";
 /// The newest way its parts are laid out that this version knows.
 const VERSION: u32 = 1;
 
@@ -108,11 +108,17 @@ impl<T: Real> Model<T> {
 
     /// Writes the model to a file, whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
+        self.save_with(path, &Notes::default())
+    }
+
+    /// Writes the model to a file with notes on how it came about.
+    pub fn save_with(&self, path: impl AsRef<Path>, notes: &Notes) -> Result<(), ModelError> {
         let shape = [self.centres.len(), self.centres.dims()];
         Ok(models::save(
             path.as_ref(),
             KIND,
             VERSION,
+            notes,
             &[("centres", &shape, models::Values::of(&self.centres.values))],
         )?)
     }
