@@ -331,7 +331,8 @@ impl Params {
         Params { pruning, ..self }
     }
 
-    /// Whether the last column is the weight of its row and no coordinate. Weights are finite and not negative.
+    /// Whether rows have weights: the last column of dense rows, which is no coordinate then, and the labels of sparse
+    /// ones, which are ignored otherwise. Weights are finite and not negative.
     pub fn with_weights_last(self, weighted: bool) -> Params {
         Params { weighted, ..self }
     }
@@ -390,7 +391,7 @@ impl Params {
         self.pruning
     }
 
-    /// Whether the last column is a weight.
+    /// Whether rows have weights.
     pub fn weighted(&self) -> bool {
         self.weighted
     }
