@@ -117,26 +117,24 @@ impl FromArgMatches for Fit {
 
 fn subcommand(learner: &'static Learner) -> Command {
     let examples: Vec<String> = learner.examples.iter().map(|example| format!("  qjam {example}")).collect();
-    let command = Command::new(learner.name)
-        .about(learner.about)
-        .long_about(format!("{}\n\n{}", learner.about, learner.detail.replace('\n', " ").replace("  ", "\n\n")))
-        .after_help(format!("Examples:\n{}", examples.join("\n")))
-        .args(learner.options.iter().map(argument));
+    let command = Command::new(learner.name).args(learner.options.iter().map(argument));
     let command = match learner.weighted {
-        true => command.arg(
-            Arg::new(WEIGHTS)
-                .long(WEIGHTS)
-                .value_name("COLUMN")
-                .help("Column with the weights of rows: its name in a table, `label` in a LIBSVM file, else `last`"),
-        ),
+        true => command.arg(Arg::new(WEIGHTS).long(WEIGHTS).value_name("COLUMN").help(
+            "Column with the weights of rows: its name in a table, `label` in a LIBSVM file, else `last`",
+        )),
         false => command,
     };
+    // Behind the arguments that all have, since these bring a description of their own.
     FitArgs::augment_args(command)
+        .about(learner.about)
+        .long_about(format!("{}\n\n{}", learner.about, learner.detail.replace('\n', " ")))
+        .after_help(format!("Examples:\n{}", examples.join("\n")))
 }
 
 fn argument(option: &'static Opt) -> Arg {
     let argument = Arg::new(option.name).long(option.flag).help(help(option)).required(option.typed);
-    let argument = if option.flag == dashed(option) { argument } else { argument.alias(dashed(option)) };
+    // Who knows Python's name for it may type that.
+    let argument = if option.flag == option.name { argument } else { argument.alias(option.name) };
     match option.kind {
         Kind::Flag => argument.action(ArgAction::SetTrue),
         _ => argument
@@ -146,18 +144,15 @@ fn argument(option: &'static Opt) -> Arg {
     }
 }
 
-/// Python's name for it, as a flag: who knows it may type it.
-fn dashed(option: &Opt) -> String {
-    option.name.replace('_', "-")
-}
-
 fn help(option: &Opt) -> String {
     let mut help = String::from(option.help);
     if !option.words.is_empty() {
         help.push_str(&format!(": {}", option.allowed()));
     }
     match option.default_text() {
-        Some(default) if !option.typed && option.kind != Kind::Flag => help + &format!(" [default: {default}]"),
+        Some(default) if !option.typed && option.kind != Kind::Flag => {
+            help + &format!(" [default: {default}]")
+        }
         _ => help,
     }
 }

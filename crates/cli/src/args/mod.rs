@@ -4,7 +4,7 @@ mod data;
 mod learners;
 
 pub(crate) use data::Data;
-pub(crate) use learners::{BenchKmeans, Fit, FitArgs, Inspect, Predict};
+pub(crate) use learners::{BenchKmeans, Fit, Inspect, Predict};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
 use std::path::PathBuf;

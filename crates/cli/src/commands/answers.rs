@@ -40,8 +40,12 @@ impl Answers {
         aside.push(format!(".{}.part", std::process::id()));
         let aside = PathBuf::from(aside);
         let file = File::create(&aside).with_context(|| format!("cannot write {}", out.display()))?;
-        let mut this =
-            Answers { to: Box::new(BufWriter::new(file)), places: Some((out.into(), aside)), binary, columns };
+        let mut this = Answers {
+            to: Box::new(BufWriter::new(file)),
+            places: Some((out.into(), aside)),
+            binary,
+            columns,
+        };
         if binary {
             this.put(|to| to.write_all(&header()))?;
         }

@@ -4,7 +4,7 @@ use super::reading::{self, Read};
 use super::{fit_autoencoder, fit_kmeans};
 use crate::args::Fit;
 use crate::output;
-use qjam::{Master, RoundReport};
+use qjam::Master;
 use qjam_algos::models::Notes;
 use qjam_algos::options::Value;
 use qjam_readers::Dtype;
@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
     /// The same for programs, and for the model's notes.
     pub(crate) facts: Vec<(&'static str, Value)>,
     /// More for programs.
-    pub(crate) sizes: Vec<u64>,
+    pub(crate) sizes: Vec<f64>,
     pub(crate) hash: String,
     /// Something that the user should know.
     pub(crate) warning: Option<String>,
@@ -58,8 +58,8 @@ impl Spent {
     }
 
     /// A round is over.
-    pub(crate) fn round(&mut self, report: Option<RoundReport>) {
-        if let Some(report) = report {
+    pub(crate) fn round(&mut self, master: &Master) {
+        if let Some(report) = master.last_round() {
             self.rounds += 1;
             self.total_us += report.total_us;
             self.worker_us += report.worker_us;
@@ -170,7 +170,8 @@ fn say(fit: &Fit, read: &Read, outcome: &Outcome) -> anyhow::Result<()> {
         "{}, {} rows x {} columns of {}, {}",
         data.display(),
         read.rows.records(),
-        read.rows.cols()? - usize::from(read.weighted && !reading::type_name(&read.rows).starts_with("sparse")),
+        read.rows.cols()?
+            - usize::from(read.weighted && !reading::type_name(&read.rows).starts_with("sparse")),
         reading::type_name(&read.rows),
         output::bytes(read.rows.bytes())
     );

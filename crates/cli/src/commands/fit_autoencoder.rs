@@ -15,7 +15,9 @@ pub(crate) fn fit(mut job: Job<'_>, read: &Read) -> anyhow::Result<Outcome> {
     let path = &job.fit.args.data.path;
     let data: &DataSet<Dense<f64>> = match &read.rows {
         Rows::DenseF64(data) => data,
-        Rows::DenseF32(_) => bail!("{}: the autoencoder computes with 64 bits; add --dtype f64", path.display()),
+        Rows::DenseF32(_) => {
+            bail!("{}: the autoencoder computes with 64 bits; add --dtype f64", path.display())
+        }
         _ => bail!("{}: the autoencoder takes dense rows, and these are sparse", path.display()),
     };
     let settings = &job.fit.settings;
@@ -24,7 +26,7 @@ pub(crate) fn fit(mut job: Job<'_>, read: &Read) -> anyhow::Result<Outcome> {
     let (master, mut spent, mut first) = (job.master, job.spent.clone(), None);
     let fitted = autoencoder::fit(master, &params, data, theta, |seen| {
         first.get_or_insert(seen.value);
-        spent.round(master.last_round());
+        spent.round(master);
         output::passing(&format!("  evaluation {}: cost {:.6}", seen.number, seen.value));
     });
     output::passed();
@@ -34,7 +36,10 @@ pub(crate) fn fit(mut job: Job<'_>, read: &Read) -> anyhow::Result<Outcome> {
     })?;
     let minimum = &fitted.minimum;
     if minimum.outcome == lbfgs::Outcome::NotFinite {
-        bail!("{}: the cost is not finite; are there NaN or huge numbers in the data? --missing drop leaves such rows out", path.display());
+        bail!(
+            "{}: the cost is not finite; are there NaN or huge numbers in the data? --missing drop leaves such rows out",
+            path.display()
+        );
     }
     spent.done("training");
     let facts = vec![
@@ -53,7 +58,11 @@ pub(crate) fn fit(mut job: Job<'_>, read: &Read) -> anyhow::Result<Outcome> {
     let result = format!("{} after {evaluations}", said(minimum.outcome));
     let cost = format!("{:.9} (at first {:.9})", minimum.value, first.unwrap_or(f64::NAN));
     Ok(Outcome {
-        title: format!("autoencoder: {} inputs, {}", shape.visible(), output::count(shape.hidden() as u64, "hidden unit")),
+        title: format!(
+            "autoencoder: {} inputs, {}",
+            shape.visible(),
+            output::count(shape.hidden() as u64, "hidden unit")
+        ),
         lines: vec![("result", result), ("cost", cost)],
         facts,
         sizes: Vec::new(),

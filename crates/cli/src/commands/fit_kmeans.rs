@@ -5,7 +5,7 @@ use super::reading::Read;
 use crate::output;
 use anyhow::{Context, anyhow};
 use qjam::{DataSet, Dense};
-use qjam_algos::clustering::kmeans::{self, Centres, Fit, FitError, Iteration, NO_LABEL, Params, Points};
+use qjam_algos::clustering::kmeans::{self, Centres, Fit, FitError, Iteration, Params, Points};
 use qjam_algos::kernels::nearest::Real;
 use qjam_algos::options::Value;
 use qjam_readers::{Dtype, OpenOptions, Rows, open};
@@ -31,7 +31,7 @@ fn fit_of<C: Points>(mut job: Job<'_>, read: &Read, data: &DataSet<C>) -> anyhow
         if !std::mem::replace(&mut begun, true) {
             spent.done("first centres and iteration");
         }
-        spent.round(master.last_round());
+        spent.round(master);
         output::passing(&format!("  iteration {}: centres moved {:.3e}", seen.number, seen.moved.sqrt()));
     };
     let given = settings.file("init")?.map(|path| centres::<C::Number>(Path::new(path))).transpose()?;
@@ -39,30 +39,24 @@ fn fit_of<C: Points>(mut job: Job<'_>, read: &Read, data: &DataSet<C>) -> anyhow
     let fitted = match (given, by_batches) {
         (Some(centres), false) => kmeans::fit_from(master, &params, data, centres, observer),
         (None, false) => kmeans::fit(master, &params, data, observer),
-        (Some(centres), true) => {
-            kmeans::fit_minibatch_from(master, &params, params.batch_rows(), data, centres, observer)
-        }
-        (None, true) => kmeans::fit_minibatch(master, &params, params.batch_rows(), data, observer),
+        (Some(centres), true) => kmeans::fit_minibatch_from(master, &params, data, centres, observer),
+        (None, true) => kmeans::fit_minibatch(master, &params, data, observer),
     };
     output::passed();
     let fitted = fitted.map_err(|e| with_file(e, &job.fit.args.data.path))?;
     spent.done("iterations and inertia");
-    let mut sizes = vec![0_u64; params.k()];
-    for label in fitted.model.labels(master, data, &params)?.into_iter().filter(|label| *label != NO_LABEL) {
-        sizes[label as usize] += 1;
-    }
-    spent.done("sizes of clusters");
     let facts = facts(&params, &fitted, data.records());
     fitted.model.save_with(job.out(), &job.notes(read, &facts))?;
     spent.done("saving");
     job.spent = spent;
-    Ok(outcome(job, &params, &fitted, facts, sizes))
+    Ok(outcome(job, &params, &fitted, facts))
 }
 
 /// Whether what pruning keeps for each row fits beside the rest. It decides about time and about no bit.
 fn bounds_fit(job: &Job<'_>, params: &Params, rows: u64) -> bool {
     let Some(limit) = job.fit.args.memory_limit else { return true };
-    let workers = job.master.workers().iter().map(|worker| u64::from(worker.pid.is_some())).sum::<u64>().max(1);
+    let workers =
+        job.master.workers().iter().map(|worker| u64::from(worker.pid.is_some())).sum::<u64>().max(1);
     let bounds = rows.saturating_mul(8 + 4 * params.k().div_ceil(16) as u64);
     bounds <= limit / 8 * workers
 }
@@ -103,17 +97,21 @@ fn outcome<T: Real>(
     params: &Params,
     fitted: &Fit<T>,
     facts: Vec<(&'static str, Value)>,
-    sizes: Vec<u64>,
 ) -> Outcome {
     let iterations = output::count(fitted.iterations as u64, "iteration");
     let result = match fitted.outcome {
         kmeans::Outcome::FixedPoint => format!("converged after {iterations}: no centre moves any more"),
-        kmeans::Outcome::Tolerance => format!("converged after {iterations}: centres move less than --tolerance"),
+        kmeans::Outcome::Tolerance => {
+            format!("converged after {iterations}: centres move less than --tolerance")
+        }
         kmeans::Outcome::NoImprovement => format!("stopped after {iterations}: batches get no better"),
         kmeans::Outcome::IterationsUsedUp => format!("stopped after {iterations}, before convergence"),
     };
     let mut lines = vec![("result", result), ("inertia", format!("{:.9e}", fitted.inertia))];
-    lines.push(("clusters", shown(&sizes)));
+    if !fitted.sizes.is_empty() {
+        let what = if params.weighted() { "weight" } else { "rows" };
+        lines.push(("clusters", shown(&fitted.sizes, what)));
+    }
     if fitted.skipped > 0 {
         lines.push(("skipped", output::count(fitted.skipped, "row with NaN or an infinity")));
     }
@@ -122,14 +120,22 @@ fn outcome<T: Real>(
             Some("not converged; give more with --iterations, or accept less with --tolerance".into())
         }
         (0, _) => None,
-        (1, _) => Some("one of the centres has no rows; there may be fewer different rows than clusters".into()),
-        (n, _) => Some(format!("{n} of the centres have no rows; there may be fewer different rows than clusters")),
+        (1, _) => {
+            Some("one of the centres has no rows; there may be fewer different rows than clusters".into())
+        }
+        (n, _) => {
+            Some(format!("{n} of the centres have no rows; there may be fewer different rows than clusters"))
+        }
     };
     Outcome {
-        title: format!("{}: {}", job.fit.settings.learner().name, output::count(params.k() as u64, "cluster")),
+        title: format!(
+            "{}: {}",
+            job.fit.settings.learner().name,
+            output::count(params.k() as u64, "cluster")
+        ),
         lines,
         facts,
-        sizes,
+        sizes: fitted.sizes.clone(),
         hash: super::bench_kmeans::hash(fitted.model.centres().values()),
         warning,
         spent: job.spent,
@@ -137,24 +143,31 @@ fn outcome<T: Real>(
 }
 
 /// Sizes for people: all of a few, else those that stand out.
-fn shown(sizes: &[u64]) -> String {
+fn shown(sizes: &[f64], what: &str) -> String {
     const SHOWN: usize = 8;
     let mut sorted = sizes.to_vec();
-    sorted.sort_unstable_by(|a, b| b.cmp(a));
-    let text = |sizes: &[u64]| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+    let text = |sizes: &[f64]| sizes.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
     if sorted.len() <= SHOWN {
-        return format!("of {} rows", text(&sorted));
+        return format!("{what}: {}", text(&sorted));
     }
-    let (largest, smallest) = (&sorted[..3], sorted.last().copied().unwrap_or(0));
-    let median = sorted[sorted.len() / 2];
-    format!("the largest of {} rows, the median of {median}, the smallest of {smallest}", text(largest))
+    let (median, smallest) = (sorted[sorted.len() / 2], sorted[sorted.len() - 1]);
+    format!(
+        "{what} of the largest {}, of the median {median}, of the smallest {smallest}",
+        text(&sorted[..3])
+    )
 }
 
 /// First centres from a file of any kind.
 pub(super) fn centres<T: Real>(path: &Path) -> anyhow::Result<Centres<T>> {
     let dtype = if size_of::<T>() == 4 { Dtype::F32 } else { Dtype::F64 };
-    let read = open(path, &OpenOptions { dtype: Some(dtype), ..OpenOptions::default() })
-        .with_context(|| format!("--init {} gives no first centres; give k-means++, parallel, random or a file of centres", path.display()))?;
+    let read =
+        open(path, &OpenOptions { dtype: Some(dtype), ..OpenOptions::default() }).with_context(|| {
+            format!(
+                "--init {} gives no first centres; give k-means++, parallel, random or a file of centres",
+                path.display()
+            )
+        })?;
     fn all<T: Real>(data: &DataSet<Dense<T>>) -> anyhow::Result<(Vec<f64>, usize)> {
         let rows = data.partitions(1)?.chunk(0)?;
         Ok((rows.as_slice().iter().map(|v| v.to_f64()).collect(), rows.cols()))
@@ -162,7 +175,12 @@ pub(super) fn centres<T: Real>(path: &Path) -> anyhow::Result<Centres<T>> {
     let (values, cols) = match &read.rows {
         Rows::DenseF32(data) => all(data)?,
         Rows::DenseF64(data) => all(data)?,
-        _ => return Err(anyhow!("--init {}: first centres are dense; save them as .npy or CSV", path.display())),
+        _ => {
+            return Err(anyhow!(
+                "--init {}: first centres are dense; save them as .npy or CSV",
+                path.display()
+            ));
+        }
     };
     let values = values.into_iter().map(T::from_f64).collect();
     Centres::new(values, cols).with_context(|| format!("--init {} has no centres", path.display()))
@@ -174,8 +192,11 @@ mod tests {
 
     #[test]
     fn many_sizes_are_said_in_short() {
-        assert_eq!(shown(&[1, 3, 2]), "of 3, 2, 1 rows");
-        let many: Vec<u64> = (1..=100).collect();
-        assert_eq!(shown(&many), "the largest of 100, 99, 98 rows, the median of 50, the smallest of 1");
+        assert_eq!(shown(&[1.0, 3.0, 2.5], "weight"), "weight: 3, 2.5, 1");
+        let many: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(
+            shown(&many, "rows"),
+            "rows of the largest 100, 99, 98, of the median 50, of the smallest 1"
+        );
     }
 }

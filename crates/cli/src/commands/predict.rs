@@ -9,7 +9,6 @@ use crate::args::Predict;
 use anyhow::{anyhow, bail};
 use qjam::{DataSet, Dense, Master};
 use qjam_algos::clustering::kmeans::{self, Model, ModelError, Points};
-use qjam_algos::kernels::nearest::Real;
 use qjam_algos::models::{self, Contents};
 use qjam_algos::neural::autoencoder::{self, Autoencoder};
 use qjam_readers::{Dtype, Rows};
@@ -51,7 +50,12 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
     }
 }
 
-fn nearest<C: Points>(args: &Predict, contents: &Contents, read: &Read, data: &DataSet<C>) -> anyhow::Result<()> {
+fn nearest<C: Points>(
+    args: &Predict,
+    contents: &Contents,
+    read: &Read,
+    data: &DataSet<C>,
+) -> anyhow::Result<()> {
     let model = Model::<C::Number>::load(&args.model)?;
     let refused = |e: ModelError| match e {
         ModelError::Columns { found, expected } => {
@@ -69,7 +73,8 @@ fn nearest<C: Points>(args: &Predict, contents: &Contents, read: &Read, data: &D
         e => anyhow!("{}: {e}", args.data.path.display()),
     };
     if args.transform {
-        let mut answers = Answers::new::<C::Number>(args.out.as_deref(), data.records(), model.centres().len())?;
+        let mut answers =
+            Answers::new::<C::Number>(args.out.as_deref(), data.records(), model.centres().len())?;
         for index in 0..data.len() {
             let distances = model.transform_matrix(&data.chunk(index)?).map_err(refused)?;
             answers.write(&distances)?;

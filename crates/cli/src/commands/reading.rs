@@ -4,7 +4,7 @@ use crate::args::Data;
 use crate::output;
 use anyhow::{Context, bail};
 use qjam::source::kept;
-use qjam_readers::{Dtype, Kind, Opened, OpenOptions, Rows, open};
+use qjam_readers::{Dtype, Kind, OpenOptions, Opened, Rows, open};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +15,6 @@ const EVERY: Duration = Duration::from_millis(200);
 /// What was read, and whether it has weights.
 pub(crate) struct Read {
     pub(crate) rows: Rows,
-    pub(crate) kind: Kind,
     /// Names of the coordinates, if they have any.
     pub(crate) columns: Vec<String>,
     pub(crate) weighted: bool,
@@ -43,11 +42,11 @@ pub(crate) fn read(
     options.progress = Some(line());
     let opened = open(&data.path, &options);
     output::passed();
-    let Opened { rows, kind, mut columns, dropped, filled, .. } = opened?;
+    let Opened { rows, mut columns, dropped, filled, .. } = opened?;
     if name.is_some() {
         columns.pop();
     }
-    Ok(Read { rows, kind, columns, weighted, dropped, filled })
+    Ok(Read { rows, columns, weighted, dropped, filled })
 }
 
 /// Whether there are weights, and the name of their column in a table.
@@ -57,7 +56,9 @@ fn of_weights<'a>(data: &Data, weights: Option<&'a str>) -> anyhow::Result<(bool
     match (kind, weights) {
         (Kind::Csv | Kind::Parquet, name) => Ok((true, Some(name))),
         (Kind::Libsvm, "label") => Ok((true, None)),
-        (Kind::Libsvm, _) => bail!("{}: weights of a LIBSVM file are its labels: --weights label", data.path.display()),
+        (Kind::Libsvm, _) => {
+            bail!("{}: weights of a LIBSVM file are its labels: --weights label", data.path.display())
+        }
         (_, "last") => Ok((true, None)),
         _ => bail!(
             "{}: columns of {} files have no names; put the weights last and say --weights last",
@@ -73,7 +74,8 @@ fn is_table(path: &Path, kind: Option<Kind>) -> anyhow::Result<bool> {
 
 /// Has numbers that are no small part of the memory there may be kept in a file.
 fn within(options: &mut OpenOptions, path: &Path, limit: u64) {
-    let bytes = std::fs::metadata(path).map_or(0, |found| if found.is_dir() { u64::MAX } else { found.len() });
+    let bytes =
+        std::fs::metadata(path).map_or(0, |found| if found.is_dir() { u64::MAX } else { found.len() });
     if options.keep_in.is_none() && bytes > limit / 16 {
         options.keep_in = kept::folder();
     }
@@ -89,7 +91,11 @@ fn line() -> Arc<dyn Fn(qjam_readers::Progress) + Send + Sync> {
         if told.elapsed() >= EVERY {
             *told = Instant::now();
             let percent = 100 * progress.done / progress.total.max(1);
-            output::passing(&format!("  reading: {} of {}, {percent} %", output::bytes(progress.done), output::bytes(progress.total)));
+            output::passing(&format!(
+                "  reading: {} of {}, {percent} %",
+                output::bytes(progress.done),
+                output::bytes(progress.total)
+            ));
         }
     })
 }
