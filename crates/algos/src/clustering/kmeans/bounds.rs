@@ -206,9 +206,12 @@ pub fn assign_bounded<C: Points>(step: &Step<C::Number>, x: &C, bounds: &mut Kep
             true => scratch.seek_further(step, rows, block.clone(), &drifts, slack, bounds),
             false => scratch.seek_all(panels, rows, block.clone(), slack, bounds),
         };
-        for i in block {
-            sums.add(bounds.nearest[i] as usize, rows, i);
+        if !C::View::AT_ONCE {
+            rows.part(block.clone()).add_all(&bounds.nearest[block], &mut sums);
         }
+    }
+    if C::View::AT_ONCE {
+        rows.add_all(&bounds.nearest, &mut sums);
     }
     sums
 }

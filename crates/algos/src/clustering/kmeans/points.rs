@@ -7,6 +7,8 @@
 //!
 //! *Weights* are the last column of dense rows and the labels of sparse ones.
 
+use super::lloyd::Sums;
+use super::touched::Touched;
 use crate::kernels::Level;
 use crate::kernels::nearest::{Panels, Real, Rows, square};
 use crate::kernels::sparse::{Lines, Sparse};
@@ -85,6 +87,30 @@ pub trait View<T: Real>: Copy {
 
     /// Adds a row times its weight to sums by column, and returns the weight.
     fn add(&self, i: usize, sums: &mut [f64]) -> f64;
+
+    /// Whether sums want all rows of a chunk together, rather than some at a time while they are in a cache.
+    const AT_ONCE: bool = false;
+
+    /// Adds all rows to the sums of their centres, in order.
+    fn add_all(&self, nearest: &[u32], sums: &mut Sums) {
+        for (i, centre) in nearest.iter().enumerate() {
+            sums.add(*centre as usize, *self, i);
+        }
+    }
+
+    /// Sets the bits of the columns for which a row has values stored.
+    fn mark(&self, i: usize, marks: &mut [u64]);
+
+    /// Adds the rows in a list to the sums of their centres, which are empty so far, in order.
+    fn add_listed(&self, list: &[u32], nearest: &[u32], sums: &mut Sums) {
+        let values = list.iter().map(|i| self.terms(*i as usize)).sum();
+        if Touched::worthwhile(values, sums.weights.len(), self.dims()) {
+            sums.touched = Touched::of(*self, list, nearest, &mut sums.weights);
+            sums.sums = vec![];
+        } else {
+            list.iter().zip(nearest).for_each(|(i, centre)| sums.add(*centre as usize, *self, *i as usize));
+        }
+    }
 
     /// The squared distance of a row and a centre, in doubles; `square` is what [`chained_square`] says of the centre.
     fn squared_distance(&self, i: usize, centre: &[T], square: f64) -> f64;
@@ -195,6 +221,14 @@ impl<T: Real> View<T> for DenseRows<'_, T> {
                 sums.iter_mut().zip(self.0.row(i)).for_each(|(s, v)| *s += weight * v.to_f64());
                 weight
             }
+        }
+    }
+
+    fn mark(&self, _: usize, marks: &mut [u64]) {
+        let (whole, rest) = (self.dims() / 64, self.dims() % 64);
+        marks[..whole].fill(u64::MAX);
+        if rest > 0 {
+            marks[whole] = (1 << rest) - 1;
         }
     }
 
@@ -352,6 +386,17 @@ impl<T: Sparse> View<T> for SparseRows<'_, T> {
                 weight
             }
         }
+    }
+
+    const AT_ONCE: bool = true;
+
+    fn add_all(&self, nearest: &[u32], sums: &mut Sums) {
+        let all: Vec<u32> = (0..nearest.len() as u32).collect();
+        self.add_listed(&all, nearest, sums);
+    }
+
+    fn mark(&self, i: usize, marks: &mut [u64]) {
+        self.lines.line(i).0.iter().for_each(|p| marks[*p as usize / 64] |= 1 << (p % 64));
     }
 
     /// Where the row has values, by differences; elsewhere the centre's own, which are all of it less those. Both sums are

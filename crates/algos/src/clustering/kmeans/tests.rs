@@ -2,7 +2,8 @@
 
 use super::lloyd::Sums;
 use super::*;
-use qjam::{Dense, Reduce, Rng};
+use crate::kernels::sparse::Sparse;
+use qjam::{Csr, Dense, Reduce, Rng};
 use qjam_core::reduce::{Cut, Tree};
 
 /// Numbers with their fused multiply-add.
@@ -96,22 +97,40 @@ fn plainly<T: Fused>(data: &DataSet<Dense<T>>, centres: &Centres<T>) -> (Vec<u32
     (labels, tree.take_root().unwrap())
 }
 
+/// The same rows by what is not zero in them.
+fn sparse<T: Sparse>(values: &[T], dims: usize, labels: Option<Vec<T>>) -> Csr<T> {
+    let (mut starts, mut columns, mut numbers) = (vec![0], vec![], vec![]);
+    for row in values.chunks(dims) {
+        for (column, v) in row.iter().enumerate().filter(|(_, v)| **v != T::default()) {
+            columns.push(column as u32);
+            numbers.push(*v);
+        }
+        starts.push(columns.len() as u64);
+    }
+    Csr::from_vecs(starts, columns, numbers, dims, labels).unwrap()
+}
+
 fn bits<T: Real>(values: &[T]) -> Vec<u64> {
     values.iter().map(|v| v.to_f64().to_bits()).collect()
 }
 
-fn check<T: Fused>(workers: &str) {
+fn check<T: Fused + Sparse>(workers: &str) {
     let master = Master::connect(workers).unwrap();
     for kind in KINDS {
         let (values, dims, k) = rows::<T>(kind);
         let first = Centres::new(values[..k * dims].to_vec(), dims).unwrap();
+        let by_places = survey::cut(&DataSet::csr(&sparse(&values, dims, None)).unwrap()).unwrap();
         let data = survey::cut(&DataSet::dense(values, dims).unwrap()).unwrap();
-        assert!(data.len() > 1, "{kind}: one chunk only");
+        assert!(data.len() > 1 && by_places.len() == data.len(), "{kind}: one chunk only");
         let params = Params::new(k).unwrap();
         let mut all = Lloyd::new(&master, data.clone(), first.clone(), &params.with_pruning(false));
         let mut some = Lloyd::new(&master, data.clone(), first.clone(), &params);
         // Also where it would not pay.
         some.pruning = Pruning::Resting(0);
+        let mut all_sparse =
+            Lloyd::new(&master, by_places.clone(), first.clone(), &params.with_pruning(false));
+        let mut some_sparse = Lloyd::new(&master, by_places, first.clone(), &params);
+        some_sparse.pruning = Pruning::Resting(0);
         let mut expected = first;
         let mut least = 1.0_f64;
         for iteration in 1..=25 {
@@ -122,10 +141,17 @@ fn check<T: Fused>(workers: &str) {
             all.step().unwrap();
             let seen = some.step().unwrap();
             least = least.min(seen.computed);
-            if let Pruning::Kept { held, .. } = &some.pruning {
-                let kept: Vec<u32> =
-                    held.collect().unwrap().iter().flat_map(|b| b.nearest().to_vec()).collect();
-                assert_eq!(kept, labels, "{kind}, iteration {iteration}, with bounds");
+            all_sparse.step().unwrap();
+            some_sparse.step().unwrap();
+            for (kept, how) in [(remembered(&some), "dense"), (remembered(&some_sparse), "sparse")] {
+                assert!(
+                    kept.is_none_or(|kept| kept == labels),
+                    "{kind}, iteration {iteration}, {how}, with bounds"
+                );
+            }
+            for sparse in [&all_sparse, &some_sparse] {
+                let found = bits(sparse.centres().values());
+                assert_eq!(found, bits(expected.values()), "{kind}, iteration {iteration}, sparse");
             }
             assert_eq!(
                 bits(all.centres().values()),
@@ -145,6 +171,12 @@ fn check<T: Fused>(workers: &str) {
             );
         }
     }
+}
+
+/// The labels that rows keep with their bounds, if they keep any now.
+fn remembered<C: Points>(lloyd: &Lloyd<'_, C>) -> Option<Vec<u32>> {
+    let Pruning::Kept { held, .. } = &lloyd.pruning else { return None };
+    Some(held.collect().unwrap().iter().flat_map(|b| b.nearest().to_vec()).collect())
 }
 
 #[test]
