@@ -13,6 +13,7 @@ pub(crate) mod lanes;
 pub mod multiply;
 pub mod nearest;
 pub mod screen;
+pub mod sparse;
 pub mod tanh;
 pub mod vectors;
 

@@ -26,6 +26,8 @@ pub struct Params {
     tolerance: f64,
     pruning: bool,
     weighted: bool,
+    skip_bad_rows: bool,
+    no_improvement_max: Option<usize>,
     seed: u64,
 }
 
@@ -69,6 +71,8 @@ impl Params {
             tolerance: 1e-4,
             pruning: true,
             weighted: false,
+            skip_bad_rows: false,
+            no_improvement_max: Some(10),
             seed: 0,
         })
     }
@@ -109,9 +113,23 @@ impl Params {
         Params { pruning, ..self }
     }
 
-    /// Whether the last column is the weight of its row and no coordinate. Weights are finite and not negative.
+    /// Whether rows have weights: the last column of dense rows, which is no coordinate then, and the labels of sparse
+    /// ones, which are ignored otherwise. Weights are finite and not negative.
     pub fn with_weights_last(self, weighted: bool) -> Params {
         Params { weighted, ..self }
+    }
+
+    /// Whether rows with a number that is not finite are left out. Otherwise they are an error.
+    pub fn with_skip_bad_rows(self, skip_bad_rows: bool) -> Params {
+        Params { skip_bad_rows, ..self }
+    }
+
+    /// How many batches may get no better before fitting by batches ends; `None` for any number. At first 10.
+    pub fn with_no_improvement_max(self, no_improvement_max: Option<usize>) -> Result<Params, ParamsError> {
+        match no_improvement_max {
+            Some(0) => Err(ParamsError::Zero { name: "the number of batches without improvement" }),
+            _ => Ok(Params { no_improvement_max, ..self }),
+        }
     }
 
     /// Seed of all random choices.
@@ -149,9 +167,19 @@ impl Params {
         self.pruning
     }
 
-    /// Whether the last column is a weight.
+    /// Whether rows have weights.
     pub fn weighted(&self) -> bool {
         self.weighted
+    }
+
+    /// Whether rows with a number that is not finite are left out.
+    pub fn skip_bad_rows(&self) -> bool {
+        self.skip_bad_rows
+    }
+
+    /// How many batches may get no better.
+    pub fn no_improvement_max(&self) -> Option<usize> {
+        self.no_improvement_max
     }
 
     /// Seed of all random choices.
