@@ -92,9 +92,11 @@ impl<T: Real> Screen<T> {
             let squares = centre.iter().zip(&origin).map(|(c, o)| (c.to_f64() - o.to_f64()).powi(2));
             squares.sum::<f64>()
         };
-        let longest = centres.chunks_exact(dims).map(away).fold(0.0, f64::max).sqrt();
-        let unit = if longest > 0.0 { longest.log2().ceil().exp2() } else { 1.0 };
-        // The unit and its inverse must be ordinary numbers; a NaN is in no range.
+        // Whatever is no number makes the sum one that is in no range.
+        let longest =
+            centres.chunks_exact(dims).map(away).fold(0.0, |a: f64, b| a.max(b) + 0.0 * (a + b)).sqrt();
+        let unit = if longest > 0.0 { longest.log2().ceil().exp2() } else { 1.0 + longest };
+        // The unit and its inverse must be ordinary numbers.
         let range = if size_of::<T>() == 4 { 1e-30..1e30 } else { 1e-280..1e280 };
         if !range.contains(&unit) {
             return None;
@@ -184,6 +186,11 @@ impl Bytes {
             T::shifted(Level::best(), rows.row(*i as usize), &screen.origin, scale, &mut self.scratch);
             rounded(Level::best(), &self.scratch, to, row);
         }
+    }
+
+    /// Whether the numbers of a row are of a size that bounds can be made for.
+    pub fn usable(&self, place: usize) -> bool {
+        self.rows[place].length < 1e15
     }
 
     /// The squared length of a row from the origin of its screen, not above it, in squared units.
@@ -278,7 +285,28 @@ fn rounded_body(values: &[f32], to: &mut [i32], row: &mut Row) {
     row.square_least = (f64::from(square) * (1.0 - 2.0 * f64::from(relative - 1.0) - 8.0 * f64::from(UNIT))
         - f64::from(nothing * nothing))
     .max(0.0);
-    row.start = sums.iter().sum::<i32>().wrapping_mul(-128);
+    row.start = sums.iter().fold(0_i32, |a, b| a.wrapping_add(*b)).wrapping_mul(-128);
+}
+
+per_level! {
+    /// The lowest bound of each panel.
+    pub fn lowest(bounds: &[f32], out: &mut [f32]) = lowest_body
+}
+
+#[inline(always)]
+fn lowest_body(bounds: &[f32], out: &mut [f32]) {
+    for (bounds, out) in bounds.as_chunks::<WIDTH>().0.iter().zip(out) {
+        let mut lanes: [f32; WIDTH] = *bounds;
+        let mut width = WIDTH / 2;
+        while width > 0 {
+            for lane in 0..width {
+                lanes[lane] =
+                    if lanes[lane + width] < lanes[lane] { lanes[lane + width] } else { lanes[lane] };
+            }
+            width /= 2;
+        }
+        *out = lanes[0];
+    }
 }
 
 /// One panel.

@@ -5,6 +5,7 @@
 //! fixed tree, so the new centres have the same bits whoever did it. A centre without rows stays where it is.
 
 use super::points::{Points, View, chained_square, squared_distance};
+use super::targets::Targets;
 use crate::kernels::nearest::{Panels, Real};
 use qjam::{Csr, Dense};
 
@@ -18,9 +19,9 @@ pub struct Sums {
     pub weights: Vec<f64>,
     /// Weighted sum of its rows, centre after centre.
     pub sums: Vec<f64>,
-    /// Comparisons of a row with a panel of centres that were made, and that there are.
+    /// Distances of a row and a centre that were computed.
     pub compared: u64,
-    /// All comparisons there are.
+    /// All there are.
     pub comparisons: u64,
 }
 
@@ -34,6 +35,23 @@ impl Sums {
     pub(super) fn add<T: Real>(&mut self, centre: usize, rows: impl View<T>, i: usize) {
         let dims = rows.dims();
         self.weights[centre] += rows.add(i, &mut self.sums[centre * dims..][..dims]);
+    }
+
+    /// Adds all rows to their nearest centres, those of one centre after those of another: its sums then stay in the nearest
+    /// cache. Within a centre rows come in their order, so the bits are the same as if they came in it altogether.
+    pub(super) fn add_all<T: Real>(&mut self, rows: impl View<T>, nearest: &[u32]) {
+        let mut places = vec![0; self.weights.len() + 1];
+        nearest.iter().for_each(|centre| places[*centre as usize + 1] += 1);
+        (1..places.len()).for_each(|n| places[n] += places[n - 1]);
+        let mut order = vec![0_u32; nearest.len()];
+        for (i, centre) in nearest.iter().enumerate() {
+            let place = &mut places[*centre as usize];
+            order[*place] = i as u32;
+            *place += 1;
+        }
+        for i in order {
+            self.add(nearest[i as usize] as usize, rows, i as usize);
+        }
     }
 }
 
@@ -60,7 +78,7 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
             sums.add(*centre as usize, rows, i);
         }
     }
-    sums.comparisons = (rows.len() * panels.len()) as u64;
+    sums.comparisons = (rows.len() * panels.centres()) as u64;
     sums.compared = sums.comparisons;
     sums
 }
@@ -222,6 +240,10 @@ impl<T: Real> Centres<T> {
 
     pub(super) fn panels(&self) -> Panels<T> {
         Panels::new(&self.values, self.dims)
+    }
+
+    pub(super) fn targets(&self, screening: bool) -> Targets<T> {
+        Targets::new(&self.values, self.dims, screening)
     }
 
     pub(super) fn compared(&self, weighted: bool) -> Compared<T> {

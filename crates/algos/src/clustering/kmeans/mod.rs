@@ -21,14 +21,17 @@
 //! ```
 
 pub mod bounds;
+mod exact;
 pub mod lloyd;
 pub mod minibatch;
 pub mod model;
 pub mod params;
 pub mod points;
+mod screened;
 mod skip;
 pub mod start;
 pub mod survey;
+pub mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -330,6 +333,8 @@ pub struct Lloyd<'m, C: Points> {
     iterations: usize,
     fixed: bool,
     pruning: Pruning<C>,
+    /// Whether products of bytes may sort centres out, where rows keep bounds.
+    screening: bool,
 }
 
 /// Whether rows keep bounds.
@@ -361,7 +366,9 @@ impl<'m, C: Points> Lloyd<'m, C> {
             true => Pruning::Resting(0),
             false => Pruning::Never,
         };
-        Lloyd { master, data, weighted: params.weighted(), centres, iterations: 0, fixed: false, pruning }
+        let screening = targets::worth_screening(centres.len(), centres.dims());
+        let weighted = params.weighted();
+        Lloyd { master, data, weighted, centres, iterations: 0, fixed: false, pruning, screening }
     }
 
     /// Begins from given centres, with all that [`fit_from`] checks. Of the params, `k`, pruning and weights are used.
@@ -413,7 +420,8 @@ impl<'m, C: Points> Lloyd<'m, C> {
         }
         match &mut self.pruning {
             Pruning::Kept { held, moved, .. } => {
-                let step = Step::new(self.centres.panels(), std::mem::take(moved), self.weighted);
+                let step =
+                    Step::new(self.centres.targets(self.screening), std::mem::take(moved), self.weighted);
                 Ok(held.run(assign_bounded::<C>, &step)?)
             }
             _ => Ok(self.master.run(assign::<C>, &self.centres.compared(self.weighted), &self.data)?),

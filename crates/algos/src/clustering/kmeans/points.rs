@@ -8,7 +8,7 @@
 //! *Weights* are the last column of dense rows and the labels of sparse ones.
 
 use crate::kernels::Level;
-use crate::kernels::nearest::{Panels, Real, Rows, square};
+use crate::kernels::nearest::{Panels, Real, Rows, distance_error, square};
 use crate::kernels::sparse::{Lines, Sparse};
 use qjam::source::kept::{Keep, RowsWriter, SparseWriter};
 use qjam::{Chunk, Csr, Ctx, DataError, DataSet, DecodeError, Decoder, Dense, Encoder, State, Wire};
@@ -88,6 +88,18 @@ pub trait View<T: Real>: Copy {
 
     /// The squared distance of a row and a centre, in doubles; `square` is what [`chained_square`] says of the centre.
     fn squared_distance(&self, i: usize, centre: &[T], square: f64) -> f64;
+
+    /// Its rows where all coordinates are stored.
+    fn dense(&self) -> Option<Rows<'_, T>> {
+        None
+    }
+
+    /// The squared distance of a row and a centre, within `distance_error`, and at least their distance; `None` where that
+    /// would be as much work as comparing the row with other centres.
+    fn measured(&self, i: usize, centre: &[T]) -> Option<(f64, f64)> {
+        let _ = (i, centre);
+        None
+    }
 
     /// Appends the coordinates of a row.
     fn copy(&self, i: usize, to: &mut Vec<T>);
@@ -200,6 +212,17 @@ impl<T: Real> View<T> for DenseRows<'_, T> {
 
     fn squared_distance(&self, i: usize, centre: &[T], _: f64) -> f64 {
         squared_distance(self.0.row(i), centre)
+    }
+
+    fn dense(&self) -> Option<Rows<'_, T>> {
+        Some(self.0)
+    }
+
+    fn measured(&self, i: usize, centre: &[T]) -> Option<(f64, f64)> {
+        let mut square = [0.0];
+        T::distances(Level::best(), self.0.row(i), centre, &[0], &mut square);
+        let (share, more) = distance_error::<T>(self.dims());
+        Some((square[0], (square[0] * (1.0 + share) + more).sqrt() * (1.0 + 1e-12)))
     }
 
     fn copy(&self, i: usize, to: &mut Vec<T>) {

@@ -109,39 +109,40 @@ fn check<T: Fused>(workers: &str) {
         assert!(data.len() > 1, "{kind}: one chunk only");
         let params = Params::new(k).unwrap();
         let mut all = Lloyd::new(&master, data.clone(), first.clone(), &params.with_pruning(false));
-        let mut some = Lloyd::new(&master, data.clone(), first.clone(), &params);
         // Also where it would not pay.
-        some.pruning = Pruning::Resting(0);
+        let mut pruned = [false, true].map(|screening| {
+            let mut lloyd = Lloyd::new(&master, data.clone(), first.clone(), &params);
+            (lloyd.pruning, lloyd.screening) = (Pruning::Resting(0), screening);
+            lloyd
+        });
         let mut expected = first;
-        let mut least = 1.0_f64;
+        let mut least = [1.0_f64; 2];
         for iteration in 1..=25 {
             let (labels, sums) = plainly(&data, &expected);
             expected = expected.moved_to(&sums);
             let found = master.run(lloyd::label::<Dense<T>>, &all.centres().compared(false), &data).unwrap();
             assert_eq!(found.labels, labels, "{kind}, iteration {iteration}");
             all.step().unwrap();
-            let seen = some.step().unwrap();
-            least = least.min(seen.computed);
-            if let Pruning::Kept { held, .. } = &some.pruning {
-                let kept: Vec<u32> =
-                    held.collect().unwrap().iter().flat_map(|b| b.nearest().to_vec()).collect();
-                assert_eq!(kept, labels, "{kind}, iteration {iteration}, with bounds");
-            }
             assert_eq!(
                 bits(all.centres().values()),
                 bits(expected.values()),
                 "{kind}, iteration {iteration}"
             );
-            assert_eq!(
-                bits(some.centres().values()),
-                bits(expected.values()),
-                "{kind}, {iteration}, with bounds"
-            );
+            for (lloyd, least) in pruned.iter_mut().zip(&mut least) {
+                let what = format!("{kind}, iteration {iteration}, screening: {}", lloyd.screening);
+                *least = least.min(lloyd.step().unwrap().computed);
+                if let Pruning::Kept { held, .. } = &lloyd.pruning {
+                    let kept: Vec<u32> =
+                        held.collect().unwrap().iter().flat_map(|b| b.nearest().to_vec()).collect();
+                    assert_eq!(kept, labels, "{what}");
+                }
+                assert_eq!(bits(lloyd.centres().values()), bits(expected.values()), "{what}");
+            }
         }
         if kind.starts_with("clusters") {
             assert!(
-                least < 0.7,
-                "{kind}: at least {least} of all distances were computed in every iteration"
+                least.iter().all(|least| *least < 0.7),
+                "{kind}: at least {least:?} of all distances were computed in every iteration"
             );
         }
     }
