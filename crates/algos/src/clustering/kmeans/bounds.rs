@@ -173,7 +173,7 @@ pub fn assign_bounded<C: Points>(step: &Step<C::Number>, x: &C, bounds: &mut Kep
         };
     }
     sums.compared += drift.measured;
-    sums.add_all(rows, &bounds.nearest);
+    rows.add_all(&bounds.nearest, &mut sums);
     sums
 }
 qjam::register!(assign_bounded::<Dense<f32>>, assign_bounded::<Dense<f64>>);

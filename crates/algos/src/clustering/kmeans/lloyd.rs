@@ -6,19 +6,22 @@
 
 use super::points::{Points, View, chained_square, squared_distance};
 use super::targets::Targets;
+use super::touched::Touched;
 use crate::kernels::nearest::{Panels, Real};
-use qjam::{Csr, Dense};
+use qjam::{Csr, Dense, MergeError, Reduce};
 
 /// Rows that are assigned and then added while they are still in a cache.
 const BLOCK_ROWS: usize = 896;
 
 /// What all rows of each centre come to.
-#[derive(Clone, Debug, PartialEq, qjam::Wire, qjam::Sum)]
+#[derive(Clone, Debug, PartialEq, qjam::Wire)]
 pub struct Sums {
     /// Sum of the weights of its rows.
     pub weights: Vec<f64>,
-    /// Weighted sum of its rows, centre after centre.
+    /// Weighted sum of its rows, centre after centre. Empty where `touched` has it.
     pub sums: Vec<f64>,
+    /// The same where most of it is 0.
+    pub(super) touched: Touched,
     /// Distances of a row and a centre that were computed.
     pub compared: u64,
     /// All there are.
@@ -27,7 +30,13 @@ pub struct Sums {
 
 impl Sums {
     pub(super) fn new(k: usize, dims: usize) -> Sums {
-        Sums { weights: vec![0.0; k], sums: vec![0.0; k * dims], compared: 0, comparisons: 0 }
+        Sums {
+            weights: vec![0.0; k],
+            sums: vec![0.0; k * dims],
+            touched: Touched::default(),
+            compared: 0,
+            comparisons: 0,
+        }
     }
 
     /// Adds one row to its centre.
@@ -37,20 +46,47 @@ impl Sums {
         self.weights[centre] += rows.add(i, &mut self.sums[centre * dims..][..dims]);
     }
 
-    /// Adds all rows to their nearest centres, those of one centre after those of another: its sums then stay in the nearest
-    /// cache. Within a centre rows come in their order, so the bits are the same as if they came in it altogether.
-    pub(super) fn add_all<T: Real>(&mut self, rows: impl View<T>, nearest: &[u32]) {
-        let mut places = vec![0; self.weights.len() + 1];
-        nearest.iter().for_each(|centre| places[*centre as usize + 1] += 1);
-        (1..places.len()).for_each(|n| places[n] += places[n - 1]);
-        let mut order = vec![0_u32; nearest.len()];
-        for (i, centre) in nearest.iter().enumerate() {
-            let place = &mut places[*centre as usize];
-            order[*place] = i as u32;
-            *place += 1;
+    /// With `sums` in full.
+    pub(super) fn in_full(mut self) -> Sums {
+        if !self.touched.is_unused() {
+            self.sums = std::mem::take(&mut self.touched).full();
         }
-        for i in order {
-            self.add(nearest[i as usize] as usize, rows, i as usize);
+        self
+    }
+}
+
+impl Reduce for Sums {
+    fn merge(&mut self, right: Self) {
+        if let Err(error) = self.try_merge(right) {
+            panic!("{error}");
+        }
+    }
+
+    fn try_merge(&mut self, mut right: Self) -> Result<(), MergeError> {
+        self.weights.try_merge(right.weights).map_err(|error| error.in_field("weights"))?;
+        self.compared += right.compared;
+        self.comparisons += right.comparisons;
+        match (self.touched.is_unused(), right.touched.is_unused()) {
+            (false, false) if !self.touched.overflows_with(&right.touched) => {
+                self.touched = self.touched.merged(&right.touched);
+                return Ok(());
+            }
+            (false, true) => {
+                // The sum of two numbers is the same from either side.
+                self.touched.add_to(&mut right.sums);
+                self.touched = Touched::default();
+                self.sums = right.sums;
+                return Ok(());
+            }
+            (false, false) => self.sums = std::mem::take(&mut self.touched).full(),
+            (true, _) => {}
+        }
+        match right.touched.is_unused() {
+            true => self.sums.try_merge(right.sums).map_err(|error| error.in_field("sums")),
+            false => {
+                right.touched.add_to(&mut self.sums);
+                Ok(())
+            }
         }
     }
 }
@@ -69,14 +105,13 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
     let panels = &with.panels;
     let rows = x.view(with.weighted);
     let mut sums = Sums::new(panels.centres(), panels.dims());
-    let mut nearest = [0; BLOCK_ROWS];
-    for from in (0..rows.len()).step_by(BLOCK_ROWS) {
-        let rows = rows.part(from..(from + BLOCK_ROWS).min(rows.len()));
+    let block_rows = if C::View::AT_ONCE { rows.len().max(1) } else { BLOCK_ROWS.min(rows.len()) };
+    let mut nearest = vec![0; block_rows];
+    for from in (0..rows.len()).step_by(block_rows) {
+        let rows = rows.part(from..(from + block_rows).min(rows.len()));
         let nearest = &mut nearest[..rows.len()];
         rows.nearest(panels, nearest);
-        for (i, centre) in nearest.iter().enumerate() {
-            sums.add(*centre as usize, rows, i);
-        }
+        rows.add_all(nearest, &mut sums);
     }
     sums.comparisons = (rows.len() * panels.centres()) as u64;
     sums.compared = sums.comparisons;
@@ -139,7 +174,7 @@ pub struct Distances<T: Real> {
     pub bad: Option<(u64, u64, f64)>,
 }
 
-impl<T: Real> qjam::Reduce for Distances<T> {
+impl<T: Real> Reduce for Distances<T> {
     fn merge(&mut self, right: Self) {
         self.bad = self.bad.or(right.bad.map(|(row, column, value)| (self.rows + row, column, value)));
         self.rows += right.rows;
@@ -168,7 +203,7 @@ pub struct Labels {
     pub bad: Option<(u64, u64, f64)>,
 }
 
-impl qjam::Reduce for Labels {
+impl Reduce for Labels {
     fn merge(&mut self, right: Self) {
         let before = self.labels.len() as u64;
         self.bad = self.bad.or(right.bad.map(|(row, column, value)| (before + row, column, value)));

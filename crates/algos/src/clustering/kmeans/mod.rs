@@ -34,6 +34,7 @@ pub mod survey;
 pub mod targets;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 pub use lloyd::{Centres, NO_LABEL};
 pub use minibatch::{fit_minibatch, fit_minibatch_from, learn};
@@ -432,11 +433,14 @@ impl<'m, C: Points> Lloyd<'m, C> {
         }
         match &mut self.pruning {
             Pruning::Kept { held, moved, .. } => {
-                let step =
-                    Step::new(self.centres.targets(self.screening), std::mem::take(moved), self.weighted);
-                Ok(held.run(assign_bounded::<C>, &step)?)
+                let targets = self.centres.targets(self.screening);
+                let step = Step::new(targets, std::mem::take(moved), self.weighted);
+                Ok(held.run(assign_bounded::<C>, &step)?.in_full())
             }
-            _ => Ok(self.master.run(assign::<C>, &self.centres.compared(self.weighted), &self.data)?),
+            _ => {
+                let with = self.centres.compared(self.weighted);
+                Ok(self.master.run(assign::<C>, &with, &self.data)?.in_full())
+            }
         }
     }
 
