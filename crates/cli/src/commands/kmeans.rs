@@ -121,7 +121,9 @@ fn fit_of<T: Real>(args: &FitKmeans) -> anyhow::Result<()> {
     };
     let fit = match (&args.init, args.batch) {
         (Some(init), _) => kmeans::fit_from(&master, &params, &data, centres::<T>(init)?, observer)?,
-        (None, Some(rows)) => kmeans::fit_minibatch(&master, &params, rows, &data, observer)?,
+        (None, Some(rows)) => {
+            kmeans::fit_minibatch(&master, &params.with_batch_rows(rows)?, &data, observer)?
+        }
         (None, None) => kmeans::fit(&master, &params, &data, observer)?,
     };
     output::moved();
@@ -141,6 +143,7 @@ fn say<T: Real>(
     let outcome = match fit.outcome {
         Outcome::FixedPoint => "fixed point",
         Outcome::Tolerance => "tolerance",
+        Outcome::NoImprovement => "the batches got no better",
         Outcome::IterationsUsedUp => "iterations used up",
     };
     let hash = hash(fit.model.centres().values());

@@ -5,6 +5,7 @@
 //! fixed tree, so the new centres have the same bits whoever did it. A centre without rows stays where it is.
 
 use super::points::{Points, View, chained_square, squared_distance};
+use super::targets::Targets;
 use super::touched::Touched;
 use crate::kernels::nearest::{Panels, Real};
 use qjam::{Csr, Dense, MergeError, Reduce};
@@ -21,9 +22,9 @@ pub struct Sums {
     pub sums: Vec<f64>,
     /// The same where most of it is 0.
     pub(super) touched: Touched,
-    /// Comparisons of a row with a panel of centres that were made, and that there are.
+    /// Distances of a row and a centre that were computed.
     pub compared: u64,
-    /// All comparisons there are.
+    /// All there are.
     pub comparisons: u64,
 }
 
@@ -112,7 +113,7 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
         rows.nearest(panels, nearest);
         rows.add_all(nearest, &mut sums);
     }
-    sums.comparisons = (rows.len() * panels.len()) as u64;
+    sums.comparisons = (rows.len() * panels.centres()) as u64;
     sums.compared = sums.comparisons;
     sums
 }
@@ -274,6 +275,10 @@ impl<T: Real> Centres<T> {
 
     pub(super) fn panels(&self) -> Panels<T> {
         Panels::new(&self.values, self.dims)
+    }
+
+    pub(super) fn targets(&self, screening: bool) -> Targets<T> {
+        Targets::new(&self.values, self.dims, screening)
     }
 
     pub(super) fn compared(&self, weighted: bool) -> Compared<T> {

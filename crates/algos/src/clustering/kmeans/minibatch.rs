@@ -61,34 +61,32 @@ pub fn assign_some<C: Points>(batch: &Batch<C::Number>, x: &C, ctx: &Ctx) -> Dra
 qjam::register!(assign_some::<Dense<f32>>, assign_some::<Dense<f64>>);
 qjam::register!(assign_some::<Csr<f32>>, assign_some::<Csr<f64>>);
 
-/// Fits centres by batches of about `batch_rows` rows. `observer` sees every batch as an iteration.
+/// Fits centres by batches of about as many rows as `params` says. `observer` sees every batch as an iteration.
 ///
 /// Of the params, the largest number of iterations counts passes over the data: there are as many batches as have that many
 /// times all rows. [`Fit::iterations`] counts batches. The number of starts and pruning have no meaning here.
 pub fn fit_minibatch<C: Points>(
     master: &Master,
     params: &Params,
-    batch_rows: usize,
     data: &DataSet<C>,
     observer: impl FnMut(&Iteration),
 ) -> Result<Fit<C::Number>, FitError> {
     let prepared = Prepared::new(master, params, data)?;
     let centres = start::first(master, &prepared.data, params, prepared.dims, 0)?;
-    run(master, params, batch_rows, &prepared, centres, observer)
+    run(master, params, &prepared, centres, observer)
 }
 
 /// The same from given centres.
 pub fn fit_minibatch_from<C: Points>(
     master: &Master,
     params: &Params,
-    batch_rows: usize,
     data: &DataSet<C>,
     centres: Centres<C::Number>,
     observer: impl FnMut(&Iteration),
 ) -> Result<Fit<C::Number>, FitError> {
     let prepared = Prepared::new(master, params, data)?;
     prepared.check(params, &centres)?;
-    run(master, params, batch_rows, &prepared, centres, observer)
+    run(master, params, &prepared, centres, observer)
 }
 
 /// Takes all rows of a data set as one batch: centres move towards the rows given to them. `weights` is what each centre has
@@ -113,21 +111,17 @@ pub fn learn<C: Points>(
 fn run<C: Points>(
     master: &Master,
     params: &Params,
-    batch_rows: usize,
     prepared: &Prepared<C>,
     mut centres: Centres<C::Number>,
     mut observer: impl FnMut(&Iteration),
 ) -> Result<Fit<C::Number>, FitError> {
-    if batch_rows == 0 {
-        return Err(FitError::EmptyBatch);
-    }
+    let batch_rows = params.batch_rows();
     let rows = prepared.data.records();
     let weighted = params.weighted();
     let enough = params.tolerance() * prepared.variance;
     let share = batch_rows as f64 / rows as f64;
     let batches_max = (params.iterations_max() as f64 / share).ceil() as u64;
-    let mut progress =
-        Progress::new(params.no_improvement_max(), 2.0 * batch_rows as f64 / (rows as f64 + 1.0));
+    let mut progress = Progress::new(params.patience(), 2.0 * batch_rows as f64 / (rows as f64 + 1.0));
     let mut weights = vec![0.0; centres.len()];
     let (mut batches, mut outcome) = (0, Outcome::IterationsUsedUp);
     while batches < batches_max && outcome == Outcome::IterationsUsedUp {
@@ -157,7 +151,8 @@ fn run<C: Points>(
     let inertia = master.run(inertia::<C>, &Measure::new(&centres, weighted), &prepared.data)?;
     let empty = weights.iter().filter(|w| **w == 0.0).count();
     let iterations = batches as usize;
-    Ok(Fit { model: Model::new(centres), inertia, iterations, outcome, empty, skipped: prepared.skipped })
+    let (skipped, sizes) = (prepared.skipped, weights);
+    Ok(Fit { model: Model::new(centres), inertia, iterations, outcome, empty, skipped, sizes })
 }
 
 /// Whether the mean squared distance of batches still falls.

@@ -21,20 +21,23 @@
 //! ```
 
 pub mod bounds;
+mod exact;
 pub mod lloyd;
 pub mod minibatch;
 pub mod model;
 pub mod params;
 pub mod points;
+mod screened;
 mod skip;
 pub mod start;
 pub mod survey;
+pub mod targets;
 #[cfg(test)]
 mod tests;
 mod touched;
 
 pub use lloyd::{Centres, NO_LABEL};
-pub use minibatch::{fit_minibatch, fit_minibatch_from};
+pub use minibatch::{fit_minibatch, fit_minibatch_from, learn};
 pub use model::{Model, ModelError};
 pub use params::{Params, ParamsError, Start};
 pub use points::Points;
@@ -109,9 +112,6 @@ pub enum FitError {
         /// Centres.
         k: usize,
     },
-    /// Batches without rows.
-    #[error("k-means: batches of 0 rows teach nothing; give at least 1")]
-    EmptyBatch,
     /// Centres to begin with that do not fit.
     #[error(
         "k-means: {found} first centres of {found_columns} columns were given for {k} clusters of data with {columns} columns; both must agree"
@@ -179,6 +179,8 @@ pub struct Fit<T> {
     pub empty: usize,
     /// Rows that were left out, since a number of them is not finite.
     pub skipped: u64,
+    /// Sum of the weights of the rows of each centre in the last iteration; of batches, of all rows it was ever given.
+    pub sizes: Vec<f64>,
 }
 
 /// One iteration, as an observer sees it.
@@ -229,6 +231,16 @@ pub fn fit_from<C: Points>(
     prepared.iterate(master, params, centres, &mut observer)
 }
 
+/// The first centres that [`fit`] would begin with: for those who go on in another way.
+pub fn first_centres<C: Points>(
+    master: &Master,
+    params: &Params,
+    data: &DataSet<C>,
+) -> Result<Centres<C::Number>, FitError> {
+    let prepared = Prepared::new(master, params, data)?;
+    start::first(master, &prepared.data, params, prepared.dims, 0)
+}
+
 /// Data that was looked at.
 struct Prepared<C: Points> {
     data: DataSet<C>,
@@ -257,7 +269,7 @@ impl<C: Points> Prepared<C> {
         if dims == 0 {
             return Err(FitError::NoColumns);
         }
-        let (weighted, skip) = (params.weighted(), params.skip_bad_rows());
+        let (weighted, skip) = (params.weighted(), params.skips_bad_rows());
         let mut data = survey::cut(data)?;
         let mut survey = survey::look(master, &data, weighted, skip)?;
         let skipped = survey.unusable;
@@ -317,8 +329,8 @@ impl<C: Points> Prepared<C> {
         }
         let inertia = lloyd.inertia()?;
         let iterations = lloyd.iterations;
-        let skipped = self.skipped;
-        Ok(Fit { model: Model::new(lloyd.centres), inertia, iterations, outcome, empty, skipped })
+        let (skipped, sizes) = (self.skipped, lloyd.sizes);
+        Ok(Fit { model: Model::new(lloyd.centres), inertia, iterations, outcome, empty, skipped, sizes })
     }
 }
 
@@ -328,9 +340,13 @@ pub struct Lloyd<'m, C: Points> {
     data: DataSet<C>,
     weighted: bool,
     centres: Centres<C::Number>,
+    /// Weights of the rows of each centre in the last iteration.
+    sizes: Vec<f64>,
     iterations: usize,
     fixed: bool,
     pruning: Pruning<C>,
+    /// Whether products of bytes may sort centres out, where rows keep bounds.
+    screening: bool,
 }
 
 /// Whether rows keep bounds.
@@ -362,7 +378,9 @@ impl<'m, C: Points> Lloyd<'m, C> {
             true => Pruning::Resting(0),
             false => Pruning::Never,
         };
-        Lloyd { master, data, weighted: params.weighted(), centres, iterations: 0, fixed: false, pruning }
+        let screening = targets::worth_screening(centres.len(), centres.dims());
+        let (weighted, sizes) = (params.weighted(), vec![]);
+        Lloyd { master, data, weighted, centres, sizes, iterations: 0, fixed: false, pruning, screening }
     }
 
     /// Begins from given centres, with all that [`fit_from`] checks. Of the params, `k`, pruning and weights are used.
@@ -404,6 +422,7 @@ impl<'m, C: Points> Lloyd<'m, C> {
         self.iterations += 1;
         self.judge(computed, distances);
         let empty = sums.weights.iter().filter(|w| **w == 0.0).count();
+        self.sizes = sums.weights;
         Ok(Iteration { number: self.iterations, moved, computed, empty })
     }
 
@@ -414,7 +433,8 @@ impl<'m, C: Points> Lloyd<'m, C> {
         }
         match &mut self.pruning {
             Pruning::Kept { held, moved, .. } => {
-                let step = Step::new(self.centres.panels(), std::mem::take(moved), self.weighted);
+                let targets = self.centres.targets(self.screening);
+                let step = Step::new(targets, std::mem::take(moved), self.weighted);
                 Ok(held.run(assign_bounded::<C>, &step)?.in_full())
             }
             _ => {

@@ -4,7 +4,7 @@ use super::Params;
 use super::lloyd::{Centres, Labels, Measure, distances, first_unusable, inertia, label};
 use super::points::{DenseRows, Points, View};
 use crate::kernels::nearest::{Real, Rows};
-use crate::models::{self, FileError};
+use crate::models::{self, FileError, Notes};
 use qjam::{DataSet, Master};
 use std::path::Path;
 use thiserror::Error;
@@ -58,7 +58,7 @@ pub enum ModelError {
 }
 
 /// What the file calls this model.
-const KIND: &str = "kmeans";
+pub const KIND: &str = "kmeans";
 /// The newest way its parts are laid out that this version knows.
 const VERSION: u32 = 1;
 
@@ -131,7 +131,7 @@ impl<T: Real> Model<T> {
         params: &Params,
     ) -> Result<Vec<u32>, ModelError> {
         let found = self.label(master, data, params.weighted())?;
-        refuse(found.bad.filter(|_| !params.skip_bad_rows()))?;
+        refuse(found.bad.filter(|_| !params.skips_bad_rows()))?;
         Ok(found.labels)
     }
 
@@ -165,11 +165,17 @@ impl<T: Real> Model<T> {
 
     /// Writes the model to a file, whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
+        self.save_with(path, &Notes::default())
+    }
+
+    /// Writes the model to a file with notes on how it came about.
+    pub fn save_with(&self, path: impl AsRef<Path>, notes: &Notes) -> Result<(), ModelError> {
         let shape = [self.centres.len(), self.centres.dims()];
         Ok(models::save(
             path.as_ref(),
             KIND,
             VERSION,
+            notes,
             &[("centres", &shape, models::Values::of(&self.centres.values))],
         )?)
     }

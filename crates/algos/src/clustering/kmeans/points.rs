@@ -10,7 +10,7 @@
 use super::lloyd::Sums;
 use super::touched::Touched;
 use crate::kernels::Level;
-use crate::kernels::nearest::{Panels, Real, Rows, square};
+use crate::kernels::nearest::{Panels, Real, Rows, distance_error, square};
 use crate::kernels::sparse::{Lines, Sparse};
 use qjam::source::kept::{Keep, RowsWriter, SparseWriter};
 use qjam::{Chunk, Csr, Ctx, DataError, DataSet, DecodeError, Decoder, Dense, Encoder, State, Wire};
@@ -50,6 +50,9 @@ pub trait Points: Chunk {
     /// All that was written, of which this chunk was the first.
     fn written(&self, writer: Self::Writer) -> Result<DataSet<Self>, DataError>;
 }
+
+/// Sums of more numbers are not kept in a cache while rows come in any order.
+const ADD_IN_ORDER_MAX: usize = 1 << 15;
 
 /// Rows of one chunk.
 pub trait View<T: Real>: Copy {
@@ -91,11 +94,23 @@ pub trait View<T: Real>: Copy {
     /// Whether sums want all rows of a chunk together, rather than some at a time while they are in a cache.
     const AT_ONCE: bool = false;
 
-    /// Adds all rows to the sums of their centres, in order.
+    /// Adds all rows to the sums of their centres; those of each centre in order.
     fn add_all(&self, nearest: &[u32], sums: &mut Sums) {
-        for (i, centre) in nearest.iter().enumerate() {
-            sums.add(*centre as usize, *self, i);
+        // Sums that fill a cache are added to centre after centre: each then stays in the nearest one.
+        if sums.sums.len() <= ADD_IN_ORDER_MAX {
+            nearest.iter().enumerate().for_each(|(i, centre)| sums.add(*centre as usize, *self, i));
+            return;
         }
+        let mut places = vec![0; sums.weights.len() + 1];
+        nearest.iter().for_each(|centre| places[*centre as usize + 1] += 1);
+        (1..places.len()).for_each(|n| places[n] += places[n - 1]);
+        let mut order = vec![0_u32; nearest.len()];
+        for (i, centre) in nearest.iter().enumerate() {
+            let place = &mut places[*centre as usize];
+            order[*place] = i as u32;
+            *place += 1;
+        }
+        order.iter().for_each(|i| sums.add(nearest[*i as usize] as usize, *self, *i as usize));
     }
 
     /// Sets the bits of the columns for which a row has values stored.
@@ -114,6 +129,18 @@ pub trait View<T: Real>: Copy {
 
     /// The squared distance of a row and a centre, in doubles; `square` is what [`chained_square`] says of the centre.
     fn squared_distance(&self, i: usize, centre: &[T], square: f64) -> f64;
+
+    /// Its rows where all coordinates are stored.
+    fn dense(&self) -> Option<Rows<'_, T>> {
+        None
+    }
+
+    /// The squared distance of a row and a centre, within `distance_error`, and at least their distance; `None` where that
+    /// would be as much work as comparing the row with other centres.
+    fn measured(&self, i: usize, centre: &[T]) -> Option<(f64, f64)> {
+        let _ = (i, centre);
+        None
+    }
 
     /// Appends the coordinates of a row.
     fn copy(&self, i: usize, to: &mut Vec<T>);
@@ -234,6 +261,17 @@ impl<T: Real> View<T> for DenseRows<'_, T> {
 
     fn squared_distance(&self, i: usize, centre: &[T], _: f64) -> f64 {
         squared_distance(self.0.row(i), centre)
+    }
+
+    fn dense(&self) -> Option<Rows<'_, T>> {
+        Some(self.0)
+    }
+
+    fn measured(&self, i: usize, centre: &[T]) -> Option<(f64, f64)> {
+        let mut square = [0.0];
+        T::distances(Level::best(), self.0.row(i), centre, &[0], &mut square);
+        let (share, more) = distance_error::<T>(self.dims());
+        Some((square[0], (square[0] * (1.0 + share) + more).sqrt() * (1.0 + 1e-12)))
     }
 
     fn copy(&self, i: usize, to: &mut Vec<T>) {
