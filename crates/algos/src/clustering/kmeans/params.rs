@@ -67,6 +67,7 @@ pub const LEARNER: Learner = Learner {
     detail: "\
 Lloyd's algorithm: every row goes to its nearest centre, every centre to the mean of its rows, until no centre moves. A
 centre that no row is nearest to stays where it is. Running out of iterations is no error; the result says so.",
+    weighted: true,
     options: &[
         N_CLUSTERS,
         INIT,
@@ -134,6 +135,7 @@ pub const MINIBATCH: Learner = Learner {
     detail: "\
 For data that is too much to be read in every iteration. An iteration draws a batch of rows, and every centre moves to the
 mean of all rows it was ever given. The rows drawn depend on the seed alone, so the bits are the same on any workers.",
+    weighted: true,
     options: &[
         N_CLUSTERS,
         INIT,
