@@ -264,3 +264,14 @@ def test_no_warning_comes_without_a_reason() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KMeans(3, random_state=0).fit(blobs(200, 3, 3)).predict(blobs(200, 3, 3))
+
+
+def test_centres_that_lose_all_rows_go_where_scikit_learns_go() -> None:
+    X = blobs(1500, 6, 8)
+    start = X[:8].copy()
+    start[[2, 5]] += 1e3
+    ours = KMeans(8, init=start, tol=0).fit(X)
+    theirs = sklearn.cluster.KMeans(8, init=start, n_init=1, tol=0).fit(X)
+    assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-6)
+    assert len(set(ours.labels_)) == 8
+    assert same_bits(KMeans(8, init=start, tol=0, workers="proc:2").fit(X).cluster_centers_, ours.cluster_centers_)
