@@ -44,6 +44,8 @@ pub const CHECKS: &[Step] = &[
     Step::new("bench-python", Bench, bench::python),
     Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
+    Step::new("bench-kmeans", Bench, bench::kmeans),
+    Step::new("bench-readers", Bench, bench::readers),
     Step::new("bench-hosts", Bench, bench::on_hosts),
     Step::new("bench-auto", Bench, bench::auto),
 ];
