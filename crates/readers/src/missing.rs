@@ -78,7 +78,6 @@ impl Means {
 
 /// Does with rows what is to be done about missing values, but for means, and says how many rows were dropped and how
 /// many values put in.
-#[cfg(feature = "parquet")]
 pub(crate) fn settle<T: Real>(
     values: &mut Vec<T>,
     names: &[String],

@@ -41,7 +41,7 @@ pub struct Parquet {
     without: Vec<String>,
     target: Option<String>,
     missing: Missing,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 settings!(Parquet);

@@ -53,7 +53,7 @@ pub struct Csv {
     without: Vec<String>,
     target: Option<String>,
     missing: Missing,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 settings!(Csv);
