@@ -12,6 +12,7 @@ pub mod aligned;
 pub(crate) mod lanes;
 pub mod multiply;
 pub mod nearest;
+pub mod screen;
 pub mod sparse;
 pub mod tanh;
 pub mod vectors;

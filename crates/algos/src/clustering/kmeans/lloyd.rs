@@ -5,28 +5,38 @@
 //! fixed tree, so the new centres have the same bits whoever did it. A centre without rows stays where it is.
 
 use super::points::{Points, View, chained_square, squared_distance};
+use super::targets::Targets;
+use super::touched::Touched;
 use crate::kernels::nearest::{Panels, Real};
-use qjam::{Csr, Dense};
+use qjam::{Csr, Dense, MergeError, Reduce};
 
 /// Rows that are assigned and then added while they are still in a cache.
 const BLOCK_ROWS: usize = 896;
 
 /// What all rows of each centre come to.
-#[derive(Clone, Debug, PartialEq, qjam::Wire, qjam::Sum)]
+#[derive(Clone, Debug, PartialEq, qjam::Wire)]
 pub struct Sums {
     /// Sum of the weights of its rows.
     pub weights: Vec<f64>,
-    /// Weighted sum of its rows, centre after centre.
+    /// Weighted sum of its rows, centre after centre. Empty where `touched` has it.
     pub sums: Vec<f64>,
-    /// Comparisons of a row with a panel of centres that were made, and that there are.
+    /// The same where most of it is 0.
+    pub(super) touched: Touched,
+    /// Distances of a row and a centre that were computed.
     pub compared: u64,
-    /// All comparisons there are.
+    /// All there are.
     pub comparisons: u64,
 }
 
 impl Sums {
     pub(super) fn new(k: usize, dims: usize) -> Sums {
-        Sums { weights: vec![0.0; k], sums: vec![0.0; k * dims], compared: 0, comparisons: 0 }
+        Sums {
+            weights: vec![0.0; k],
+            sums: vec![0.0; k * dims],
+            touched: Touched::default(),
+            compared: 0,
+            comparisons: 0,
+        }
     }
 
     /// Adds one row to its centre.
@@ -34,6 +44,50 @@ impl Sums {
     pub(super) fn add<T: Real>(&mut self, centre: usize, rows: impl View<T>, i: usize) {
         let dims = rows.dims();
         self.weights[centre] += rows.add(i, &mut self.sums[centre * dims..][..dims]);
+    }
+
+    /// With `sums` in full.
+    pub(super) fn in_full(mut self) -> Sums {
+        if !self.touched.is_unused() {
+            self.sums = std::mem::take(&mut self.touched).full();
+        }
+        self
+    }
+}
+
+impl Reduce for Sums {
+    fn merge(&mut self, right: Self) {
+        if let Err(error) = self.try_merge(right) {
+            panic!("{error}");
+        }
+    }
+
+    fn try_merge(&mut self, mut right: Self) -> Result<(), MergeError> {
+        self.weights.try_merge(right.weights).map_err(|error| error.in_field("weights"))?;
+        self.compared += right.compared;
+        self.comparisons += right.comparisons;
+        match (self.touched.is_unused(), right.touched.is_unused()) {
+            (false, false) if !self.touched.overflows_with(&right.touched) => {
+                self.touched = self.touched.merged(&right.touched);
+                return Ok(());
+            }
+            (false, true) => {
+                // The sum of two numbers is the same from either side.
+                self.touched.add_to(&mut right.sums);
+                self.touched = Touched::default();
+                self.sums = right.sums;
+                return Ok(());
+            }
+            (false, false) => self.sums = std::mem::take(&mut self.touched).full(),
+            (true, _) => {}
+        }
+        match right.touched.is_unused() {
+            true => self.sums.try_merge(right.sums).map_err(|error| error.in_field("sums")),
+            false => {
+                right.touched.add_to(&mut self.sums);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -51,16 +105,15 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
     let panels = &with.panels;
     let rows = x.view(with.weighted);
     let mut sums = Sums::new(panels.centres(), panels.dims());
-    let mut nearest = [0; BLOCK_ROWS];
-    for from in (0..rows.len()).step_by(BLOCK_ROWS) {
-        let rows = rows.part(from..(from + BLOCK_ROWS).min(rows.len()));
+    let block_rows = if C::View::AT_ONCE { rows.len().max(1) } else { BLOCK_ROWS.min(rows.len()) };
+    let mut nearest = vec![0; block_rows];
+    for from in (0..rows.len()).step_by(block_rows) {
+        let rows = rows.part(from..(from + block_rows).min(rows.len()));
         let nearest = &mut nearest[..rows.len()];
         rows.nearest(panels, nearest);
-        for (i, centre) in nearest.iter().enumerate() {
-            sums.add(*centre as usize, rows, i);
-        }
+        rows.add_all(nearest, &mut sums);
     }
-    sums.comparisons = (rows.len() * panels.len()) as u64;
+    sums.comparisons = (rows.len() * panels.centres()) as u64;
     sums.compared = sums.comparisons;
     sums
 }
@@ -121,7 +174,7 @@ pub struct Distances<T: Real> {
     pub bad: Option<(u64, u64, f64)>,
 }
 
-impl<T: Real> qjam::Reduce for Distances<T> {
+impl<T: Real> Reduce for Distances<T> {
     fn merge(&mut self, right: Self) {
         self.bad = self.bad.or(right.bad.map(|(row, column, value)| (self.rows + row, column, value)));
         self.rows += right.rows;
@@ -150,7 +203,7 @@ pub struct Labels {
     pub bad: Option<(u64, u64, f64)>,
 }
 
-impl qjam::Reduce for Labels {
+impl Reduce for Labels {
     fn merge(&mut self, right: Self) {
         let before = self.labels.len() as u64;
         self.bad = self.bad.or(right.bad.map(|(row, column, value)| (before + row, column, value)));
@@ -222,6 +275,10 @@ impl<T: Real> Centres<T> {
 
     pub(super) fn panels(&self) -> Panels<T> {
         Panels::new(&self.values, self.dims)
+    }
+
+    pub(super) fn targets(&self, screening: bool) -> Targets<T> {
+        Targets::new(&self.values, self.dims, screening)
     }
 
     pub(super) fn compared(&self, weighted: bool) -> Compared<T> {

@@ -21,16 +21,20 @@
 //! ```
 
 pub mod bounds;
+mod exact;
 pub mod lloyd;
 pub mod minibatch;
 pub mod model;
 pub mod params;
 pub mod points;
+mod screened;
 mod skip;
 pub mod start;
 pub mod survey;
+pub mod targets;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 pub use lloyd::{Centres, NO_LABEL};
 pub use minibatch::{fit_minibatch, fit_minibatch_from, learn};
@@ -341,6 +345,8 @@ pub struct Lloyd<'m, C: Points> {
     iterations: usize,
     fixed: bool,
     pruning: Pruning<C>,
+    /// Whether products of bytes may sort centres out, where rows keep bounds.
+    screening: bool,
 }
 
 /// Whether rows keep bounds.
@@ -372,8 +378,9 @@ impl<'m, C: Points> Lloyd<'m, C> {
             true => Pruning::Resting(0),
             false => Pruning::Never,
         };
+        let screening = targets::worth_screening(centres.len(), centres.dims());
         let (weighted, sizes) = (params.weighted(), vec![]);
-        Lloyd { master, data, weighted, centres, sizes, iterations: 0, fixed: false, pruning }
+        Lloyd { master, data, weighted, centres, sizes, iterations: 0, fixed: false, pruning, screening }
     }
 
     /// Begins from given centres, with all that [`fit_from`] checks. Of the params, `k`, pruning and weights are used.
@@ -426,10 +433,14 @@ impl<'m, C: Points> Lloyd<'m, C> {
         }
         match &mut self.pruning {
             Pruning::Kept { held, moved, .. } => {
-                let step = Step::new(self.centres.panels(), std::mem::take(moved), self.weighted);
-                Ok(held.run(assign_bounded::<C>, &step)?)
+                let targets = self.centres.targets(self.screening);
+                let step = Step::new(targets, std::mem::take(moved), self.weighted);
+                Ok(held.run(assign_bounded::<C>, &step)?.in_full())
             }
-            _ => Ok(self.master.run(assign::<C>, &self.centres.compared(self.weighted), &self.data)?),
+            _ => {
+                let with = self.centres.compared(self.weighted);
+                Ok(self.master.run(assign::<C>, &with, &self.data)?.in_full())
+            }
         }
     }
 

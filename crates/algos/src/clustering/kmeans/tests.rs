@@ -2,7 +2,8 @@
 
 use super::lloyd::Sums;
 use super::*;
-use qjam::{Dense, Reduce, Rng};
+use crate::kernels::sparse::Sparse;
+use qjam::{Csr, Dense, Reduce, Rng};
 use qjam_core::reduce::{Cut, Tree};
 
 /// Numbers with their fused multiply-add.
@@ -96,55 +97,87 @@ fn plainly<T: Fused>(data: &DataSet<Dense<T>>, centres: &Centres<T>) -> (Vec<u32
     (labels, tree.take_root().unwrap())
 }
 
+/// The same rows by what is not zero in them.
+fn sparse<T: Sparse>(values: &[T], dims: usize, labels: Option<Vec<T>>) -> Csr<T> {
+    let (mut starts, mut columns, mut numbers) = (vec![0], vec![], vec![]);
+    for row in values.chunks(dims) {
+        for (column, v) in row.iter().enumerate().filter(|(_, v)| **v != T::default()) {
+            columns.push(column as u32);
+            numbers.push(*v);
+        }
+        starts.push(columns.len() as u64);
+    }
+    Csr::from_vecs(starts, columns, numbers, dims, labels).unwrap()
+}
+
 fn bits<T: Real>(values: &[T]) -> Vec<u64> {
     values.iter().map(|v| v.to_f64().to_bits()).collect()
 }
 
-fn check<T: Fused>(workers: &str) {
+fn check<T: Fused + Sparse>(workers: &str) {
     let master = Master::connect(workers).unwrap();
     for kind in KINDS {
         let (values, dims, k) = rows::<T>(kind);
         let first = Centres::new(values[..k * dims].to_vec(), dims).unwrap();
+        let by_places = survey::cut(&DataSet::csr(&sparse(&values, dims, None)).unwrap()).unwrap();
         let data = survey::cut(&DataSet::dense(values, dims).unwrap()).unwrap();
-        assert!(data.len() > 1, "{kind}: one chunk only");
+        assert!(data.len() > 1 && by_places.len() == data.len(), "{kind}: one chunk only");
         let params = Params::new(k).unwrap();
         let mut all = Lloyd::new(&master, data.clone(), first.clone(), &params.with_pruning(false));
-        let mut some = Lloyd::new(&master, data.clone(), first.clone(), &params);
         // Also where it would not pay.
-        some.pruning = Pruning::Resting(0);
+        let mut pruned = [false, true].map(|screening| {
+            let mut lloyd = Lloyd::new(&master, data.clone(), first.clone(), &params);
+            (lloyd.pruning, lloyd.screening) = (Pruning::Resting(0), screening);
+            lloyd
+        });
+        let mut all_sparse =
+            Lloyd::new(&master, by_places.clone(), first.clone(), &params.with_pruning(false));
+        let mut some_sparse = Lloyd::new(&master, by_places, first.clone(), &params);
+        some_sparse.pruning = Pruning::Resting(0);
         let mut expected = first;
-        let mut least = 1.0_f64;
+        let mut least = [1.0_f64; 2];
         for iteration in 1..=25 {
             let (labels, sums) = plainly(&data, &expected);
             expected = expected.moved_to(&sums);
             let found = master.run(lloyd::label::<Dense<T>>, &all.centres().compared(false), &data).unwrap();
             assert_eq!(found.labels, labels, "{kind}, iteration {iteration}");
             all.step().unwrap();
-            let seen = some.step().unwrap();
-            least = least.min(seen.computed);
-            if let Pruning::Kept { held, .. } = &some.pruning {
-                let kept: Vec<u32> =
-                    held.collect().unwrap().iter().flat_map(|b| b.nearest().to_vec()).collect();
-                assert_eq!(kept, labels, "{kind}, iteration {iteration}, with bounds");
+            all_sparse.step().unwrap();
+            some_sparse.step().unwrap();
+            let kept = remembered(&some_sparse);
+            assert!(
+                kept.is_none_or(|kept| kept == labels),
+                "{kind}, iteration {iteration}, sparse, with bounds"
+            );
+            for sparse in [&all_sparse, &some_sparse] {
+                let found = bits(sparse.centres().values());
+                assert_eq!(found, bits(expected.values()), "{kind}, iteration {iteration}, sparse");
             }
             assert_eq!(
                 bits(all.centres().values()),
                 bits(expected.values()),
                 "{kind}, iteration {iteration}"
             );
-            assert_eq!(
-                bits(some.centres().values()),
-                bits(expected.values()),
-                "{kind}, {iteration}, with bounds"
-            );
+            for (lloyd, least) in pruned.iter_mut().zip(&mut least) {
+                let what = format!("{kind}, iteration {iteration}, screening: {}", lloyd.screening);
+                *least = least.min(lloyd.step().unwrap().computed);
+                assert!(remembered(lloyd).is_none_or(|kept| kept == labels), "{what}");
+                assert_eq!(bits(lloyd.centres().values()), bits(expected.values()), "{what}");
+            }
         }
         if kind.starts_with("clusters") {
             assert!(
-                least < 0.7,
-                "{kind}: at least {least} of all distances were computed in every iteration"
+                least.iter().all(|least| *least < 0.7),
+                "{kind}: at least {least:?} of all distances were computed in every iteration"
             );
         }
     }
+}
+
+/// The labels that rows keep with their bounds, if they keep any now.
+fn remembered<C: Points>(lloyd: &Lloyd<'_, C>) -> Option<Vec<u32>> {
+    let Pruning::Kept { held, .. } = &lloyd.pruning else { return None };
+    Some(held.collect().unwrap().iter().flat_map(|b| b.nearest().to_vec()).collect())
 }
 
 #[test]
