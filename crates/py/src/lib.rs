@@ -10,6 +10,7 @@ mod data;
 mod errors;
 mod held;
 mod host;
+mod learn;
 mod master;
 mod memory;
 mod news;
@@ -26,5 +27,6 @@ use pyo3::prelude::*;
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     data::register(m)?;
+    learn::register(m)?;
     master::register(m)
 }

@@ -55,7 +55,13 @@ pub(crate) fn in_words(master: &qjam::Master, what: &What) -> (&'static str, Str
         What::RoundOver { round, finished } => {
             ("round over", format!("{}: {}", round.0, if *finished { "it has a value" } else { "it failed" }))
         }
-        What::Report(report) => ("report", format!("round {} took {} µs", report.round, report.total_us)),
+        What::Report(report) => (
+            "report",
+            format!(
+                "round {} took {} µs; {} bytes out, {} in, {} chunks opened or sent",
+                report.round, report.total_us, report.bytes_out, report.bytes_in, report.cache_misses
+            ),
+        ),
         What::RoundRecalled { round } => ("round recalled", round.0.to_string()),
         What::WorkersChosen { round, why, .. } => {
             ("workers chosen", format!("from round {} on: {why}", round.0))
