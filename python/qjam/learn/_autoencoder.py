@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, TypeVar, Union
+from typing import Any, Literal, TypeVar, Union
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_array
 
 from .. import _native
 from .._workers import WorkersLike
-from ._input import as_matrix, as_rows, fitted, is_data, memory_of, must_be_finite, of_data
-from ._masters import doing, shares
+from ._input import as_matrix, as_rows, fitted, float_kinds, is_data, memory_of, must_be_finite, of_data
+from ._masters import doing, kept, shares
 from ._tables import documented, fitted_numbers, made_from, options_of, seed_of, to_be_kept
 
 __all__ = ["SparseAutoencoder"]
 
 Self = TypeVar("Self", bound="SparseAutoencoder")
+Question = Literal["activations", "reconstruct"]
 
 
 @documented("autoencoder")
@@ -92,7 +93,7 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def inverse_transform(self, X: Any) -> Any:
         """Rows from activities of the hidden units."""
         fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32])
+        X = check_array(X, dtype=float_kinds)
         if X.shape[1] != len(self.components_):
             raise ValueError(f"X has {X.shape[1]} columns; the network has {len(self.components_)} hidden units")
         return np.tanh(X @ self.decoder_components_.T + self.decoder_intercept_)
@@ -100,7 +101,7 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def score(self, X: Any, y: Any = None) -> float:
         """Minus the mean squared error of the reproduction of a row; higher is better."""
         fitted(self)
-        matrix = as_matrix(self, X, reset=False, sparse=False, kinds=(np.float64,))
+        matrix = as_matrix(self, X, reset=False, sparse=False, kinds=[np.float64])
         must_be_finite(matrix)
         missed = matrix - self._ask_matrix(matrix, "reconstruct")
         return -float(np.mean(np.sum(missed * missed, axis=1)))
@@ -132,17 +133,17 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _rows(self, X: Any, workers: WorkersLike, *, reset: bool) -> _native.Rows:
         if is_data(X):
             return of_data(self, X, shares(workers), reset=reset)[0]
-        matrix = as_matrix(self, X, reset=reset, sparse=False, kinds=(np.float64,))
+        matrix = as_matrix(self, X, reset=reset, sparse=False, kinds=[np.float64])
         must_be_finite(matrix)
-        return as_rows(matrix, shares(workers))
+        return kept(workers, as_rows(matrix, shares(workers)))
 
-    def _ask(self, X: Any, what: str) -> Any:
+    def _ask(self, X: Any, what: Question) -> Any:
         matrix = as_matrix(self, X, reset=False, sparse=False)
         must_be_finite(matrix)
         found = self._ask_matrix(np.ascontiguousarray(matrix, np.float64), what)
         return found.astype(matrix.dtype, copy=False)
 
-    def _ask_matrix(self, matrix: Any, what: str) -> Any:
+    def _ask_matrix(self, matrix: Any, what: Question) -> Any:
         return _native.autoencoder_apply(memory_of(self._theta()), memory_of(matrix), matrix.shape[1], what)
 
     def _theta(self) -> Any:

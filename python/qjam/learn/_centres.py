@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, of_data, weights_for
-from ._masters import doing, shares
+from ._masters import doing, kept, shares
 from ._tables import fitted_numbers, made_from, to_be_kept
 
 __all__ = ["HasCentres"]
@@ -42,11 +42,15 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """Finds the centres."""
         raise NotImplementedError
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_predict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> Any:
         """Finds the centres, and gives the nearest centre of every row: ``fit(X).labels_``."""
         return self.fit(X, sample_weight=sample_weight).labels_
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_transform(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> Any:
         """Finds the centres, and gives the distances of every row to them: ``fit(X).transform(X)``."""
         return self.fit(X, sample_weight=sample_weight)._transform(X)
 
@@ -86,7 +90,7 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
             if sample_weight is not None:
                 raise ValueError("weights of the rows of a data set cannot be given; hand over arrays")
             rows, _ = of_data(self, X, shares(self.workers), reset=False)
-            kind = np.float64 if rows.doubles else np.float32
+            kind: Any = np.float64 if rows.doubles else np.float32
             return rows, np.ascontiguousarray(centres, kind), self.workers
         matrix = as_matrix(self, X, reset=False)
         kind = np.result_type(matrix.dtype, centres.dtype)
@@ -94,7 +98,8 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         is_small = matrix.shape[0] * centres.size <= _SMALL_WORK
         workers = None if is_small else self.workers
         weights = weights_for(sample_weight, matrix, kind)
-        return as_rows(matrix, shares(workers), weights), np.ascontiguousarray(centres, kind), workers
+        rows = kept(workers, as_rows(matrix, shares(workers), weights))
+        return rows, np.ascontiguousarray(centres, kind), workers
 
     # ---- files --------------------------------------------------------------------------------------------------
 

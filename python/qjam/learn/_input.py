@@ -19,7 +19,7 @@ from ..dataset import BaseDataSet
 __all__ = ["as_matrix", "as_rows", "float_kinds", "fitted", "is_data", "memory_of", "must_be_finite", "of_data", "weights_for"]
 
 #: Numbers are computed with as they come if they are of these kinds, and else as the first.
-float_kinds = (np.float64, np.float32)
+float_kinds: Any = [np.float64, np.float32]
 
 
 def _is_arrow(X: Any) -> bool:
@@ -45,14 +45,14 @@ def as_matrix(estimator: Any, X: Any, *, reset: bool, sparse: bool = True, kinds
         # Names of the columns are scikit-learn's business, the numbers ours.
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         rows = _of_arrow(X)
-        checked = check_array(rows, dtype=list(kinds), order="C", ensure_all_finite=False, estimator=estimator)
+        checked = check_array(rows, dtype=kinds, order="C", ensure_all_finite=False, estimator=estimator)
     else:
         checked = validate_data(
             estimator,
             X,
             reset=reset,
             accept_sparse="csr" if sparse else False,
-            dtype=list(kinds),
+            dtype=kinds,
             order="C",
             ensure_all_finite=False,
         )

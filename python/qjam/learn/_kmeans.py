@@ -13,8 +13,8 @@ from .. import _native
 from .._workers import WorkersLike
 from ._centres import HasCentres, first_centres
 from ._input import as_matrix, as_rows, is_data, of_data, weights_for
-from ._masters import doing, shares
-from ._tables import documented, options_of, seed_of
+from ._masters import doing, kept, shares
+from ._tables import documented, options_of, seed_of, word_of
 
 __all__ = ["KMeans"]
 
@@ -33,8 +33,8 @@ class KMeans(HasCentres):
     >>> model = KMeans(n_clusters=2, random_state=0, workers="local:2").fit(X)
     >>> model.inertia_
     16.0
-    >>> model.transform([[1.0, 2.0]]).min()
-    np.float64(0.0)
+    >>> float(model.transform([[1.0, 2.0]]).min())
+    0.0
     """
 
     def __init__(
@@ -95,21 +95,21 @@ def prepared(estimator: Any, X: Any, sample_weight: Any) -> Tuple[_native.Rows, 
         if sample_weight is not None:
             raise ValueError("weights of the rows of a data set cannot be given; hand over arrays")
         rows, _ = of_data(estimator, X, shares(estimator.workers), reset=True)
+        enough(rows.rows, options["n_clusters"])
         kind: Any = np.float64 if rows.doubles else np.float32
     else:
         matrix = as_matrix(estimator, X, reset=True)
         kind = matrix.dtype
         weights = weights_for(sample_weight, matrix, kind)
         enough(matrix.shape[0], options["n_clusters"])
-        rows = as_rows(matrix, shares(estimator.workers), weights)
+        rows = kept(estimator.workers, as_rows(matrix, shares(estimator.workers), weights))
     init = estimator.init
     if callable(init):
         # What it draws and what is drawn afterwards come from one source.
         random_state = check_random_state(random_state)
     given = first_centres(init, X, options["n_clusters"], random_state, kind)
     if given is None:
-        options["init"] = "parallel" if init == "k-means||" else init
-        enough(rows.rows, options["n_clusters"])
+        options["init"] = word_of(estimator._learner, "init", "parallel" if init == "k-means||" else init)
     options["random_state"] = seed_of(random_state)
     return rows, given, options
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from typing import Any, Callable, Dict, Optional, TypeVar
 
 from .. import _native
@@ -16,18 +17,25 @@ from .._master import Master
 from .._progress import deliver
 from .._workers import WorkersLike, worker_string
 
-__all__ = ["close_workers", "doing", "master_for"]
+__all__ = ["close_workers", "doing", "kept", "master_for", "shares"]
 
 R = TypeVar("R")
 
 _masters: Dict[str, Master] = {}
+#: Rows that processes of this machine have seen, by content, those used last at the end.
+_rows: OrderedDict[str, _native.Rows] = OrderedDict()
 _lock = threading.Lock()
+
+#: Rows of more bytes lie in the user's own memory, which is not ours to keep.
+_KEPT_BYTES_MAX = 64 << 20
+_KEPT_TOTAL_BYTES_MAX = 512 << 20
 
 
 def _forget() -> None:
     """A forked process begins with none: what it has are copies of its parent's, which cannot be used here."""
     global _masters, _lock
     _masters, _lock = {}, threading.Lock()
+    _rows.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -70,6 +78,22 @@ def doing(workers: WorkersLike, work: Callable[[_native.Master, Callable[[], obj
         deliver()
 
 
+def kept(workers: WorkersLike, rows: _native.Rows) -> _native.Rows:
+    """The same rows in memory that worker processes have open already, if there are any.
+
+    A grid search fits a fold again and again, each time as a new array with the same content.
+    """
+    if not shares(workers) or rows.nbytes > _KEPT_BYTES_MAX:
+        return rows
+    with _lock:
+        known = _rows.setdefault(rows.id, rows)
+        _rows.move_to_end(rows.id)
+        total = sum(one.nbytes for one in _rows.values())
+        while total > _KEPT_TOTAL_BYTES_MAX:
+            total -= _rows.popitem(last=False)[1].nbytes
+        return known
+
+
 def shares(workers: WorkersLike) -> bool:
     """Whether data must be where other processes of this machine can see it."""
     return _native.worker_kinds(_text(workers))[1]
@@ -87,5 +111,6 @@ def close_workers(workers: Optional[WorkersLike] = None) -> None:
     with _lock:
         names = list(_masters) if workers is None else [_text(workers)]
         closing = [_masters.pop(name) for name in names if name in _masters]
+        _rows.clear()
     for master in closing:
         master.close()

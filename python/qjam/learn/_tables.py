@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from .. import _native
 
-__all__ = ["documented", "fitted_numbers", "made_from", "options_of", "seed_of", "to_be_kept"]
+__all__ = ["documented", "fitted_numbers", "made_from", "options_of", "seed_of", "to_be_kept", "word_of"]
 
 C = TypeVar("C", bound=Type[Any])
 E = TypeVar("E")
@@ -89,9 +89,18 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def word_of(learner: str, name: str, word: str) -> str:
+    """A word, if the option has it. Where the command takes a file, Python does not."""
+    option = next(option for option in _native.learner_options(learner)["options"] if option["name"] == name)
+    words = [known for known, _ in option["words"]]
+    if word not in words:
+        raise ValueError(f"{name} is {word!r}; give {', '.join(map(repr, words))}, an array or a function")
+    return word
+
+
 def seed_of(random_state: Any) -> int:
     """The seed that a ``random_state`` means: a number is itself, as for the command."""
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= random_state < 2**64:
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= int(random_state) < 2**64:
         return int(random_state)
     return int(check_random_state(random_state).randint(0, 2**31 - 1))
 
@@ -107,7 +116,7 @@ def fitted_numbers(estimator: Any, names: Dict[str, str]) -> List[Tuple[str, flo
     return [(name, float(getattr(estimator, at))) for name, at in names.items() if hasattr(estimator, at)]
 
 
-def made_from(cls: Type[E], learner: str, options: Dict[str, Any], workers: Any) -> E:
+def made_from(cls: Callable[..., E], learner: str, options: Dict[str, Any], workers: Any) -> E:
     """An estimator with the options in a model file, as far as they are known here and mean the same."""
     table = {option["name"]: option for option in _native.learner_options(learner)["options"]}
     known = {}

@@ -23,7 +23,8 @@ fn notes(
     fitted: Vec<(String, f64)>,
 ) -> PyResult<Notes> {
     let settings = settings(py, learner, options)?;
-    let fitted: Vec<(&str, Value)> = fitted.iter().map(|(name, x)| (name.as_str(), Value::Real(*x))).collect();
+    let fitted: Vec<(&str, Value)> =
+        fitted.iter().map(|(name, x)| (name.as_str(), Value::Real(*x))).collect();
     Ok(Notes::new(&settings, columns, &fitted))
 }
 
@@ -111,7 +112,8 @@ pub(super) fn autoencoder_save(
 /// fitted with.
 #[pyfunction]
 pub(super) fn autoencoder_load(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyTuple>> {
-    let loaded = py.detach(|| -> Result<_, Wrong> { Ok((Autoencoder::load(&path)?, models::inspect(&path)?)) });
+    let loaded =
+        py.detach(|| -> Result<_, Wrong> { Ok((Autoencoder::load(&path)?, models::inspect(&path)?)) });
     let (model, contents) = loaded.map_err(|wrong| wrong.raise(py, "autoencoder"))?;
     let theta = model.theta().to_vec();
     let len = theta.len();

@@ -77,7 +77,8 @@ fn tell<'py, T: Real + Number>(
     let sizes = array(py, fit.sizes, &[sizes])?;
     let found = found.map(|found| labels(py, found)).transpose()?;
     let ended = fit.outcome != Outcome::IterationsUsedUp;
-    (centres_of(py, fit.model.centres())?, fit.inertia, fit.iterations, ended, fit.empty, sizes, found).into_pyobject(py)
+    (centres_of(py, fit.model.centres())?, fit.inertia, fit.iterations, ended, fit.empty, sizes, found)
+        .into_pyobject(py)
 }
 
 pub(super) fn centres_of<'py, T: Real + Number>(

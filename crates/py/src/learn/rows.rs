@@ -18,6 +18,19 @@ pub(super) enum Table {
     CsrF64(DataSet<Csr<f64>>),
 }
 
+/// Does the same with whatever kind of rows there is.
+macro_rules! with_rows {
+    ($table:expr, $data:ident => $work:expr) => {
+        match $table {
+            $crate::learn::rows::Table::DenseF32($data) => $work,
+            $crate::learn::rows::Table::DenseF64($data) => $work,
+            $crate::learn::rows::Table::CsrF32($data) => $work,
+            $crate::learn::rows::Table::CsrF64($data) => $work,
+        }
+    };
+}
+pub(super) use with_rows;
+
 /// Rows for a learner. Made by `qjam.learn`.
 #[pyclass(frozen, module = "qjam._native")]
 pub(crate) struct Rows {
@@ -121,6 +134,20 @@ impl Rows {
         matches!(self.table, Table::DenseF64(_) | Table::CsrF64(_))
     }
 
+    /// Bytes of all rows together.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        with_rows!(&self.table, data => data.bytes())
+    }
+
+    /// The name of these rows in their cut, and whether they have weights.
+    #[getter]
+    fn id(&self) -> String {
+        let id = with_rows!(&self.table, data => data.id());
+        let digits: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{digits}{}", if self.weighted { " weighted" } else { "" })
+    }
+
     #[getter]
     fn sparse(&self) -> bool {
         matches!(self.table, Table::CsrF32(_) | Table::CsrF64(_))
@@ -147,16 +174,3 @@ fn sparse<T: Number + qjam::chunk::Element>(
         .map_err(|e| PyValueError::new_err(e.to_string()))?;
     Ok(DataSet::csr(&matrix).map_err(raise)?.untyped())
 }
-
-/// Does the same with whatever kind of rows there is.
-macro_rules! with_rows {
-    ($table:expr, $data:ident => $work:expr) => {
-        match $table {
-            $crate::learn::rows::Table::DenseF32($data) => $work,
-            $crate::learn::rows::Table::DenseF64($data) => $work,
-            $crate::learn::rows::Table::CsrF32($data) => $work,
-            $crate::learn::rows::Table::CsrF64($data) => $work,
-        }
-    };
-}
-pub(super) use with_rows;
