@@ -85,9 +85,14 @@ pub(crate) fn error(e: &anyhow::Error) {
         } else {
             "error"
         };
-    eprintln!("{label}: {e}");
-    for cause in e.chain().skip(1) {
-        eprintln!("  because: {cause}");
+    let mut told = e.to_string();
+    eprintln!("{label}: {told}");
+    for cause in e.chain().skip(1).map(ToString::to_string) {
+        // Some errors have the text of their cause in their own.
+        if !told.contains(&cause) {
+            eprintln!("  because: {cause}");
+            told = cause;
+        }
     }
 }
 

@@ -138,9 +138,55 @@ impl Data {
         }
     }
 
+    /// What was typed about the file that another call has to type, too, for files like it. Columns go by the names that
+    /// the model has.
+    pub(crate) fn typed(&self) -> String {
+        let mut words = Vec::new();
+        let mut word = |text: String| words.push(text);
+        let character =
+            |byte: u8| if byte == b'\t' { "tab".into() } else { format!("'{}'", char::from(byte)) };
+        let name = |value: &dyn ValueName| value.name();
+        self.kind.iter().for_each(|kind| word(format!("--kind {}", kind.name())));
+        match self.missing {
+            Missing::Error => {}
+            Missing::DropRow => word("--missing drop".into()),
+            Missing::Mean => word("--missing mean".into()),
+            Missing::Value(number) => word(format!("--missing {number}")),
+        }
+        if !matches!(self.header, HeaderArg::Auto) {
+            word(format!("--header {}", name(&self.header)));
+        }
+        self.delimiter.iter().for_each(|byte| word(format!("--delimiter {}", character(*byte))));
+        self.comment.iter().for_each(|byte| word(format!("--comment {}", character(*byte))));
+        if self.zero_based {
+            word("--zero-based".into());
+        }
+        self.features.iter().for_each(|n| word(format!("--features {n}")));
+        self.array.iter().for_each(|array| word(format!("--array {array}")));
+        if self.grey {
+            word("--grey".into());
+        }
+        self.size.iter().for_each(|(width, height)| word(format!("--size {width}x{height}")));
+        self.patches.iter().for_each(|(side, step)| word(format!("--patches {side},{step}")));
+        self.frames.iter().for_each(|(window, step)| word(format!("--frames {window},{step}")));
+        self.spectrum.iter().for_each(|spectrum| word(format!("--spectrum {}", name(spectrum))));
+        words.into_iter().map(|word| format!(" {word}")).collect()
+    }
+
     /// Whether nothing was said about which columns to read.
     pub(crate) fn takes_all_columns(&self) -> bool {
         self.columns.is_none() && self.without.is_empty() && self.target.is_none()
+    }
+}
+
+/// What a value of an argument is called.
+trait ValueName {
+    fn name(&self) -> String;
+}
+
+impl<T: ValueEnum> ValueName for T {
+    fn name(&self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().into())
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Outcome {
     /// More for programs.
     pub(crate) sizes: Vec<f64>,
     pub(crate) hash: String,
+    /// What a file of the model's answers may be called.
+    pub(crate) answers: &'static str,
     /// Something that the user should know.
     pub(crate) warning: Option<String>,
     pub(crate) spent: Spent,
@@ -101,11 +103,8 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let args = &fit.args;
     reading::can_be_written(&args.out)?;
     let mut spent = Spent::new();
-    let mut builder = Master::builder().on_wait(|waiting| output::note(&waiting.to_string()));
-    if let Some(limit) = args.memory_limit {
-        // Threads of this process have nothing but the cache to be limited by.
-        builder = builder.memory_limit(limit).cache_limit(limit / 4);
-    }
+    let builder = reading::limited(Master::builder(), args.memory_limit)
+        .on_wait(|waiting| output::passing(&format!("  {waiting}")));
     // Connected first: a wrong worker string is told before hours of reading.
     let master = builder.connect(&args.workers)?;
     let dtype = (fit.settings.learner().name == "autoencoder").then_some(Dtype::F64);
@@ -152,7 +151,11 @@ fn json(fit: &Fit, read: &Read, outcome: &Outcome) -> serde_json::Value {
         put(name, super::models::json(value));
     }
     if !outcome.sizes.is_empty() {
-        put("sizes", outcome.sizes.clone().into());
+        let size = |size: &f64| match size.fract() == 0.0 {
+            true => serde_json::Value::from(*size as u64),
+            false => (*size).into(),
+        };
+        put("sizes", outcome.sizes.iter().map(size).collect());
     }
     put("hash", outcome.hash.clone().into());
     put("seconds", outcome.spent.seconds().into());
@@ -191,7 +194,9 @@ fn say(fit: &Fit, read: &Read, outcome: &Outcome) -> anyhow::Result<()> {
     let bytes = std::fs::metadata(model).map_or(0, |found| found.len());
     item("model", &format!("{}, {}", model.display(), output::bytes(bytes)));
     output::line("");
-    output::line(format!("Next: qjam predict {} {} --out labels.npy", model.display(), data.display()));
-    output::line(format!("      qjam inspect {}", model.display()));
+    let [data, model] = [data, model].map(|path| reading::quoted(&path.to_string_lossy()));
+    let typed = fit.args.data.typed();
+    output::line(format!("Next: qjam predict {model} {data}{typed} --out {}", outcome.answers));
+    output::line(format!("      qjam inspect {model}"));
     Ok(())
 }

@@ -55,7 +55,10 @@ pub(crate) fn fit(mut job: Job<'_>, read: &Read) -> anyhow::Result<Outcome> {
     job.spent = spent;
     let evaluations = output::count(minimum.evaluations as u64, "evaluation");
     let shape = params.shape();
-    let result = format!("{} after {evaluations}", said(minimum.outcome));
+    let result = match minimum.outcome.converged() {
+        true => format!("converged after {evaluations}: {}", said(minimum.outcome)),
+        false => format!("stopped after {evaluations}, before convergence: {}", said(minimum.outcome)),
+    };
     let cost = format!("{:.9} (at first {:.9})", minimum.value, first.unwrap_or(f64::NAN));
     Ok(Outcome {
         title: format!(
@@ -67,6 +70,7 @@ pub(crate) fn fit(mut job: Job<'_>, read: &Read) -> anyhow::Result<Outcome> {
         facts,
         sizes: Vec::new(),
         hash: super::bench_kmeans::hash(fitted.model.theta()),
+        answers: "activations.npy",
         warning: None,
         spent: job.spent,
     })

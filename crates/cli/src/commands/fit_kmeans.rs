@@ -52,19 +52,22 @@ fn fit_of<C: Points>(mut job: Job<'_>, read: &Read, data: &DataSet<C>) -> anyhow
     Ok(outcome(job, &params, &fitted, facts))
 }
 
-/// Whether what pruning keeps for each row fits beside the rest. It decides about time and about no bit.
+/// Whether what pruning keeps of each row fits beside the rest: a bound for each panel of 16 centres, and two versions of
+/// them. It decides about time and about no bit.
 fn bounds_fit(job: &Job<'_>, params: &Params, rows: u64) -> bool {
     let Some(limit) = job.fit.args.memory_limit else { return true };
-    let workers =
-        job.master.workers().iter().map(|worker| u64::from(worker.pid.is_some())).sum::<u64>().max(1);
-    let bounds = rows.saturating_mul(8 + 4 * params.k().div_ceil(16) as u64);
-    bounds <= limit / 8 * workers
+    let processes = job.master.workers().iter().filter(|worker| worker.pid.is_some()).count().max(1);
+    let bounds = rows.saturating_mul(2 * (8 + 8 * params.k().div_ceil(16) as u64));
+    bounds <= limit / 8 * processes as u64
 }
 
 /// Errors about the data say which it is.
 fn with_file(e: FitError, path: &Path) -> anyhow::Error {
     match e {
         FitError::Run(e) => e.into(),
+        FitError::NotFinite { .. } => {
+            anyhow!("{}: {e}: --skip-bad-rows or --missing mean", path.display())
+        }
         e => anyhow!("{}: {e}", path.display()),
     }
 }
@@ -109,7 +112,12 @@ fn outcome<T: Real>(
     };
     let mut lines = vec![("result", result), ("inertia", format!("{:.9e}", fitted.inertia))];
     if !fitted.sizes.is_empty() {
-        let what = if params.weighted() { "weight" } else { "rows" };
+        let by_batches = job.fit.settings.learner().name != kmeans::params::LEARNER.name;
+        let what = match (by_batches, params.weighted()) {
+            (true, _) => "rows drawn",
+            (false, true) => "weight",
+            (false, false) => "rows",
+        };
         lines.push(("clusters", shown(&fitted.sizes, what)));
     }
     if fitted.skipped > 0 {
@@ -137,6 +145,7 @@ fn outcome<T: Real>(
         facts,
         sizes: fitted.sizes.clone(),
         hash: super::bench_kmeans::hash(fitted.model.centres().values()),
+        answers: "labels.npy",
         warning,
         spent: job.spent,
     }

@@ -3,7 +3,7 @@
 use crate::args::Inspect;
 use crate::output;
 use qjam_algos::models::{self, Contents};
-use qjam_algos::options::{Settings, Spelling, Value, learner};
+use qjam_algos::options::{LEARNERS, Value};
 
 /// Runs the command.
 pub(crate) fn inspect(args: &Inspect) -> anyhow::Result<()> {
@@ -15,9 +15,9 @@ pub(crate) fn inspect(args: &Inspect) -> anyhow::Result<()> {
     let Contents { kind, version, notes, tensors } = &contents;
     output::heading(&format!("{}: a model of kind {kind}, version {version}", args.model.display()));
     let item = |name: &str, text: &str| output::line(format!("  {name:<9} {text}"));
-    for (name, dtype, shape) in tensors {
+    for (at, (name, dtype, shape)) in tensors.iter().enumerate() {
         let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
-        item("numbers", &format!("{name}: {} of {dtype}", shape.join(" x ")));
+        item(if at == 0 { "numbers" } else { "" }, &format!("{name}: {} of {dtype}", shape.join(" x ")));
     }
     if !notes.columns.is_empty() {
         item("columns", &columns(&notes.columns));
@@ -26,18 +26,15 @@ pub(crate) fn inspect(args: &Inspect) -> anyhow::Result<()> {
         item("fitted", &pairs(&notes.fitted, |name| name.replace('_', " "), " "));
     }
     if !notes.options.is_empty() {
-        item("options", &pairs(&notes.options, |name| flag(kind, name), " "));
+        item("options", &pairs(&notes.options, flag, " "));
     }
     Ok(())
 }
 
-/// What the command calls an option of a learner of this kind.
-fn flag(kind: &str, name: &str) -> String {
-    let option = learner(kind).and_then(|learner| {
-        let settings = Settings::new(learner, Spelling::Command);
-        learner.option(name).map(|option| settings.called(option))
-    });
-    option.unwrap_or_else(|| format!("--{}", name.replace('_', "-")))
+/// What the command calls an option.
+fn flag(name: &str) -> String {
+    let flag = LEARNERS.iter().find_map(|learner| learner.option(name)).map(|option| option.flag);
+    format!("--{}", flag.unwrap_or(name))
 }
 
 fn pairs(pairs: &[(String, Value)], name_of: impl Fn(&str) -> String, between: &str) -> String {

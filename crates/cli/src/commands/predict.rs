@@ -6,6 +6,7 @@
 use super::answers::Answers;
 use super::reading::{self, Read};
 use crate::args::Predict;
+use crate::output;
 use anyhow::{anyhow, bail};
 use qjam::{DataSet, Dense, Master};
 use qjam_algos::clustering::kmeans::{self, Model, ModelError, Points};
@@ -33,6 +34,12 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
     let dtype = if single { Dtype::F32 } else { Dtype::F64 };
     let columns = &contents.notes.columns;
     let read = reading::read(&args.data, None, columns, Some(dtype), args.memory_limit)?;
+    if read.dropped > 0 {
+        output::note(&format!(
+            "{} left out; there are answers for the others only",
+            output::count(read.dropped, "row")
+        ));
+    }
     match contents.kind.as_str() {
         kmeans::model::KIND => match &read.rows {
             Rows::DenseF32(data) => nearest(args, &contents, &read, data),
@@ -70,6 +77,9 @@ fn nearest<C: Points>(
             )
         }
         ModelError::Run(e) => e.into(),
+        ModelError::NotFinite { .. } => {
+            anyhow!("{}: {e}: --missing mean or --missing drop", args.data.path.display())
+        }
         e => anyhow!("{}: {e}", args.data.path.display()),
     };
     if args.transform {
@@ -81,11 +91,8 @@ fn nearest<C: Points>(
         }
         return answers.finish();
     }
-    let mut builder = Master::builder();
-    if let Some(limit) = args.memory_limit {
-        builder = builder.memory_limit(limit).cache_limit(limit / 4);
-    }
-    let labels = model.predict_all(&builder.connect(&args.workers)?, data).map_err(refused)?;
+    let master = reading::limited(Master::builder(), args.memory_limit).connect(&args.workers)?;
+    let labels = model.predict_all(&master, data).map_err(refused)?;
     let mut answers = Answers::labels(args.out.as_deref(), labels.len() as u64)?;
     answers.write_labels(&labels)?;
     answers.finish()

@@ -3,8 +3,9 @@
 use crate::args::Data;
 use crate::output;
 use anyhow::{Context, bail};
+use qjam::Builder;
 use qjam::source::kept;
-use qjam_readers::{Dtype, Kind, OpenOptions, Opened, Rows, open};
+use qjam_readers::{Dtype, Kind, OpenOptions, Opened, Problem, ReadError, Rows, open};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,11 +43,77 @@ pub(crate) fn read(
     options.progress = Some(line());
     let opened = open(&data.path, &options);
     output::passed();
-    let Opened { rows, mut columns, dropped, filled, .. } = opened?;
+    let Opened { rows, kind, mut columns, dropped, filled, .. } = opened.map_err(|e| hinted(e, data))?;
     if name.is_some() {
         columns.pop();
     }
+    // Numbers are what columns without names are called, and say nothing of another file.
+    let counted = columns.iter().enumerate().all(|(at, name)| *name == (at + 1).to_string());
+    if counted || !matches!(kind, Kind::Csv | Kind::Parquet) {
+        columns.clear();
+    }
     Ok(Read { rows, columns, weighted, dropped, filled })
+}
+
+/// An error of the readers, with the file and with what to type.
+fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
+    let (path, mut text) = (data.path.display().to_string(), e.to_string());
+    if !text.contains(&path) {
+        text = format!("{path}: {text}");
+    }
+    if let ReadError::Options { .. } = &e {
+        // The readers speak of options by their names in Rust.
+        text = OPTIONS.iter().fold(text, |text, (name, typed)| text.replace(&format!("`{name}`"), typed));
+    }
+    let problem = match &e {
+        ReadError::Text { problem, .. } | ReadError::Value { problem, .. } => Some(problem),
+        _ => None,
+    };
+    let hint = match (&e, problem) {
+        (_, Some(Problem::Missing { .. })) => "--missing drop, --missing mean or --missing NUMBER".into(),
+        (_, Some(Problem::NotFinite { .. })) => "--missing drop".into(),
+        (_, Some(Problem::NotANumber { name: Some(name), .. })) => format!("--without {}", quoted(name)),
+        (_, Some(Problem::Fields { .. })) => {
+            "repair that line, or say what stands between fields with --delimiter".into()
+        }
+        (_, Some(Problem::ZeroIndex)) => "--zero-based".into(),
+        (ReadError::Io { .. }, _) if !data.path.exists() => "is the path right?".into(),
+        (ReadError::Unknown { found, .. }, _) if found.contains("both pictures and sounds") => {
+            "--kind images or --kind audio".into()
+        }
+        (ReadError::Format { reason, .. }, _) if reason.contains("leave it out") => "--without NAME".into(),
+        _ => return anyhow::anyhow!(text),
+    };
+    let hint: String = hint;
+    anyhow::anyhow!("{text}: {hint}")
+}
+
+/// What readers call options, and what is typed for them.
+const OPTIONS: [(&str, &str); 15] = [
+    ("columns", "--columns"),
+    ("without", "--without"),
+    ("target", "--target"),
+    ("missing", "--missing"),
+    ("header", "--header"),
+    ("delimiter", "--delimiter"),
+    ("comment", "--comment"),
+    ("zero_based", "--zero-based"),
+    ("features", "--features"),
+    ("array", "--array"),
+    ("grey", "--grey"),
+    ("size", "--size"),
+    ("patches", "--patches"),
+    ("frames", "--frames"),
+    ("keep_in", "--keep-in"),
+];
+
+/// A word for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,=:+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// Whether there are weights, and the name of their column in a table.
@@ -81,6 +148,15 @@ fn within(options: &mut OpenOptions, path: &Path, limit: u64) {
     }
     // Every thread has pieces of its own at hand.
     options.threads = Some(if limit < 256 << 20 { 1 } else { 2 });
+}
+
+/// A master in the making whose workers keep within a limit. Threads of this process have nothing but what they keep of
+/// the data to be limited by.
+pub(crate) fn limited(builder: Builder, limit: Option<u64>) -> Builder {
+    match limit {
+        Some(limit) => builder.memory_limit(limit).cache_limit(limit / 8),
+        None => builder,
+    }
 }
 
 /// Tells how far it is, now and then.
