@@ -67,9 +67,10 @@ def threads(count: int) -> dict[str, str]:
     return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(count))}
 
 
-def ask(words: list[Any], count: int = 2) -> dict[str, Any]:
+def ask(words: list[Any], count: int = 2, more: Optional[dict[str, str]] = None) -> dict[str, Any]:
     """Runs a program that ends with a line of JSON, and returns what that says."""
-    done = subprocess.run([str(word) for word in words], env=threads(count), stdout=subprocess.PIPE, text=True)
+    environment = {**threads(count), **(more or {})}
+    done = subprocess.run([str(word) for word in words], env=environment, stdout=subprocess.PIPE, text=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
         sys.exit(f"`{' '.join(map(str, words))}` ended with {done.returncode} and said '{done.stdout.strip()}'")

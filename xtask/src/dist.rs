@@ -54,6 +54,7 @@ pub fn check(shop: &Shop) -> Outcome {
     Ok(note)
 }
 
-fn path(shop: &Shop) -> PathBuf {
+/// Where it is.
+pub fn path(shop: &Shop) -> PathBuf {
     shop.target.join("dist/qjam")
 }
