@@ -96,6 +96,7 @@ pub fn readers(shop: &Shop) -> Outcome {
     shop.cargo("build --release -p qjam-readers --example read_speed").run()?;
     let program = shop.program(shop.venv_program("python")?).arg("bench/readers.py");
     let program = program.arg(shop.release.join("examples/read_speed"));
+    let program = program.arg("--json").arg(shop.target.join("bench/readers.json"));
     Ok(bars(&program.limit_min(30).tee()?))
 }
 
