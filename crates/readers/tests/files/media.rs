@@ -2,9 +2,7 @@
 #![cfg(all(feature = "audio", feature = "images"))]
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
-mod common;
-
-use common::{Folder, Rng};
+use crate::common::{Folder, Rng};
 use qjam_readers::{Audio, Images, Spectrum};
 
 fn png(width: u32, height: u32, colour: png::ColorType, pixels: &[u8]) -> Vec<u8> {
