@@ -119,7 +119,7 @@ def picture(title: str, cases: list[Case], first: str) -> str:
     """Bars: the time of everybody, as a multiple of the time of `first`; a long one is cut and says its number."""
     names = list(dict.fromkeys(name for case in cases for name in case.times_ms))
     longest = 6.0
-    label, room = 150, WIDTH - LEFT - 150 - 110
+    label, room = 150, WIDTH - LEFT - 150 - 120
     y, out = 30, []
     out.append(f'<text x="{LEFT}" y="{y}" font-size="15" font-weight="bold">{escape(title)}</text>')
     for case in cases:
