@@ -7,7 +7,7 @@
 
 use qjam::{Csr, Rng};
 use qjam_algos::kernels::Level;
-use qjam_algos::kernels::nearest::{Panels, Real};
+use qjam_algos::kernels::nearest::Panels;
 use qjam_algos::kernels::sparse::{self, Lines, Sparse};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
@@ -43,7 +43,10 @@ fn best(repeats: usize, mut work: impl FnMut()) -> f64 {
     })
 }
 
-fn measure<T: Sparse>(name: &str, [rows, columns, stored, k, repeats]: [usize; 5]) -> Result<(), qjam::ChunkError> {
+fn measure<T: Sparse>(
+    name: &str,
+    [rows, columns, stored, k, repeats]: [usize; 5],
+) -> Result<(), qjam::ChunkError> {
     let x = text::<T>(rows, columns, stored)?;
     let mut random = Rng::keyed(2, 0, 0);
     let b: Vec<T> = (0..columns * k).map(|_| T::from_f64(random.uniform())).collect();
@@ -60,7 +63,11 @@ fn measure<T: Sparse>(name: &str, [rows, columns, stored, k, repeats]: [usize; 5
     ];
     for (what, time) in times {
         let gflops = 2.0 * (x.values().len() * k) as f64 / time / 1e9;
-        println!("{name} {what}: {} values, {k} wide: {:.2} ms, {gflops:.1} GFLOP/s", x.values().len(), time * 1e3);
+        println!(
+            "{name} {what}: {} values, {k} wide: {:.2} ms, {gflops:.1} GFLOP/s",
+            x.values().len(),
+            time * 1e3
+        );
     }
     Ok(())
 }

@@ -199,6 +199,16 @@ pub enum Start {
     Random,
 }
 
+/// What becomes of a centre that no row is nearest to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EmptyClusters {
+    /// It takes over the row that is farthest from its own centre. Costs a round in iterations that have such centres.
+    #[default]
+    Farthest,
+    /// It stays where it is.
+    Keep,
+}
+
 /// Settings of k-means. A value that exists is valid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
@@ -210,6 +220,7 @@ pub struct Params {
     pruning: bool,
     weighted: bool,
     skip_bad_rows: bool,
+    empty_clusters: EmptyClusters,
     batch_rows: usize,
     patience: Option<usize>,
     seed: u64,
@@ -259,6 +270,7 @@ impl Params {
             pruning: true,
             weighted: false,
             skip_bad_rows: false,
+            empty_clusters: EmptyClusters::default(),
             batch_rows: 1024,
             patience: Some(10),
             seed: 0,
@@ -342,6 +354,11 @@ impl Params {
         Params { skip_bad_rows, ..self }
     }
 
+    /// What becomes of a centre that no row is nearest to; on batches it stays where it is.
+    pub fn with_empty_clusters(self, empty_clusters: EmptyClusters) -> Params {
+        Params { empty_clusters, ..self }
+    }
+
     /// About how many rows a batch has, where rows are taken in batches.
     pub fn with_batch_rows(self, batch_rows: usize) -> Result<Params, ParamsError> {
         match batch_rows {
@@ -399,6 +416,11 @@ impl Params {
     /// Whether rows that are not finite are left out.
     pub fn skips_bad_rows(&self) -> bool {
         self.skip_bad_rows
+    }
+
+    /// What becomes of a centre that no row is nearest to.
+    pub fn empty_clusters(&self) -> EmptyClusters {
+        self.empty_clusters
     }
 
     /// About how many rows a batch has.
