@@ -58,9 +58,15 @@ pub(crate) fn in_words(master: &qjam::Master, what: &What) -> (&'static str, Str
         What::Report(report) => (
             "report",
             format!(
-                "round {} took {} µs; {} bytes out, {} in, {} chunks opened or sent",
-                report.round, report.total_us, report.bytes_out, report.bytes_in, report.cache_misses
+                "round {} took {} µs; {} bytes out, {} in; {} chunks opened, {} sent to hosts",
+                report.round,
+                report.total_us,
+                report.bytes_out,
+                report.bytes_in,
+                report.cache_misses,
+                report.chunks_sent
             ),
+        ),
         ),
         What::RoundRecalled { round } => ("round recalled", round.0.to_string()),
         What::WorkersChosen { round, why, .. } => {

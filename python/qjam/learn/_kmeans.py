@@ -67,8 +67,8 @@ class KMeans(HasCentres):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KMeans:
         """Finds the centres. ``sample_weight`` says how often each row counts; ``y`` is ignored.
 
-        Centres that end up without rows are kept where they are, with a ``ConvergenceWarning``: there are fewer different
-        rows than clusters. Ctrl-C calls it off, and the workers can be used again.
+        If there are fewer different rows than clusters, some have no rows, and a ``ConvergenceWarning`` says so. Ctrl-C calls
+        it off, and the workers can be used again.
         """
         rows, given, options = prepared(self, X, sample_weight)
         if given is not None and self.n_init not in (1, "auto"):

@@ -25,12 +25,13 @@ _OWN = {
     ),
     "verbose": "Taken for scikit-learn's sake: nothing is printed.",
     "copy_x": "Taken for scikit-learn's sake: what you hand over is never written to.",
-    "compute_labels": "Whether ``fit`` finds out ``labels_`` and ``inertia_``, which reads all rows once more.",
+    "compute_labels": "Whether ``fit`` finds out ``labels_``, which reads all rows once more.",
 }
 
 #: What Python says besides the table.
 _BESIDES = {
     "init": "An array has one centre a row; a function is called with ``(X, n_clusters, random_state)`` and gives one.",
+    "max_no_improvement": "``None`` is another way to say ``\"none\"``.",
     "random_state": "``None`` is another one every time; a ``RandomState`` gives the next number it has.",
 }
 
