@@ -1,7 +1,7 @@
 //! The executable that travels: `qjam`, built so that it runs on any Linux of its CPU kind, whatever is installed there.
 //!
-//! The C library is linked in. Only this last linking is special, so the crates below are those of any build for the
-//! named target: the wheel of the Python package shares them, and its backend gives the same command.
+//! The C library is linked in. Only this last linking is special, so the crates below are those of any release build: the
+//! ordinary command and the wheel of the Python package share them, and the wheel's backend gives the same command.
 
 use crate::elf;
 use crate::failure::{AboutFile, Failure};
@@ -10,12 +10,10 @@ use crate::shop::Shop;
 use crate::step::Outcome;
 use std::path::PathBuf;
 
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
 /// Builds it to `dist/qjam` in the target folder, and says how large it is and what it hashes to.
 pub fn build(shop: &Shop) -> Outcome {
-    let built = shop.target.join(TARGET).join("release/qjam");
-    let cargo = shop.cargo("rustc --release --locked --package qjam-cli --bin qjam --target").arg(TARGET);
+    let built = shop.release.join("qjam");
+    let cargo = shop.cargo("rustc --release --locked --package qjam-cli --bin qjam");
     let cargo = cargo.args(["--", "-C", "target-feature=+crt-static", "-C", "strip=symbols"]);
     cargo.env("CARGO_TARGET_DIR", &shop.target).run()?;
     let bytes = std::fs::read(&built).about(&built)?;
@@ -56,6 +54,7 @@ pub fn check(shop: &Shop) -> Outcome {
     Ok(note)
 }
 
-fn path(shop: &Shop) -> PathBuf {
+/// Where it is.
+pub fn path(shop: &Shop) -> PathBuf {
     shop.target.join("dist/qjam")
 }

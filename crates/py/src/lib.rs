@@ -16,6 +16,7 @@ mod memory;
 mod news;
 mod options;
 mod pending;
+mod reading;
 mod told;
 mod values;
 mod wait;
@@ -28,5 +29,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     data::register(m)?;
     learn::register(m)?;
+    reading::register(m)?;
     master::register(m)
 }

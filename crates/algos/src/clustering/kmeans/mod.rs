@@ -22,6 +22,8 @@
 //! ```
 
 pub mod bounds;
+#[cfg(test)]
+mod cases;
 mod exact;
 pub mod lloyd;
 pub mod minibatch;
