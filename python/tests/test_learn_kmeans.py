@@ -131,7 +131,7 @@ def test_files_of_all_kinds_are_read_where_rows_are_wanted(tmp_path: Path) -> No
         if file != "x.npy":
             assert model.feature_names_in_.tolist() == names
     sklearn.datasets.dump_svmlight_file(X, np.zeros(len(X)), os.fspath(tmp_path / "x.svm"), zero_based=False)
-    sparse = KMeans(3, random_state=0).fit(qjam.dataset.FileDataSet(tmp_path / "x.svm", kind="libsvm", dtype="f64"))
+    sparse = KMeans(3, random_state=0).fit(qjam.dataset.FileDataSet(tmp_path / "x.svm", kind="libsvm", dtype="float64"))
     assert np.allclose(sparse.cluster_centers_, expected.cluster_centers_)
     with pytest.raises(ValueError, match="X has 4 features, but KMeans is expecting 3"):
         KMeans(2, random_state=0).fit(X[:, :3]).predict(tmp_path / "x.csv")
