@@ -48,8 +48,13 @@ pub fn check(shop: &Shop) -> Outcome {
         remedy: "only root may change what the root folder is".into(),
     })?;
     let words: Vec<&str> = sudo.iter().chain(&["chroot"]).copied().collect();
-    let there =
-        |args: &[&str]| shop.program(words[0]).args(&words[1..]).arg(&folder).arg("/qjam").args(args).tee();
+    // As whoever called, who can then remove what it leaves.
+    let id = |what: &str| shop.program("id").arg(what).ask().map(|id| id.trim().to_string());
+    let user = format!("--userspec={}:{}", id("-u")?, id("-g")?);
+    let there = |args: &[&str]| {
+        let chroot = shop.program(words[0]).args(&words[1..]).arg(&user).arg(&folder);
+        chroot.arg("/qjam").args(args).tee()
+    };
     let version = there(&["--version"])?;
     if !version.starts_with("qjam ") {
         let what = format!("`qjam --version` in an empty folder said '{}'", version.trim());
