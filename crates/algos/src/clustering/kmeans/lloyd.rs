@@ -5,7 +5,7 @@
 //! fixed tree, so the new centres have the same bits whoever did it. A centre without rows stays where it is.
 
 use super::points::{Points, View, chained_square, squared_distance};
-use super::targets::Targets;
+use super::targets::{self, Targets};
 use super::touched::Touched;
 use crate::kernels::nearest::{Panels, Real};
 use qjam::{Csr, Dense, MergeError, Reduce};
@@ -94,26 +94,26 @@ impl Reduce for Sums {
 /// Centres as chunks get them.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Compared<T: Real> {
-    pub(super) panels: Panels<T>,
+    pub(super) targets: Targets<T>,
     /// Whether rows have weights.
     pub(super) weighted: bool,
 }
 
-/// The centres that rows are given to, with all distances computed.
+/// The centres that rows are given to, with nothing remembered of rounds before.
 #[qjam::map]
 pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
-    let panels = &with.panels;
+    let targets = &with.targets;
     let rows = x.view(with.weighted);
-    let mut sums = Sums::new(panels.centres(), panels.dims());
-    let block_rows = if C::View::AT_ONCE { rows.len().max(1) } else { BLOCK_ROWS.min(rows.len()) };
+    let mut sums = Sums::new(targets.len(), targets.dims());
+    let block_rows = if C::View::AT_ONCE { rows.len() } else { BLOCK_ROWS.min(rows.len()) }.max(1);
     let mut nearest = vec![0; block_rows];
     for from in (0..rows.len()).step_by(block_rows) {
         let rows = rows.part(from..(from + block_rows).min(rows.len()));
         let nearest = &mut nearest[..rows.len()];
-        rows.nearest(panels, nearest);
+        targets.nearest(rows, nearest);
         rows.add_all(nearest, &mut sums);
     }
-    sums.comparisons = (rows.len() * panels.centres()) as u64;
+    sums.comparisons = (rows.len() * targets.len()) as u64;
     sums.compared = sums.comparisons;
     sums
 }
@@ -121,8 +121,7 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
 /// What is needed to measure how well centres fit.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Measure<T: Real> {
-    panels: Panels<T>,
-    centres: Vec<T>,
+    targets: Targets<T>,
     squares: Vec<f64>,
     weighted: bool,
 }
@@ -130,17 +129,17 @@ pub struct Measure<T: Real> {
 impl<T: Real> Measure<T> {
     pub(super) fn new(centres: &Centres<T>, weighted: bool) -> Measure<T> {
         let squares = centres.values.chunks_exact(centres.dims).map(chained_square).collect();
-        Measure { panels: centres.panels(), centres: centres.values.clone(), squares, weighted }
+        Measure { targets: centres.targets(true), squares, weighted }
     }
 
     /// The weighted squared distances of rows to their nearest centres, added in the order of the rows.
     pub(super) fn sum(&self, rows: impl View<T>) -> f64 {
-        let dims = self.panels.dims();
+        let dims = self.targets.dims();
         let mut nearest = vec![0; rows.len()];
-        rows.nearest(&self.panels, &mut nearest);
+        self.targets.nearest(rows, &mut nearest);
         let mut sum = 0.0;
         for (i, centre) in nearest.iter().map(|centre| *centre as usize).enumerate() {
-            let coordinates = &self.centres[centre * dims..][..dims];
+            let coordinates = &self.targets.values()[centre * dims..][..dims];
             sum += rows.weight(i) * rows.squared_distance(i, coordinates, self.squares[centre]);
         }
         sum
@@ -150,7 +149,7 @@ impl<T: Real> Measure<T> {
     pub(super) fn distances(&self, rows: impl View<T>) -> Vec<T> {
         let mut out = Vec::with_capacity(rows.len() * self.squares.len());
         for i in 0..rows.len() {
-            let centres = self.centres.chunks_exact(self.panels.dims()).zip(&self.squares);
+            let centres = self.targets.values().chunks_exact(self.targets.dims()).zip(&self.squares);
             out.extend(centres.map(|(c, square)| T::from_f64(rows.squared_distance(i, c, *square).sqrt())));
         }
         out
@@ -219,7 +218,7 @@ pub const NO_LABEL: u32 = u32::MAX;
 pub fn label<C: Points>(with: &Compared<C::Number>, x: &C) -> Labels {
     let rows = x.view(with.weighted);
     let mut labels = vec![0; rows.len()];
-    rows.nearest(&with.panels, &mut labels);
+    with.targets.nearest(rows, &mut labels);
     let bad = first_unusable(rows);
     for i in bad.map_or(rows.len(), |(row, ..)| row as usize)..rows.len() {
         if rows.unusable(i).is_some() {
@@ -277,12 +276,14 @@ impl<T: Real> Centres<T> {
         Panels::new(&self.values, self.dims)
     }
 
+    /// For chunks to compare rows with. Products of bytes may sort centres out only if that is worth its while.
     pub(super) fn targets(&self, screening: bool) -> Targets<T> {
-        Targets::new(&self.values, self.dims, screening)
+        let worthwhile = targets::worth_screening(self.len(), self.dims);
+        Targets::new(&self.values, self.dims, screening && worthwhile)
     }
 
-    pub(super) fn compared(&self, weighted: bool) -> Compared<T> {
-        Compared { panels: self.panels(), weighted }
+    pub(super) fn compared(&self, screening: bool, weighted: bool) -> Compared<T> {
+        Compared { targets: self.targets(screening), weighted }
     }
 
     /// The means of the rows each centre was given. One without rows, or whose rows weigh nothing, stays.

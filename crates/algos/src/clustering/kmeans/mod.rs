@@ -48,6 +48,7 @@ use bounds::{Bounds, Step, assign_bounded};
 use lloyd::{Measure, Sums, assign, inertia};
 use points::Kept;
 use qjam::{DataSet, Held, Master};
+use targets::Targets;
 use thiserror::Error;
 
 /// Why there is no result.
@@ -345,7 +346,7 @@ pub struct Lloyd<'m, C: Points> {
     iterations: usize,
     fixed: bool,
     pruning: Pruning<C>,
-    /// Whether products of bytes may sort centres out, where rows keep bounds.
+    /// Whether products of bytes may sort centres out.
     screening: bool,
 }
 
@@ -378,7 +379,7 @@ impl<'m, C: Points> Lloyd<'m, C> {
             true => Pruning::Resting(0),
             false => Pruning::Never,
         };
-        let screening = targets::worth_screening(centres.len(), centres.dims());
+        let screening = params.pruning() && targets::worth_screening(centres.len(), centres.dims());
         let (weighted, sizes) = (params.weighted(), vec![]);
         Lloyd { master, data, weighted, centres, sizes, iterations: 0, fixed: false, pruning, screening }
     }
@@ -433,12 +434,12 @@ impl<'m, C: Points> Lloyd<'m, C> {
         }
         match &mut self.pruning {
             Pruning::Kept { held, moved, .. } => {
-                let targets = self.centres.targets(self.screening);
+                let targets = Targets::new(&self.centres.values, self.centres.dims, self.screening);
                 let step = Step::new(targets, std::mem::take(moved), self.weighted);
                 Ok(held.run(assign_bounded::<C>, &step)?.in_full())
             }
             _ => {
-                let with = self.centres.compared(self.weighted);
+                let with = self.centres.compared(self.screening, self.weighted);
                 Ok(self.master.run(assign::<C>, &with, &self.data)?.in_full())
             }
         }
