@@ -15,7 +15,6 @@ import argparse
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -128,14 +127,9 @@ def timed(call: Callable[[], object]) -> Times:
 
 
 def ours(program: str, kind: str, path: Path, *more: str) -> Times:
-    process = subprocess.Popen([program, kind, str(path), "2", *more], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    out = process.stdout.read()
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = status
-    if status:
-        sys.exit(f"{program} {kind} {path}: {status}")
-    return float(out.split()[0]), used.ru_utime + used.ru_stime
+    command = [program, kind, str(path), "2", *more]
+    words = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return float(words[0]), float(words[2])
 
 
 def kept(program: str, kind: str, path: Path) -> Times:

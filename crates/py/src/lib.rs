@@ -15,6 +15,7 @@ mod memory;
 mod news;
 mod options;
 mod pending;
+mod reading;
 mod told;
 mod values;
 mod wait;
@@ -26,5 +27,6 @@ use pyo3::prelude::*;
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     data::register(m)?;
+    reading::register(m)?;
     master::register(m)
 }

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Values that are put together at once, from all columns.
-const BATCH_VALUES: usize = 1 << 19;
+const BATCH_VALUES: usize = 1 << 17;
 
 /// Reads a Parquet file.
 ///
@@ -152,7 +152,10 @@ impl Parquet {
             while left > 0 {
                 let count = left.min(batch_rows);
                 decode(&mut columns, &mut readers, count, threads).map_err(damaged)?;
-                values.clear();
+                // What is missing is not written to; all else is.
+                if columns.iter().any(Column::has_gaps) {
+                    values.clear();
+                }
                 values.resize(count * width, T::MISSING);
                 turn(&columns, &mut values, threads);
                 rows.take(&mut values)?;
