@@ -14,10 +14,12 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import sklearn.cluster
+import sklearn.datasets
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 import qjam
+import qjam.dataset
 from qjam.learn import KMeans, MiniBatchKMeans, SparseAutoencoder
 
 
@@ -112,6 +114,32 @@ def test_whatever_holds_the_rows_the_result_is_the_same(tmp_path: Path) -> None:
         named.predict(table.rename_columns(["a", "b", "c", "e"]))
     assert named.get_feature_names_out().tolist() == ["kmeans0", "kmeans1", "kmeans2"]
     assert list(named.set_output(transform="pandas").transform(frame).columns) == ["kmeans0", "kmeans1", "kmeans2"]
+
+
+def test_files_of_all_kinds_are_read_where_rows_are_wanted(tmp_path: Path) -> None:
+    X = blobs(500, 4, 3).round(3)
+    names = ["a", "b", "c", "d"]
+    frame = pd.DataFrame(X, columns=names)
+    np.save(tmp_path / "x.npy", X)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    expected = KMeans(3, random_state=0).fit(X)
+    for file in ("x.npy", "x.csv", "x.parquet"):
+        model = KMeans(3, random_state=0, workers="proc:2").fit(tmp_path / file)
+        assert same_bits(model.cluster_centers_, expected.cluster_centers_), file
+        assert (model.predict(os.fspath(tmp_path / file)) == expected.labels_).all()
+        if file != "x.npy":
+            assert model.feature_names_in_.tolist() == names
+    sklearn.datasets.dump_svmlight_file(X, np.zeros(len(X)), os.fspath(tmp_path / "x.svm"), zero_based=False)
+    sparse = KMeans(3, random_state=0).fit(qjam.dataset.FileDataSet(tmp_path / "x.svm", kind="libsvm", dtype="f64"))
+    assert np.allclose(sparse.cluster_centers_, expected.cluster_centers_)
+    with pytest.raises(ValueError, match="X has 4 features, but KMeans is expecting 3"):
+        KMeans(2, random_state=0).fit(X[:, :3]).predict(tmp_path / "x.csv")
+    with pytest.raises(FileNotFoundError):
+        KMeans(2).fit(tmp_path / "none.csv")
+    (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3\n")
+    with pytest.raises(ValueError, match="line 3"):
+        KMeans(1).fit(tmp_path / "ragged.csv")
 
 
 def test_rows_are_not_copied_by_the_package_and_not_written_to() -> None:
@@ -264,3 +292,14 @@ def test_no_warning_comes_without_a_reason() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KMeans(3, random_state=0).fit(blobs(200, 3, 3)).predict(blobs(200, 3, 3))
+
+
+def test_centres_that_lose_all_rows_go_where_scikit_learns_go() -> None:
+    X = blobs(1500, 6, 8)
+    start = X[:8].copy()
+    start[[2, 5]] += 1e3
+    ours = KMeans(8, init=start, tol=0).fit(X)
+    theirs = sklearn.cluster.KMeans(8, init=start, n_init=1, tol=0).fit(X)
+    assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-6)
+    assert len(set(ours.labels_)) == 8
+    assert same_bits(KMeans(8, init=start, tol=0, workers="proc:2").fit(X).cluster_centers_, ours.cluster_centers_)

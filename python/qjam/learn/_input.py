@@ -1,12 +1,13 @@
 """What users hand to ``fit`` and ``predict``, as rows for the native part.
 
 NumPy arrays and mappings whose rows lie one after the other are not copied here. What scikit-learn takes is taken as
-scikit-learn takes it, by its own functions; Arrow tables and the data sets of this package come on top. Whether all numbers
+scikit-learn takes it, by its own functions; Arrow tables, files and the data sets of this package come on top. Whether all numbers
 are finite is not asked here: the native part looks at all of them anyway, and says which row and column is to blame.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any, Optional, Tuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
 from .. import _native
-from ..dataset import BaseDataSet
+from ..dataset import BaseDataSet, FileDataSet
 
 __all__ = ["as_matrix", "as_rows", "float_kinds", "fitted", "is_data", "memory_of", "must_be_finite", "of_data", "weights_for"]
 
@@ -108,18 +109,21 @@ def must_be_finite(X: Any) -> None:
 
 
 def is_data(X: Any) -> bool:
-    """Whether it is a data set of this package."""
-    return isinstance(X, BaseDataSet)
+    """Whether it is a data set of this package, or a file that can be one."""
+    return isinstance(X, (BaseDataSet, str, os.PathLike))
 
 
 def of_data(estimator: Any, X: Any, shares: bool, *, reset: bool) -> Tuple[_native.Rows, int]:
     """The rows of a data set of this package, and its number of columns, which is noted or compared."""
-    data = X._native_data()
-    rows = _native.Rows.data(data, shares)
+    data = X if isinstance(X, BaseDataSet) else FileDataSet(X)
+    rows = _native.Rows.data(data._native_data(), shares)
+    names = [str(name) for name in getattr(data, "columns", ())]
     if reset:
         estimator.n_features_in_ = rows.cols
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
+        if len(names) == rows.cols:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
     elif rows.cols != estimator.n_features_in_:
         raise ValueError(
             f"X has {rows.cols} features, but {type(estimator).__name__} is expecting "

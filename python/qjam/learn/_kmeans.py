@@ -23,8 +23,8 @@ __all__ = ["KMeans"]
 class KMeans(HasCentres):
     """A stand-in for ``sklearn.cluster.KMeans``.
 
-    ``fit`` takes what scikit-learn's takes, and Arrow tables and the data sets of :mod:`qjam.dataset`, which may be files
-    larger than memory. It leaves ``cluster_centers_``, ``labels_``, ``inertia_``, ``n_iter_``, ``n_features_in_`` and, of
+    ``fit`` takes what scikit-learn's takes, and Arrow tables, paths of files that :class:`qjam.dataset.FileDataSet` reads, and
+    the data sets of :mod:`qjam.dataset`, which may be larger than memory. It leaves ``cluster_centers_``, ``labels_``, ``inertia_``, ``n_iter_``, ``n_features_in_`` and, of
     tables, ``feature_names_in_``.
 
     >>> import numpy as np
@@ -109,7 +109,7 @@ def prepared(estimator: Any, X: Any, sample_weight: Any) -> Tuple[_native.Rows, 
         random_state = check_random_state(random_state)
     given = first_centres(init, X, options["n_clusters"], random_state, kind)
     if given is None:
-        options["init"] = word_of(estimator._learner, "init", "parallel" if init == "k-means||" else init)
+        options["init"] = word_of(estimator._learner, "init", "parallel" if init == "k-means||" else str(init))
     options["random_state"] = seed_of(random_state)
     return rows, given, options
 
