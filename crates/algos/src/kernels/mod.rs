@@ -9,6 +9,8 @@
 //! each kernel compare all levels the machine has, bit by bit.
 
 pub mod aligned;
+pub(crate) mod arithmetic;
+pub mod elementwise;
 pub(crate) mod lanes;
 pub mod multiply;
 pub mod nearest;

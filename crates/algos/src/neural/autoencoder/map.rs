@@ -81,21 +81,20 @@ impl Scratch {
         assert_eq!(rows.len() % visible, 0, "{} values are no whole number of rows of {visible}", rows.len());
         weights.set(theta);
         totals.clear();
-        let (mut g_w1, mut g_w2, mut m) =
-            (vec![0.0; shape.weights()], vec![0.0; shape.weights()], vec![0.0; shape.weights()]);
         for x in rows.chunks(Batch::ROWS * visible) {
-            batch.forward(level, weights, x);
-            batch.backward(level, weights, x, totals);
-            batch.add_gradients(level, x, [&mut g_w1, &mut g_w2, &mut m]);
+            batch.forward(level, weights, x, &mut totals.activation);
+            batch.backward(level, weights, totals);
+            batch.add_gradients(level, totals);
         }
+        let [g_w1, g_w2, m] = totals.matrices();
         Sums {
             rows: (rows.len() / visible) as u64,
-            recon: totals.recon.iter().sum(),
+            recon: totals.recon[..visible].iter().sum(),
             activation: totals.activation[..hidden].to_vec(),
             g_w1,
             g_w2,
             g_b1: totals.g_b1[..hidden].to_vec(),
-            g_b2: totals.g_b2.to_vec(),
+            g_b2: totals.g_b2[..visible].to_vec(),
             m,
             m_b: totals.m_b[..hidden].to_vec(),
         }
