@@ -1,9 +1,10 @@
 //! Learners on the public interface of `qjam`.
 //!
-//! Each learner is a folder of one shape: `params` (checked once), `map` (the function that runs on a chunk), the
-//! master's part, and `model`. The rows of a data set go in chunk by chunk, sums come back, and the master turns the
-//! total into a step. Arithmetic that must not depend on the processor is in [`kernels`]; drivers
-//! that need only a function and its gradient are in [`optimize`].
+//! Each learner is a folder of one shape: `params` (its table of [`options`], and the values that were checked once),
+//! `map` (the function that runs on a chunk), the master's part, and `model`, which is kept in a file ([`models`]). The
+//! rows of a data set go in chunk by chunk, sums come back, and the master turns the total into a step. Arithmetic that
+//! must not depend on the processor is in [`kernels`]; drivers that need only a function and its gradient are in
+//! [`optimize`].
 
 pub mod clustering;
 pub mod images;
@@ -11,3 +12,4 @@ pub mod kernels;
 pub mod models;
 pub mod neural;
 pub mod optimize;
+pub mod options;

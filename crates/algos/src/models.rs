@@ -1,17 +1,25 @@
 //! Files that models are kept in: named tensors in the safetensors format, which Rust, Python and the command read alike.
 //!
-//! The file's only entry of metadata, `qjam`, has the kind of the model and the version of its layout, `kmeans 1`. A file of
-//! a newer version is refused instead of being read wrongly. Nothing in a file is run, and every length is checked before
-//! it is believed.
+//! The file's only entry of metadata, `qjam`, is a JSON object: the kind of the model, the version of its layout, and
+//! [`Notes`] on how it came about. `docs/book/model-files.md` describes it for those who write other programs. A file of a
+//! newer version is refused instead of being read wrongly. Nothing in a file is run, and every length is checked before it
+//! is believed.
 
 use crate::kernels::nearest::Real;
-use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
+use crate::options::{Settings, Value};
+use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView, serialize};
+use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// The entry that says what the file is.
 const ENTRY: &str = "qjam";
+
+/// Longest header that is read, as in the format's own library.
+const HEADER_BYTES_MAX: u64 = 100_000_000;
 
 /// Why a model file could not be read or written.
 #[derive(Debug, Error)]
@@ -22,10 +30,28 @@ pub enum FileError {
         /// Which file.
         path: PathBuf,
         /// What it said.
-        source: std::io::Error,
+        source: io::Error,
     },
-    /// It is no model file, or not all of one.
-    #[error("model file {}: {what}; it is damaged, cut off or no model", path.display())]
+    /// It is something else.
+    #[error("{} is no model file: {what}; give one that was saved after fitting", path.display())]
+    NoModel {
+        /// Which file.
+        path: PathBuf,
+        /// What it is instead.
+        what: String,
+    },
+    /// Not all of it is there.
+    #[error("model file {}: it is cut off: {bytes} bytes of {expected}; copy it again, or fit again", path.display())]
+    CutOff {
+        /// Which file.
+        path: PathBuf,
+        /// Bytes it has.
+        bytes: u64,
+        /// Bytes it should have, as far as that can be known.
+        expected: u64,
+    },
+    /// It is a model file, and something in it is wrong.
+    #[error("model file {}: {what}; it is damaged, copy it again, or fit again", path.display())]
     Damaged {
         /// Which file.
         path: PathBuf,
@@ -33,7 +59,7 @@ pub enum FileError {
         what: String,
     },
     /// Another model.
-    #[error("model file {}: it has a model of kind {found}, not {expected}", path.display())]
+    #[error("model file {}: it has a model of kind {found}, and one of kind {expected} is needed", path.display())]
     Kind {
         /// Which file.
         path: PathBuf,
@@ -43,7 +69,7 @@ pub enum FileError {
         expected: &'static str,
     },
     /// A layout of the future.
-    #[error("model file {}: version {found} of {kind}; this program knows versions up to {known}: update it", path.display())]
+    #[error("model file {}: version {found} of kind {kind}; this program knows versions up to {known}: update it", path.display())]
     Newer {
         /// Which file.
         path: PathBuf,
@@ -54,6 +80,68 @@ pub enum FileError {
         /// The newest known.
         known: u32,
     },
+}
+
+/// What a file says of its model besides the numbers. All of it may be empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Notes {
+    /// What it was fitted with, by the names that Python has.
+    pub options: Vec<(String, Value)>,
+    /// Names of the columns of the data, if they had any.
+    pub columns: Vec<String>,
+    /// What fitting came to: iterations, inertia and the like.
+    pub fitted: Vec<(String, Value)>,
+}
+
+impl Notes {
+    /// Notes of settings and of what came of them.
+    pub fn new(settings: &Settings, columns: Vec<String>, fitted: &[(&str, Value)]) -> Notes {
+        let options = settings.iter().map(|(option, value)| (option.name.to_string(), value.clone()));
+        let fitted = fitted.iter().map(|(name, value)| ((*name).to_string(), value.clone()));
+        Notes { options: options.collect(), columns, fitted: fitted.collect() }
+    }
+
+    fn to_json(&self, kind: &str, version: u32) -> String {
+        let object = |pairs: &[(String, Value)]| {
+            Json::Object(pairs.iter().map(|(name, value)| (name.clone(), json(value))).collect())
+        };
+        let mut all = Map::new();
+        all.insert("kind".into(), kind.into());
+        all.insert("version".into(), version.into());
+        all.insert("options".into(), object(&self.options));
+        all.insert("columns".into(), self.columns.clone().into());
+        all.insert("fitted".into(), object(&self.fitted));
+        Json::Object(all).to_string()
+    }
+
+    fn of_json(all: &Map<String, Json>) -> Notes {
+        let pairs = |key: &str| {
+            let object = all.get(key).and_then(Json::as_object).into_iter().flatten();
+            object.filter_map(|(name, json)| Some((name.clone(), value(json)?))).collect()
+        };
+        let columns = all.get("columns").and_then(Json::as_array).into_iter().flatten();
+        let columns = columns.filter_map(|name| name.as_str().map(String::from)).collect();
+        Notes { options: pairs("options"), columns, fitted: pairs("fitted") }
+    }
+}
+
+fn json(value: &Value) -> Json {
+    match value {
+        Value::Integer(n) => (*n).into(),
+        Value::Real(x) => (*x).into(),
+        Value::Flag(yes) => (*yes).into(),
+        Value::Text(text) => text.clone().into(),
+    }
+}
+
+/// What JSON has for a value; things that later versions may put there are passed over.
+fn value(json: &Json) -> Option<Value> {
+    match json {
+        Json::Number(n) => Some(n.as_u64().map_or(Value::Real(n.as_f64()?), Value::Integer)),
+        Json::Bool(yes) => Some(Value::Flag(*yes)),
+        Json::String(text) => Some(Value::Text(text.clone())),
+        _ => None,
+    }
 }
 
 /// Numbers on their way into a file.
@@ -79,11 +167,12 @@ impl Values {
     }
 }
 
-/// Writes tensors with name, shape and numbers, whole or not at all.
+/// Writes tensors with name, shape and numbers, whole or not at all. The same model is the same bytes.
 pub fn save(
     path: &Path,
     kind: &'static str,
     version: u32,
+    notes: &Notes,
     tensors: &[(&str, &[usize], Values)],
 ) -> Result<(), FileError> {
     let damaged =
@@ -94,18 +183,88 @@ pub fn save(
         views.push((*name, view));
     }
     // One entry only: the order of several is that of a hash map, and the same model must be the same file.
-    let entries = HashMap::from([(ENTRY.to_string(), format!("{kind} {version}"))]);
+    let entries = HashMap::from([(ENTRY.to_string(), notes.to_json(kind, version))]);
     let bytes = serialize(views, Some(entries)).map_err(damaged)?;
-    let io = |source| FileError::Io { path: path.into(), source };
     let mut aside = path.as_os_str().to_owned();
     aside.push(format!(".{}.part", std::process::id()));
     let aside = PathBuf::from(aside);
-    std::fs::write(&aside, bytes).map_err(io)?;
-    std::fs::rename(&aside, path).map_err(|e| {
+    std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, path)).map_err(|source| {
         // What is left of it is of no use to anybody.
         let _ = std::fs::remove_file(&aside);
-        io(e)
+        FileError::Io { path: path.into(), source }
     })
+}
+
+/// What a model file says it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contents {
+    /// Kind of the model.
+    pub kind: String,
+    /// Version of its layout.
+    pub version: u32,
+    /// How it came about.
+    pub notes: Notes,
+    /// Name, type and shape of every tensor, by name.
+    pub tensors: Vec<(String, String, Vec<usize>)>,
+}
+
+/// Looks into a model file of any kind and version, without reading its numbers.
+pub fn inspect(path: &Path) -> Result<Contents, FileError> {
+    let io = |source| FileError::Io { path: path.into(), source };
+    let none = |what: &str| FileError::NoModel { path: path.into(), what: what.into() };
+    let mut file = File::open(path).map_err(io)?;
+    let metadata = file.metadata().map_err(io)?;
+    if !metadata.is_file() {
+        return Err(none("it is no regular file"));
+    }
+    let bytes = metadata.len();
+    let mut length = [0; 8];
+    if bytes < 8 {
+        return Err(none(&format!("it has {bytes} bytes")));
+    }
+    file.read_exact(&mut length).map_err(io)?;
+    let length = u64::from_le_bytes(length);
+    if length > HEADER_BYTES_MAX {
+        return Err(none("it does not begin like one"));
+    }
+    let mut header = Vec::new();
+    file.take(length).read_to_end(&mut header).map_err(io)?;
+    if (header.len() as u64) < length {
+        return match header.first() {
+            Some(b'{') => Err(FileError::CutOff { path: path.into(), bytes, expected: length + 8 }),
+            _ => Err(none("it does not begin like one")),
+        };
+    }
+    let header: Metadata =
+        serde_json::from_slice(&header).map_err(|_| none("its header is not that of one"))?;
+    let expected = (8 + length).saturating_add(header.data_len() as u64);
+    if bytes < expected {
+        return Err(FileError::CutOff { path: path.into(), bytes, expected });
+    }
+    contents(path, &header)
+}
+
+fn contents(path: &Path, header: &Metadata) -> Result<Contents, FileError> {
+    let damaged = |what: &str| FileError::Damaged { path: path.into(), what: what.into() };
+    let entry = header.metadata().as_ref().and_then(|entries| entries.get(ENTRY));
+    let entry = entry.ok_or_else(|| FileError::NoModel {
+        path: path.into(),
+        what: "it has tensors that another program saved".into(),
+    })?;
+    let all: Map<String, Json> =
+        serde_json::from_str(entry).map_err(|_| damaged("it does not say what model it is"))?;
+    let kind = all.get("kind").and_then(Json::as_str);
+    let version = all.get("version").and_then(Json::as_u64).and_then(|version| version.try_into().ok());
+    let (Some(kind), Some(version)) = (kind, version) else {
+        return Err(damaged("it does not say of what kind and version it is"));
+    };
+    let mut tensors: Vec<_> = header
+        .tensors()
+        .into_iter()
+        .map(|(name, info)| (name, format!("{:?}", info.dtype), info.shape.clone()))
+        .collect();
+    tensors.sort();
+    Ok(Contents { kind: kind.into(), version, notes: Notes::of_json(&all), tensors })
 }
 
 /// A model file that was read.
@@ -113,62 +272,35 @@ pub fn save(
 pub struct ModelFile {
     path: PathBuf,
     bytes: Vec<u8>,
-}
-
-/// What a model file says it is: kind, version, and the names, types and shapes of its tensors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents {
-    /// Kind of the model.
-    pub kind: String,
-    /// Version of its layout.
-    pub version: u32,
-    /// Name, type and shape of every tensor.
-    pub tensors: Vec<(String, String, Vec<usize>)>,
-}
-
-/// Looks into a model file of any kind and version.
-pub fn inspect(path: &Path) -> Result<Contents, FileError> {
-    read(path).map(|(_, contents)| contents)
-}
-
-fn read(path: &Path) -> Result<(ModelFile, Contents), FileError> {
-    let bytes = std::fs::read(path).map_err(|source| FileError::Io { path: path.into(), source })?;
-    let file = ModelFile { path: path.into(), bytes };
-    let (_, metadata) = SafeTensors::read_metadata(&file.bytes).map_err(|e| file.damaged(&e.to_string()))?;
-    let entry = metadata.metadata().as_ref().and_then(|m| m.get(ENTRY).cloned());
-    let entry = entry.ok_or_else(|| file.damaged("it does not say what model it is"))?;
-    let (kind, version) = entry.rsplit_once(' ').unwrap_or((&entry, ""));
-    let version = version.parse().map_err(|_| file.damaged("it does not say what version it is"))?;
-    let mut tensors: Vec<_> = metadata
-        .tensors()
-        .into_iter()
-        .map(|(name, info)| (name, format!("{:?}", info.dtype), info.shape.clone()))
-        .collect();
-    tensors.sort();
-    let contents = Contents { kind: kind.into(), version, tensors };
-    Ok((file, contents))
+    contents: Contents,
 }
 
 /// Reads a model file of a kind, up to a version.
 pub fn load(path: &Path, kind: &'static str, known: u32) -> Result<ModelFile, FileError> {
-    let (file, contents) = read(path)?;
-    let path = path.to_path_buf();
+    let contents = inspect(path)?;
     if contents.kind != kind {
-        return Err(FileError::Kind { path, found: contents.kind, expected: kind });
+        return Err(FileError::Kind { path: path.into(), found: contents.kind, expected: kind });
     }
     if contents.version > known {
-        return Err(FileError::Newer { path, kind: contents.kind, found: contents.version, known });
+        let (kind, found) = (contents.kind, contents.version);
+        return Err(FileError::Newer { path: path.into(), kind, found, known });
     }
-    Ok(file)
+    let bytes = std::fs::read(path).map_err(|source| FileError::Io { path: path.into(), source })?;
+    Ok(ModelFile { path: path.into(), bytes, contents })
 }
 
 impl ModelFile {
-    /// A matrix of 32- or 64-bit numbers, and its shape.
-    pub fn matrix(&self, name: &str) -> Result<([usize; 2], Vec<f64>), FileError> {
+    /// What it says it is.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// A tensor of 32- or 64-bit numbers with so many dimensions: its shape and numbers.
+    pub fn tensor<const N: usize>(&self, name: &str) -> Result<([usize; N], Vec<f64>), FileError> {
         let tensors = SafeTensors::deserialize(&self.bytes).map_err(|e| self.damaged(&e.to_string()))?;
         let tensor = tensors.tensor(name).map_err(|e| self.damaged(&e.to_string()))?;
-        let Ok(shape) = <[usize; 2]>::try_from(tensor.shape()) else {
-            return Err(self.damaged(&format!("{name} is no matrix")));
+        let Ok(shape) = <[usize; N]>::try_from(tensor.shape()) else {
+            return Err(self.damaged(&format!("{name} has the shape {:?}", tensor.shape())));
         };
         let values = match tensor.dtype() {
             Dtype::F32 => tensor.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect(),
@@ -178,8 +310,124 @@ impl ModelFile {
         Ok((shape, values))
     }
 
+    /// A matrix of 32- or 64-bit numbers, and its shape.
+    pub fn matrix(&self, name: &str) -> Result<([usize; 2], Vec<f64>), FileError> {
+        self.tensor(name)
+    }
+
     /// The error for a file that is not what it should be.
     pub fn damaged(&self, what: &str) -> FileError {
         FileError::Damaged { path: self.path.clone(), what: what.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Temporary(PathBuf);
+
+    impl Temporary {
+        fn new(name: &str) -> Temporary {
+            Temporary(std::env::temp_dir().join(format!("qjam-models-{}-{name}", std::process::id())))
+        }
+    }
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn notes() -> Notes {
+        let value = |name: &str, value| (name.to_string(), value);
+        Notes {
+            options: vec![
+                value("init", Value::Text("random".into())),
+                value("n_clusters", Value::Integer(3)),
+            ],
+            columns: vec!["a \"b\"".into(), "ö".into()],
+            fitted: vec![value("converged", Value::Flag(true)), value("inertia", Value::Real(0.1 + 0.2))],
+        }
+    }
+
+    fn written(name: &str, version: u32) -> (Temporary, Vec<u8>) {
+        let file = Temporary::new(name);
+        save(
+            &file.0,
+            "kmeans",
+            version,
+            &notes(),
+            &[("centres", &[2, 2], Values::of(&[1.0_f32, 2.0, 3.0, 4.0]))],
+        )
+        .unwrap();
+        let bytes = std::fs::read(&file.0).unwrap();
+        (file, bytes)
+    }
+
+    #[test]
+    fn what_was_saved_is_read_to_the_bit_and_the_same_model_is_the_same_file() {
+        let (file, bytes) = written("same", 1);
+        let read = load(&file.0, "kmeans", 1).unwrap();
+        assert_eq!(read.contents().notes, notes());
+        assert_eq!(read.contents().tensors, [("centres".into(), "F32".into(), vec![2, 2])]);
+        assert_eq!(read.matrix("centres").unwrap(), ([2, 2], vec![1.0, 2.0, 3.0, 4.0]));
+        assert!(matches!(read.tensor::<1>("centres"), Err(FileError::Damaged { .. })));
+        assert!(matches!(read.matrix("weights"), Err(FileError::Damaged { .. })));
+        assert_eq!(written("same again", 1).1, bytes);
+    }
+
+    #[test]
+    fn other_kinds_and_newer_versions_are_refused_but_can_be_looked_at() {
+        let (file, _) = written("newer", 7);
+        assert_eq!(inspect(&file.0).unwrap().version, 7);
+        assert!(matches!(load(&file.0, "kmeans", 6), Err(FileError::Newer { found: 7, known: 6, .. })));
+        assert!(matches!(load(&file.0, "other", 7), Err(FileError::Kind { expected: "other", .. })));
+    }
+
+    #[test]
+    fn a_file_that_ends_anywhere_too_soon_is_an_error() {
+        let (file, bytes) = written("cut", 1);
+        for length in 0..bytes.len() {
+            std::fs::write(&file.0, &bytes[..length]).unwrap();
+            let error = load(&file.0, "kmeans", 1).unwrap_err();
+            match length {
+                0..=8 => assert!(matches!(error, FileError::NoModel { .. }), "{length}: {error}"),
+                _ => assert!(matches!(error, FileError::CutOff { .. }), "{length}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_of_other_programs_are_no_model() {
+        let file = Temporary::new("other");
+        let foreign = serialize([("x", TensorView::new(Dtype::U8, vec![1], &[0]).unwrap())], None).unwrap();
+        let texts = [
+            &b"a,b,c\n1,2,3\n"[..],
+            b"\x93NUMPY\x01\x00v\x00{'descr'",
+            &[9, 0, 0, 0, 0, 0, 0, 0, 1],
+            &foreign,
+        ];
+        for bytes in texts {
+            std::fs::write(&file.0, bytes).unwrap();
+            let error = inspect(&file.0).unwrap_err();
+            assert!(matches!(error, FileError::NoModel { .. }), "{bytes:?}: {error}");
+        }
+        assert!(matches!(inspect(&std::env::temp_dir()), Err(FileError::NoModel { .. })));
+        assert!(matches!(inspect(Path::new("/nonexistent/model")), Err(FileError::Io { .. })));
+    }
+
+    #[test]
+    fn a_changed_byte_of_the_header_never_panics() {
+        let (file, bytes) = written("changed", 1);
+        let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        for at in 0..header {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            std::fs::write(&file.0, &changed).unwrap();
+            if let Ok(file) = load(&file.0, "kmeans", 1) {
+                let _ = file.matrix("centres");
+            }
+        }
     }
 }

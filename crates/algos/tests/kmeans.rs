@@ -60,7 +60,13 @@ fn one_result_on_every_engine_with_and_without_pruning() {
 fn batches_give_one_result_on_every_engine() {
     let data = data();
     let run = |workers: &str| {
-        fit_minibatch(&Master::connect(workers).unwrap(), &params(), 500, &data, |_| {}).unwrap()
+        fit_minibatch(
+            &Master::connect(workers).unwrap(),
+            &params().with_batch_rows(500).unwrap(),
+            &data,
+            |_| {},
+        )
+        .unwrap()
     };
     let expected = run("local:1");
     assert!(["local:5", "proc:2"].iter().all(|workers| run(workers) == expected));

@@ -45,7 +45,7 @@ pub struct Audio {
     window: usize,
     step: usize,
     spectrum: Option<Spectrum>,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 settings!(Audio);
@@ -116,7 +116,7 @@ impl Audio {
         if let Some(reason) = reason {
             return Err(ReadError::Options { path: self.folder, reason });
         }
-        let found = folder::find(&self.folder, &["wav", "wave"], "WAV files")?;
+        let found = folder::find(&self.folder, &folder::SOUNDS, "WAV files")?;
         let Audio { window, step, spectrum, .. } = self;
         let options = format!("audio {window} {step} {spectrum:?} {:?} {}", found.files, T::DTYPE);
         let likely = found.bytes.saturating_mul(2).saturating_mul((window / step.min(window)) as u64);

@@ -66,6 +66,14 @@ pub enum ReadError {
         /// What was found, and what is allowed.
         reason: String,
     },
+    /// A file of no kind that is known.
+    #[error("{} is no file that can be read: {found}; known are .npy, .npz, CSV, LIBSVM, Parquet and IDX files, folders of PNG and JPEG pictures, and folders of WAV files", path.display())]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// What it seems to be, and what to do.
+        found: String,
+    },
     /// There is no such column or array.
     #[error("{} has no {what} {name:?}; it has {}", path.display(), list(present))]
     NoSuch {

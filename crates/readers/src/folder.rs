@@ -1,12 +1,14 @@
 //! Folders of files of one kind, in the order of their names.
 
 use crate::ReadError;
+#[cfg(any(feature = "audio", feature = "images"))]
 use crate::input::{Input, Stamp};
 use std::path::{Path, PathBuf};
 
 /// Folders within folders are looked into this far.
 const DEPTH_MAX: usize = 16;
 
+#[cfg(any(feature = "audio", feature = "images"))]
 /// The files below a folder whose names have one of these endings, sorted by their paths, and what tells whether any of
 /// them changes.
 pub(crate) struct Found {
@@ -15,6 +17,22 @@ pub(crate) struct Found {
     pub(crate) bytes: u64,
 }
 
+/// The endings of pictures' names.
+pub(crate) const PICTURES: [&str; 3] = ["png", "jpg", "jpeg"];
+
+/// The endings of sounds' names.
+pub(crate) const SOUNDS: [&str; 2] = ["wav", "wave"];
+
+/// Whether there are pictures and sounds below a folder.
+pub(crate) fn kinds(folder: &Path) -> Result<(bool, bool), ReadError> {
+    let any = |endings: &[&str]| {
+        let mut files = Vec::new();
+        walk(folder, endings, 0, &mut files).map(|()| !files.is_empty())
+    };
+    Ok((any(&PICTURES)?, any(&SOUNDS)?))
+}
+
+#[cfg(any(feature = "audio", feature = "images"))]
 pub(crate) fn find(folder: &Path, endings: &[&str], what: &'static str) -> Result<Found, ReadError> {
     let mut files = Vec::new();
     walk(folder, endings, 0, &mut files)?;
@@ -44,6 +62,7 @@ fn walk(folder: &Path, endings: &[&str], depth: usize, files: &mut Vec<PathBuf>)
     Ok(())
 }
 
+#[cfg(any(feature = "audio", feature = "images"))]
 /// Names of files below a folder, for people.
 pub(crate) fn names(folder: &Path, files: &[PathBuf]) -> Vec<String> {
     files.iter().map(|file| file.strip_prefix(folder).unwrap_or(file).display().to_string()).collect()

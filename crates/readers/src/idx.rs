@@ -140,7 +140,7 @@ pub fn parse_header(start: &[u8]) -> Result<IdxHeader, String> {
 /// ```
 pub struct Idx {
     path: PathBuf,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 settings!(Idx);

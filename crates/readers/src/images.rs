@@ -55,7 +55,7 @@ pub struct Images {
     folder: PathBuf,
     grey: bool,
     patches: Option<(usize, usize)>,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 settings!(Images);
@@ -127,7 +127,7 @@ impl Images {
             let reason = format!("squares need a side of 1 to {SIDE_MAX} pixels and a step of at least 1");
             return Err(ReadError::Options { path: self.folder, reason });
         }
-        let found = folder::find(&self.folder, &["png", "jpg", "jpeg"], "PNG or JPEG files")?;
+        let found = folder::find(&self.folder, &folder::PICTURES, "PNG or JPEG files")?;
         let options = format!("images {} {:?} {:?} {}", self.grey, self.patches, found.files, T::DTYPE);
         let likely = found.bytes.saturating_mul(8 * size_of::<T>() as u64);
         let keep = self.settings.keep_as(&self.folder, &found.stamps, likely, &options)?;

@@ -4,25 +4,28 @@
 //! |---|---|
 //! | CSV, plain or packed | [`Csv`] |
 //! | LIBSVM and svmlight, plain or packed, by rows or by columns | [`Libsvm`] |
+//! | `.npy` of any type, plain or packed | [`Npy`] |
 //! | `.npz` archives | [`Npz`] |
 //! | IDX, as MNIST comes in, plain or packed | [`Idx`] |
 //! | Parquet | [`Parquet`] |
 //! | folders of PNG and JPEG pictures | [`Images`] |
 //! | folders of WAV files | [`Audio`] |
 //!
-//! (`.npy` and raw files need no reader: [`DataSet::npy`](qjam::DataSet::npy), [`DataSet::raw`](qjam::DataSet::raw).)
+//! [`open`] looks at what a file is and reads it. (`.npy` and raw files whose type is known need no reader:
+//! [`DataSet::npy`](qjam::DataSet::npy), [`DataSet::raw`](qjam::DataSet::raw).)
 //!
 //! Readers run on the master only. What they make of a file is binary chunks, in memory or in a file of their own in the
 //! user's cache folder ([`qjam::source::kept`]); a file larger than memory is no trouble, and is converted once.
 
 mod blocks;
 mod error;
-#[cfg(any(feature = "audio", feature = "images"))]
 mod folder;
 #[cfg(feature = "audio")]
 mod fourier;
+mod gathered;
 mod input;
 mod missing;
+mod open;
 mod real;
 mod settings;
 mod table;
@@ -34,6 +37,7 @@ pub mod idx;
 #[cfg(feature = "images")]
 pub mod images;
 pub mod libsvm;
+pub mod npy;
 pub mod npz;
 #[cfg(feature = "parquet")]
 pub mod parquet;
@@ -47,7 +51,9 @@ pub use idx::Idx;
 pub use images::{Images, Pictures, Pixel};
 pub use libsvm::{Columns, Libsvm};
 pub use missing::Missing;
+pub use npy::Npy;
 pub use npz::Npz;
+pub use open::{Dtype, Kind, Labels, OpenOptions, Opened, Rows, Tell, open};
 #[cfg(feature = "parquet")]
 pub use parquet::Parquet;
 pub use real::Real;

@@ -29,7 +29,7 @@ pub struct Libsvm {
     path: PathBuf,
     first: u32,
     cols: Option<u64>,
-    settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 settings!(Libsvm);

@@ -2,9 +2,11 @@
 //!
 //! What is stored as it is, is used where it lies in the archive. What is deflated is converted.
 
-use crate::ReadError;
+use crate::gathered::Gathered;
 use crate::input::Input;
 use crate::settings::{Settings, settings};
+use crate::table::{Notes, Table};
+use crate::{Missing, ReadError, Real};
 use qjam::chunk::Element;
 use qjam::source::kept::{Keep, RowsWriter};
 use qjam::source::npy::{self, NpyHeader};
@@ -32,7 +34,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// ```
 pub struct Npz {
     path: PathBuf,
-    settings: Settings,
+    missing: Missing,
+    pub(crate) settings: Settings,
 }
 
 settings!(Npz);
@@ -59,7 +62,7 @@ pub struct Member {
 impl Npz {
     /// The archive.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Npz { path: path.into(), settings: Settings::default() }
+        Npz { path: path.into(), missing: Missing::Error, settings: Settings::default() }
     }
 
     /// The names of the arrays in it.
@@ -90,34 +93,52 @@ impl Npz {
         parse_directory(&list).map_err(|reason| self.wrong(reason))
     }
 
-    /// One array: `f4`, `f8`, `i4`, `i8` or `u1` in C order with one or two dimensions, as in a `.npy` file.
-    pub fn read<T: Element>(mut self, name: &str) -> Result<DataSet<Dense<T>>, ReadError> {
-        let input = Input::open(&self.path)?;
-        let members = self.members(&input)?;
-        let Some(member) = members.iter().find(|member| member.name.strip_suffix(".npy") == Some(name))
+    /// What [`read_real`](Self::read_real) does about missing values, which here are NaN. With [`Missing::Error`], arrays
+    /// that can be used where they lie are not looked through: whoever learns from them does that.
+    #[must_use]
+    pub fn missing(mut self, missing: Missing) -> Self {
+        self.missing = missing;
+        self
+    }
+
+    /// The member of this name, and where its content starts.
+    fn find(&self, input: &Input, name: &str) -> Result<(Member, u64), ReadError> {
+        let members = self.members(input)?;
+        let Some(member) = members.into_iter().find(|member| member.name.strip_suffix(".npy") == Some(name))
         else {
             let (name, present) = (name.to_owned(), self.names()?);
-            return Err(ReadError::NoSuch { path: self.path, what: "array", name, present });
+            return Err(ReadError::NoSuch { path: self.path.clone(), what: "array", name, present });
         };
         if member.encrypted {
             return Err(self.wrong(format!("{name:?} needs a password; save it without")));
         }
-        let start = local_end(input.file(), member).map_err(|reason| self.wrong(reason))?;
+        if ![0, 8].contains(&member.method) {
+            let method = member.method;
+            return Err(self.wrong(format!("{name:?} is packed by method {method}, and 0 and 8 can be read")));
+        }
+        let start = local_end(input.file(), &member).map_err(|reason| self.wrong(reason))?;
         if start.checked_add(member.packed_bytes).is_none_or(|end| end > input.stamp().bytes) {
             return Err(self.wrong(format!("{name:?} lies outside the file; copy it again")));
         }
-        match member.method {
-            0 => self.stored(&input, member, start),
-            8 => self.deflated(&input, member, start),
-            other => {
-                Err(self.wrong(format!("{name:?} is packed by method {other}, and 0 and 8 can be read")))
-            }
+        if member.method == 0 && member.bytes != member.packed_bytes {
+            return Err(self.wrong(format!("{name:?} has two lengths; copy it again")));
         }
+        Ok((member, start))
     }
 
-    fn header<T: Element>(&self, member: &Member, first: &[u8]) -> Result<NpyHeader, ReadError> {
-        let header =
-            npy::parse_header(first).map_err(|error| self.wrong(format!("{:?}: {error}", member.name)))?;
+    /// The type of an array's elements, as NumPy writes it.
+    pub(crate) fn descr(&self, name: &str) -> Result<&'static str, ReadError> {
+        let input = Input::open(&self.path)?;
+        let (member, start) = self.find(&input, name)?;
+        Ok(self.content(&input, &member, start)?.header.descr)
+    }
+
+    /// One array: `f4`, `f8`, `i4`, `i8` or `u1` in C order with one or two dimensions, as in a `.npy` file.
+    pub fn read<T: Element>(mut self, name: &str) -> Result<DataSet<Dense<T>>, ReadError> {
+        let input = Input::open(&self.path)?;
+        let (member, start) = self.find(&input, name)?;
+        let mut content = self.content(&input, &member, start)?;
+        let header = content.header.clone();
         if header.descr != T::NPY {
             return Err(self.wrong(format!(
                 "{:?} has elements of type {} and {} was asked for",
@@ -126,90 +147,138 @@ impl Npz {
                 T::NPY
             )));
         }
-        if header.data_offset.checked_add(header.data_bytes).is_none_or(|end| end > member.bytes) {
-            return Err(
-                self.wrong(format!("{:?} is shorter than its header says; copy it again", member.name))
-            );
+        if member.method == 0 {
+            return Ok(DataSet::within(&self.path, start + header.data_offset, header.rows, header.cols)?);
         }
-        Ok(header)
-    }
-
-    fn stored<T: Element>(
-        &self,
-        input: &Input,
-        member: &Member,
-        start: u64,
-    ) -> Result<DataSet<Dense<T>>, ReadError> {
-        let mut first = vec![0; member.packed_bytes.min(npy::HEADER_BYTES_MAX as u64 + 12) as usize];
-        let failed = |source| ReadError::Io { path: self.path.clone(), source };
-        input.file().read_exact_at(&mut first, start).map_err(failed)?;
-        if member.bytes != member.packed_bytes {
-            return Err(self.wrong(format!("{:?} has two lengths; copy it again", member.name)));
-        }
-        let header = self.header::<T>(member, &first)?;
-        Ok(DataSet::within(&self.path, start + header.data_offset, header.rows, header.cols)?)
-    }
-
-    fn deflated<T: Element>(
-        &mut self,
-        input: &Input,
-        member: &Member,
-        start: u64,
-    ) -> Result<DataSet<Dense<T>>, ReadError> {
-        let keep = self.settings.keep(input, &format!("npz {:?} {}", member.name, T::DTYPE))?;
+        let keep = self.settings.keep(&input, &format!("npz {:?} {}", member.name, T::DTYPE))?;
         if let Keep::File(path) = &keep
             && let Some((data, _)) = DataSet::kept(path)?
         {
             return Ok(data);
         }
-        let damaged = |reason: String| ReadError::Format {
-            path: input.path().into(),
-            format: ".npz",
-            reason: format!("{:?} cannot be unpacked: {reason}; copy it again", member.name),
-        };
-        let raw = Window { file: input.file(), at: start, left: member.packed_bytes };
-        let mut content = flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(1 << 16, raw));
-        let mut crc = flate2::Crc::new();
-        let mut first = vec![0; member.bytes.min(npy::HEADER_BYTES_MAX as u64 + 12) as usize];
-        let n = fill(&mut content, &mut first).map_err(|e| damaged(e.to_string()))?;
-        first.truncate(n);
-        crc.update(&first);
-        let header = self.header::<T>(member, &first)?;
-        let mut bytes = first.split_off((header.data_offset as usize).min(first.len()));
         let mut rows = RowsWriter::<T>::create(&keep, header.cols as usize)?;
-        let row_bytes = header.cols as usize * size_of::<T>();
-        let (mut taken, mut found) = (0_u64, (header.data_offset as usize + bytes.len()) as u64);
-        while taken < header.data_bytes {
-            let whole = bytes.len().min((header.data_bytes - taken) as usize) / row_bytes * row_bytes;
-            rows.push(&bytemuck::pod_collect_to_vec::<u8, T>(&bytes[..whole]))?;
+        content.each(&mut self.settings, |bytes| {
+            Ok(rows.push(&bytemuck::pod_collect_to_vec::<u8, T>(bytes))?)
+        })?;
+        input.must_be_unchanged()?;
+        Ok(rows.finish(Vec::new())?)
+    }
+
+    /// One array as numbers of type `T`, whatever type they have in the file.
+    pub fn read_real<T: Real>(mut self, name: &str) -> Result<Table<T>, ReadError> {
+        let input = Input::open(&self.path)?;
+        let (member, start) = self.find(&input, name)?;
+        let mut content = self.content(&input, &member, start)?;
+        let header = content.header.clone();
+        let names: Vec<String> = (1..=header.cols).map(|column| column.to_string()).collect();
+        if member.method == 0 && header.descr == T::NPY && self.missing == Missing::Error {
+            let data = DataSet::within(&self.path, start + header.data_offset, header.rows, header.cols)?;
+            return Ok(Notes { columns: names, labelled: false, dropped: 0, filled: 0 }.table(data));
+        }
+        let options = format!("npz real {:?} {:?} {}", member.name, self.missing, T::DTYPE);
+        let keep = self.settings.keep(&input, &options)?;
+        if let Keep::File(path) = &keep
+            && let Some((data, notes)) = DataSet::kept(path)?
+            && let Some(notes) = Notes::decode(&notes)
+        {
+            return Ok(notes.table(data));
+        }
+        let mut rows = Gathered::<T>::new(self.path.clone(), &keep, names, false, self.missing)?;
+        let mut values = Vec::new();
+        content.each(&mut self.settings, |bytes| {
+            values.clear();
+            crate::npy::convert(header.descr, bytes, &mut values);
+            rows.take(&mut values)
+        })?;
+        input.must_be_unchanged()?;
+        rows.finish()
+    }
+
+    /// Begins to read a member, up to its header.
+    fn content<'i>(&self, input: &'i Input, member: &Member, start: u64) -> Result<Content<'i>, ReadError> {
+        let damaged = |error: io::Error| damaged(input, &member.name, &error.to_string());
+        let raw = Window { file: input.file(), at: start, left: member.packed_bytes };
+        let mut bytes: Box<dyn Read + 'i> = match member.method {
+            0 => Box::new(raw),
+            _ => Box::new(flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(1 << 16, raw))),
+        };
+        let mut first = vec![0; member.bytes.min(npy::HEADER_BYTES_MAX as u64 + 12) as usize];
+        let n = fill(&mut bytes, &mut first).map_err(damaged)?;
+        first.truncate(n);
+        let mut crc = flate2::Crc::new();
+        crc.update(&first);
+        let header =
+            npy::parse_header(&first).map_err(|error| self.wrong(format!("{:?}: {error}", member.name)))?;
+        if header.data_offset.checked_add(header.data_bytes).is_none_or(|end| end > member.bytes) {
+            return Err(
+                self.wrong(format!("{:?} is shorter than its header says; copy it again", member.name))
+            );
+        }
+        let held = first.split_off((header.data_offset as usize).min(first.len()));
+        Ok(Content { input, member: member.clone(), bytes, held, header, crc })
+    }
+}
+
+fn damaged(input: &Input, name: &str, reason: &str) -> ReadError {
+    ReadError::Format {
+        path: input.path().into(),
+        format: ".npz",
+        reason: format!("{name:?} cannot be unpacked: {reason}; copy it again"),
+    }
+}
+
+/// A member that is being read.
+struct Content<'i> {
+    input: &'i Input,
+    member: Member,
+    bytes: Box<dyn Read + 'i>,
+    /// Read behind the header and not yet given.
+    held: Vec<u8>,
+    header: NpyHeader,
+    crc: flate2::Crc,
+}
+
+impl Content<'_> {
+    /// Gives the bytes of all rows, some whole rows at a time, and compares the checksum at the end.
+    fn each(
+        &mut self,
+        settings: &mut Settings,
+        mut take: impl FnMut(&[u8]) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let damaged = |reason: &str| damaged(self.input, &self.member.name, reason);
+        let row_bytes = self.header.cols as usize * crate::npy::width(self.header.descr);
+        let mut taken = 0_u64;
+        let mut held = std::mem::take(&mut self.held);
+        loop {
+            let whole = held.len().min((self.header.data_bytes - taken) as usize) / row_bytes * row_bytes;
+            take(&held[..whole])?;
             taken += whole as u64;
-            bytes.drain(..whole);
-            if taken == header.data_bytes {
+            held.drain(..whole);
+            settings.tell(taken, self.header.data_bytes);
+            if taken == self.header.data_bytes {
                 break;
             }
-            let before = bytes.len();
-            bytes.resize(before + PIECE_BYTES, 0);
-            let n = fill(&mut content, &mut bytes[before..]).map_err(|e| damaged(e.to_string()))?;
-            bytes.truncate(before + n);
-            crc.update(&bytes[before..]);
-            found += n as u64;
+            let before = held.len();
+            held.resize(before + PIECE_BYTES, 0);
+            let n = fill(&mut self.bytes, &mut held[before..]).map_err(|e| damaged(&e.to_string()))?;
+            held.truncate(before + n);
+            self.crc.update(&held[before..]);
             if n == 0 {
-                return Err(damaged(format!("it has {found} bytes and should have {}", member.bytes)));
+                let found = self.header.data_offset + taken + held.len() as u64;
+                return Err(damaged(&format!("it has {found} bytes and should have {}", self.member.bytes)));
             }
-            self.settings.tell(start + content.total_in(), input.stamp().bytes);
         }
         let mut rest = [0; 4096];
         loop {
-            match fill(&mut content, &mut rest).map_err(|e| damaged(e.to_string()))? {
+            match fill(&mut self.bytes, &mut rest).map_err(|e| damaged(&e.to_string()))? {
                 0 => break,
-                n => crc.update(&rest[..n]),
+                n => self.crc.update(&rest[..n]),
             }
         }
-        if crc.sum() != member.crc {
-            return Err(damaged("its checksum is another one".into()));
+        match self.crc.sum() == self.member.crc {
+            true => Ok(()),
+            false => Err(damaged("its checksum is another one")),
         }
-        input.must_be_unchanged()?;
-        Ok(rows.finish(Vec::new())?)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod elementwise;
 pub(crate) mod lanes;
 pub mod multiply;
 pub mod nearest;
+pub mod sparse;
 pub mod tanh;
 pub mod vectors;
 

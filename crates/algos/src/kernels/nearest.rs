@@ -66,7 +66,7 @@ pub struct Rows<'a, T> {
     dims: usize,
 }
 
-impl<'a, T> Rows<'a, T> {
+impl<'a, T: Copy> Rows<'a, T> {
     /// Rows of `stride` values each. Panics if they are not whole or shorter than `dims`.
     pub fn new(values: &'a [T], stride: usize, dims: usize) -> Self {
         assert!(dims <= stride && stride > 0, "{dims} dimensions of rows of {stride}");
@@ -93,6 +93,11 @@ impl<'a, T> Rows<'a, T> {
     #[inline(always)]
     pub fn row(&self, i: usize) -> &'a [T] {
         &self.values[i * self.stride..][..self.dims]
+    }
+
+    /// Some of them that follow each other.
+    pub fn part(&self, range: std::ops::Range<usize>) -> Rows<'a, T> {
+        Rows { values: &self.values[range.start * self.stride..range.end * self.stride], ..*self }
     }
 
     /// What follows those elements in the row.
@@ -174,7 +179,8 @@ impl<T: Real> Panels<T> {
         self.values[(centre / T::WIDTH * self.dims() + p) * T::WIDTH + centre % T::WIDTH]
     }
 
-    fn panel(&self, panel: usize) -> (&[T], &[T]) {
+    /// The elements and the squared lengths of one panel.
+    pub(super) fn panel(&self, panel: usize) -> (&[T], &[T]) {
         let size = self.dims() * T::WIDTH;
         (&self.values[panel * size..][..size], &self.norms[panel * T::WIDTH..][..T::WIDTH])
     }
@@ -290,7 +296,7 @@ fn pack<T: Real, const M: usize>(rows: Rows<'_, T>, from: usize, to: &mut [T]) {
 /// Runs a body for `i` in `0..M`, written out: a loop that the compiler leaves a loop would keep the tile in memory.
 macro_rules! unrolled {
     ($i:ident < $count:ident: $body:expr) => {
-        unrolled!(@ $i < $count: $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+        $crate::kernels::nearest::unrolled!(@ $i < $count: $body; 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
     };
     (@ $i:ident < $count:ident: $body:expr; $($n:literal)*) => {$(
         if $n < $count {
@@ -299,6 +305,7 @@ macro_rules! unrolled {
         }
     )*};
 }
+pub(super) use unrolled;
 
 /// Adds the products of one dimension to a tile: `M` rows, and the two registers of centres at the start of a slice.
 #[inline(always)]
@@ -360,7 +367,11 @@ fn tile_in_place<V: Lanes<Number: Real>, const M: usize>(
 
 /// The products, turned into scores.
 #[inline(always)]
-fn scored<V: Lanes<Number: Real>, const M: usize>(sums: &mut [[V; 2]; M], norms: &[V::Number], at: usize) {
+pub(super) fn scored<V: Lanes<Number: Real>, const M: usize>(
+    sums: &mut [[V; 2]; M],
+    norms: &[V::Number],
+    at: usize,
+) {
     let (first, second) = (V::load(&norms[at..]), V::load(&norms[at + V::COUNT..]));
     let factor = V::splat(V::Number::from_f64(-2.0));
     unrolled!(i < M: sums[i] = [sums[i][0].mul_add(factor, first), sums[i][1].mul_add(factor, second)]);
@@ -428,7 +439,7 @@ fn nearest_tiles<V: Lanes<Number: Real>, const M: usize>(
 
 /// The centre of the lowest of the lanes, and of equal ones the first centre.
 #[inline(always)]
-fn first_lowest<V: Lanes<Number: Real>>([best, mark]: &[V; 2]) -> u32 {
+pub(super) fn first_lowest<V: Lanes<Number: Real>>([best, mark]: &[V; 2]) -> u32 {
     if let Some(centre) = best.first_lowest(*mark) {
         return centre;
     }

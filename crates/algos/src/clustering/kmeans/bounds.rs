@@ -14,18 +14,16 @@
 //! They live with the chunk as its state: four bytes for every row and panel, and twenty for every row.
 
 use super::lloyd::Sums;
-use super::survey::rows;
-use crate::kernels::Level;
-use crate::kernels::nearest::{Panels, Real, Rows, square};
-use qjam::{Ctx, Dense, State};
-use std::marker::PhantomData;
+use super::points::{Kept, Memory, Points, View};
+use crate::kernels::nearest::{Panels, Real};
+use qjam::{Csr, Dense};
 
 /// Rows whose bounds are worked on together.
 const BLOCK_ROWS: usize = 448;
 
 /// What the rows of a chunk remember. Empty before their first round.
 #[derive(Clone, Debug, qjam::Wire)]
-pub struct Bounds<T: Real> {
+pub struct Bounds {
     nearest: Vec<u32>,
     /// The nearest centre is no farther.
     upper: Vec<f64>,
@@ -33,18 +31,15 @@ pub struct Bounds<T: Real> {
     lower: Vec<f32>,
     /// Lengths of the rows.
     lengths: Vec<f64>,
-    number: PhantomData<T>,
 }
 
-impl<T: Real> State for Bounds<T> {
-    type Chunk = Dense<T>;
-
-    fn init(_: &Dense<T>, _: &Ctx) -> Self {
-        Bounds { nearest: vec![], upper: vec![], lower: vec![], lengths: vec![], number: PhantomData }
+impl Memory for Bounds {
+    fn begin(_: usize) -> Self {
+        Bounds { nearest: vec![], upper: vec![], lower: vec![], lengths: vec![] }
     }
 }
 
-impl<T: Real> Bounds<T> {
+impl Bounds {
     /// The nearest centre of every row in the last round; empty before the first.
     pub fn nearest(&self) -> &[u32] {
         &self.nearest
@@ -57,20 +52,22 @@ pub struct Step<T: Real> {
     panels: Panels<T>,
     /// At least the distance each centre moved. Empty when they are not those of the round before, moved.
     moved: Vec<f64>,
+    /// Whether rows have weights.
+    weighted: bool,
 }
 
 impl<T: Real> Step<T> {
     /// `moved`: distances in doubles, as near as `squared_distance` gives them.
-    pub(super) fn new(panels: Panels<T>, mut moved: Vec<f64>) -> Step<T> {
+    pub(super) fn new(panels: Panels<T>, mut moved: Vec<f64>, weighted: bool) -> Step<T> {
         let safe = 1.0 + (panels.dims() as f64 + 16.0) * f64::EPSILON;
         moved.iter_mut().for_each(|d| *d *= safe);
-        Step { panels, moved }
+        Step { panels, moved, weighted }
     }
 }
 
-/// Whether bounds are worth their keeping: for few dimensions a distance costs less than asking for it.
-pub(super) fn worthwhile<T: Real>(panels: usize, dims: usize) -> bool {
-    dims >= 64 && panels >= 2 && (dims as f64) * T::UNIT < 1e-2
+/// Whether bounds are worth their keeping: where rows have few values a distance costs less than asking for it.
+pub(super) fn worthwhile<T: Real>(panels: usize, row_values: f64) -> bool {
+    row_values >= 64.0 && panels >= 2 && row_values * T::UNIT < 1e-2
 }
 
 /// Not above `value`.
@@ -83,7 +80,7 @@ fn up(value: f64) -> f32 {
     (value * (1.0 + 2e-7) + 1e-37) as f32
 }
 
-/// Errors of the scores of one row.
+/// Errors of scores, for each product in their chains.
 #[derive(Clone, Copy)]
 struct Slack {
     relative: f64,
@@ -93,16 +90,16 @@ struct Slack {
 
 impl Slack {
     fn new<T: Real>(panels: &Panels<T>) -> Slack {
-        let terms = panels.dims() as f64 + 8.0;
         let longest = (0..panels.centres()).map(|c| panels.norm(c).to_f64()).fold(0.0, f64::max);
         // Below the smallest normal number roundings are absolute.
-        let absolute = 4.0 * terms * if size_of::<T>() == 4 { 2e-45 } else { 1e-323 };
-        Slack { relative: 2.0 * terms * T::UNIT, absolute, longest: longest.sqrt() * 1.000_001 }
+        let absolute = 4.0 * if size_of::<T>() == 4 { 2e-45 } else { 1e-323 };
+        Slack { relative: 2.0 * T::UNIT, absolute, longest: longest.sqrt() * 1.000_001 }
     }
 
-    fn of(&self, length: f64) -> f64 {
+    /// For a row of this length whose scores are chains of so many products.
+    fn of(&self, length: f64, terms: usize) -> f64 {
         let reach = length + self.longest;
-        self.relative * reach * reach + self.absolute
+        (terms as f64 + 8.0) * (self.relative * reach * reach + self.absolute)
     }
 }
 
@@ -183,21 +180,24 @@ fn two_lowest<T: Real>(scores: &[T]) -> (T, T) {
 
 /// The centres that rows are given to, with the distances computed that bounds could not rule out.
 #[qjam::map]
-pub fn assign_bounded<T: Real>(step: &Step<T>, x: &Dense<T>, bounds: &mut Bounds<T>) -> Sums {
+pub fn assign_bounded<C: Points>(step: &Step<C::Number>, x: &C, bounds: &mut Kept<C, Bounds>) -> Sums {
     let panels = &step.panels;
-    let rows = rows(x, panels.dims());
+    let rows = x.view(step.weighted);
     let count = panels.len();
     let mut sums = Sums::new(panels.centres(), panels.dims());
     sums.comparisons = (rows.len() * count) as u64;
     let known = bounds.nearest.len() == rows.len() && !step.moved.is_empty();
     if !known {
-        bounds.lengths = (0..rows.len()).map(|i| square(rows.row(i)).sqrt()).collect();
+        bounds.lengths = (0..rows.len()).map(|i| rows.square(i).sqrt()).collect();
         bounds.nearest = vec![0; rows.len()];
         bounds.upper = vec![f64::INFINITY; rows.len()];
         bounds.lower = vec![0.0; rows.len() * count];
     }
-    let drifts: Vec<f32> =
-        step.moved.chunks(T::WIDTH).map(|moved| up(moved.iter().fold(0.0, |a, b| a.max(*b)))).collect();
+    let drifts: Vec<f32> = step
+        .moved
+        .chunks(C::Number::WIDTH)
+        .map(|moved| up(moved.iter().fold(0.0, |a, b| a.max(*b))))
+        .collect();
     let slack = Slack::new(panels);
     let mut scratch = Scratch::new();
     for from in (0..rows.len()).step_by(BLOCK_ROWS) {
@@ -207,12 +207,13 @@ pub fn assign_bounded<T: Real>(step: &Step<T>, x: &Dense<T>, bounds: &mut Bounds
             false => scratch.seek_all(panels, rows, block.clone(), slack, bounds),
         };
         for i in block {
-            sums.add(bounds.nearest[i] as usize, rows.row(i), rows.rest(i));
+            sums.add(bounds.nearest[i] as usize, rows, i);
         }
     }
     sums
 }
-qjam::register!(assign_bounded::<f32>, assign_bounded::<f64>);
+qjam::register!(assign_bounded::<Dense<f32>>, assign_bounded::<Dense<f64>>);
+qjam::register!(assign_bounded::<Csr<f32>>, assign_bounded::<Csr<f64>>);
 
 struct Scratch<T> {
     seekers: Vec<(usize, Seeker)>,
@@ -231,15 +232,16 @@ impl<T: Real> Scratch<T> {
     fn seek_all(
         &mut self,
         panels: &Panels<T>,
-        rows: Rows<'_, T>,
+        rows: impl View<T>,
         block: std::ops::Range<usize>,
         slack: Slack,
-        bounds: &mut Bounds<T>,
+        bounds: &mut Bounds,
     ) -> u64 {
         self.seekers.clear();
         for i in block {
             let length = bounds.lengths[i];
-            self.seekers.push((i, Seeker::new(length, slack.of(length), u32::MAX, f64::INFINITY)));
+            self.seekers
+                .push((i, Seeker::new(length, slack.of(length, rows.terms(i)), u32::MAX, f64::INFINITY)));
         }
         let mut compared = 0;
         for panel in 0..panels.len() {
@@ -253,11 +255,11 @@ impl<T: Real> Scratch<T> {
     fn seek_further(
         &mut self,
         step: &Step<T>,
-        rows: Rows<'_, T>,
+        rows: impl View<T>,
         block: std::ops::Range<usize>,
         drifts: &[f32],
         slack: Slack,
-        bounds: &mut Bounds<T>,
+        bounds: &mut Bounds,
     ) -> u64 {
         let panels = &step.panels;
         self.seekers.clear();
@@ -271,7 +273,7 @@ impl<T: Real> Scratch<T> {
             let (centre, length) = (bounds.nearest[i], bounds.lengths[i]);
             let upper = (bounds.upper[i] + step.moved[centre as usize]) * (1.0 + 1e-12);
             bounds.upper[i] = upper;
-            let seeker = Seeker::new(length, slack.of(length), centre, upper);
+            let seeker = Seeker::new(length, slack.of(length, rows.terms(i)), centre, upper);
             if nearest <= seeker.reach {
                 self.seekers.push((i, seeker));
             }
@@ -292,9 +294,9 @@ impl<T: Real> Scratch<T> {
     fn look(
         &mut self,
         panels: &Panels<T>,
-        rows: Rows<'_, T>,
+        rows: impl View<T>,
         panel: usize,
-        bounds: &mut Bounds<T>,
+        bounds: &mut Bounds,
         wanted: impl Fn(usize, bool) -> bool,
     ) -> u64 {
         let count = panels.len();
@@ -307,7 +309,7 @@ impl<T: Real> Scratch<T> {
             }
         }
         self.scores.resize(self.list.len() * T::WIDTH, T::default());
-        T::scores(Level::best(), panels, panel, rows, &self.list, &mut self.scores);
+        rows.scores(panels, panel, &self.list, &mut self.scores);
         for (place, scores) in self.places.iter().zip(self.scores.chunks_exact(T::WIDTH)) {
             let (row, seeker) = &mut self.seekers[*place as usize];
             let (here, left) = seeker.see(panel, scores);
@@ -319,7 +321,7 @@ impl<T: Real> Scratch<T> {
         self.list.len() as u64
     }
 
-    fn remember(&self, bounds: &mut Bounds<T>) {
+    fn remember(&self, bounds: &mut Bounds) {
         for (row, seeker) in &self.seekers {
             bounds.nearest[*row] = seeker.centre;
             bounds.upper[*row] = seeker.upper;

@@ -4,10 +4,9 @@
 //! [`Centres::moved_to`], is the master's. Rows are added in their order within a chunk, in doubles, and chunks along the
 //! fixed tree, so the new centres have the same bits whoever did it. A centre without rows stays where it is.
 
-use super::survey::rows;
-use crate::kernels::Level;
-use crate::kernels::nearest::{Panels, Real, Rows};
-use qjam::Dense;
+use super::points::{Points, View, chained_square, squared_distance};
+use crate::kernels::nearest::{Panels, Real};
+use qjam::{Csr, Dense};
 
 /// Rows that are assigned and then added while they are still in a cache.
 const BLOCK_ROWS: usize = 896;
@@ -32,37 +31,36 @@ impl Sums {
 
     /// Adds one row to its centre.
     #[inline(always)]
-    pub(super) fn add<T: Real>(&mut self, centre: usize, row: &[T], rest: &[T]) {
-        let sums = &mut self.sums[centre * row.len()..][..row.len()];
-        match rest.first() {
-            None => {
-                self.weights[centre] += 1.0;
-                sums.iter_mut().zip(row).for_each(|(s, v)| *s += v.to_f64());
-            }
-            Some(weight) => {
-                let weight = weight.to_f64();
-                self.weights[centre] += weight;
-                sums.iter_mut().zip(row).for_each(|(s, v)| *s += weight * v.to_f64());
-            }
-        }
+    pub(super) fn add<T: Real>(&mut self, centre: usize, rows: impl View<T>, i: usize) {
+        let dims = rows.dims();
+        self.weights[centre] += rows.add(i, &mut self.sums[centre * dims..][..dims]);
     }
+}
+
+/// Centres as chunks get them.
+#[derive(Clone, Debug, qjam::Wire)]
+pub struct Compared<T: Real> {
+    pub(super) panels: Panels<T>,
+    /// Whether rows have weights.
+    pub(super) weighted: bool,
 }
 
 /// The centres that rows are given to, with all distances computed.
 #[qjam::map]
-pub fn assign<T: Real>(panels: &Panels<T>, x: &Dense<T>) -> Sums {
-    let dims = panels.dims();
-    let mut sums = Sums::new(panels.centres(), dims);
+pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
+    let panels = &with.panels;
+    let rows = x.view(with.weighted);
+    let mut sums = Sums::new(panels.centres(), panels.dims());
     let mut nearest = [0; BLOCK_ROWS];
-    for block in x.as_slice().chunks(BLOCK_ROWS * x.cols()) {
-        let rows = Rows::new(block, x.cols(), dims);
+    for from in (0..rows.len()).step_by(BLOCK_ROWS) {
+        let rows = rows.part(from..(from + BLOCK_ROWS).min(rows.len()));
         let nearest = &mut nearest[..rows.len()];
-        T::nearest(Level::best(), panels, rows, nearest);
+        rows.nearest(panels, nearest);
         for (i, centre) in nearest.iter().enumerate() {
-            sums.add(*centre as usize, rows.row(i), rows.rest(i));
+            sums.add(*centre as usize, rows, i);
         }
     }
-    sums.comparisons = (x.rows() * panels.len()) as u64;
+    sums.comparisons = (rows.len() * panels.len()) as u64;
     sums.compared = sums.comparisons;
     sums
 }
@@ -72,28 +70,75 @@ pub fn assign<T: Real>(panels: &Panels<T>, x: &Dense<T>) -> Sums {
 pub struct Measure<T: Real> {
     panels: Panels<T>,
     centres: Vec<T>,
+    squares: Vec<f64>,
+    weighted: bool,
 }
 
 impl<T: Real> Measure<T> {
-    pub(super) fn new(centres: &Centres<T>) -> Measure<T> {
-        Measure { panels: centres.panels(), centres: centres.values.clone() }
+    pub(super) fn new(centres: &Centres<T>, weighted: bool) -> Measure<T> {
+        let squares = centres.values.chunks_exact(centres.dims).map(chained_square).collect();
+        Measure { panels: centres.panels(), centres: centres.values.clone(), squares, weighted }
+    }
+
+    /// The weighted squared distances of rows to their nearest centres, added in the order of the rows.
+    pub(super) fn sum(&self, rows: impl View<T>) -> f64 {
+        let dims = self.panels.dims();
+        let mut nearest = vec![0; rows.len()];
+        rows.nearest(&self.panels, &mut nearest);
+        let mut sum = 0.0;
+        for (i, centre) in nearest.iter().map(|centre| *centre as usize).enumerate() {
+            let coordinates = &self.centres[centre * dims..][..dims];
+            sum += rows.weight(i) * rows.squared_distance(i, coordinates, self.squares[centre]);
+        }
+        sum
+    }
+
+    /// The distances of rows to all centres, those of the first row first.
+    pub(super) fn distances(&self, rows: impl View<T>) -> Vec<T> {
+        let mut out = Vec::with_capacity(rows.len() * self.squares.len());
+        for i in 0..rows.len() {
+            let centres = self.centres.chunks_exact(self.panels.dims()).zip(&self.squares);
+            out.extend(centres.map(|(c, square)| T::from_f64(rows.squared_distance(i, c, *square).sqrt())));
+        }
+        out
     }
 }
 
 /// The weighted sum of the squared distances of rows to their nearest centres, from differences in doubles.
 #[qjam::map]
-pub fn inertia<T: Real>(measure: &Measure<T>, x: &Dense<T>) -> f64 {
-    let dims = measure.panels.dims();
-    let rows = rows(x, dims);
-    let mut nearest = vec![0; rows.len()];
-    T::nearest(Level::best(), &measure.panels, rows, &mut nearest);
-    let mut sum = 0.0;
-    for (i, centre) in nearest.iter().enumerate() {
-        let centre = &measure.centres[*centre as usize * dims..][..dims];
-        let weight = rows.rest(i).first().map_or(1.0, |w| w.to_f64());
-        sum += weight * squared_distance(rows.row(i), centre);
+pub fn inertia<C: Points>(measure: &Measure<C::Number>, x: &C) -> f64 {
+    measure.sum(x.view(measure.weighted))
+}
+
+/// Distances to all centres, row after row.
+#[derive(Clone, Debug, PartialEq, Default, qjam::Wire)]
+pub struct Distances<T: Real> {
+    /// As many for each row as there are centres.
+    pub distances: Vec<T>,
+    /// Rows these belong to.
+    pub rows: u64,
+    /// Row, column and value of the first number that is none.
+    pub bad: Option<(u64, u64, f64)>,
+}
+
+impl<T: Real> qjam::Reduce for Distances<T> {
+    fn merge(&mut self, right: Self) {
+        self.bad = self.bad.or(right.bad.map(|(row, column, value)| (self.rows + row, column, value)));
+        self.rows += right.rows;
+        self.distances.extend_from_slice(&right.distances);
     }
-    sum
+}
+
+/// The distances of the rows of a chunk to all centres.
+#[qjam::map]
+pub fn distances<C: Points>(measure: &Measure<C::Number>, x: &C) -> Distances<C::Number> {
+    let rows = x.view(measure.weighted);
+    Distances { distances: measure.distances(rows), rows: rows.len() as u64, bad: first_unusable(rows) }
+}
+
+/// Row, column and value of the first number that is not finite.
+pub(super) fn first_unusable<T: Real>(rows: impl View<T>) -> Option<(u64, u64, f64)> {
+    (0..rows.len()).find_map(|i| rows.unusable(i).map(|(column, value)| (i as u64, column, value)))
 }
 
 /// The nearest centre of every row, in the order of the rows.
@@ -113,35 +158,33 @@ impl qjam::Reduce for Labels {
     }
 }
 
-/// The nearest centres of the rows of a chunk.
+/// The label of a row that has a number that is none.
+pub const NO_LABEL: u32 = u32::MAX;
+
+/// The nearest centres of the rows of a chunk; [`NO_LABEL`] for rows that cannot have one.
 #[qjam::map]
-pub fn label<T: Real>(panels: &Panels<T>, x: &Dense<T>) -> Labels {
-    let mut nearest = vec![0; x.rows()];
-    T::nearest(Level::best(), panels, rows(x, panels.dims()), &mut nearest);
-    let bad = x.as_slice().iter().position(|v| !v.to_f64().is_finite());
-    let place = |at: usize| ((at / x.cols()) as u64, (at % x.cols()) as u64, x.as_slice()[at].to_f64());
-    Labels { labels: nearest, bad: bad.map(place) }
-}
-
-qjam::register!(assign::<f32>, assign::<f64>, inertia::<f32>, inertia::<f64>, label::<f32>, label::<f64>);
-
-/// The squared distance of two points in doubles, by differences and in eight partial sums.
-pub(super) fn squared_distance<T: Real>(a: &[T], b: &[T]) -> f64 {
-    let len = a.len().min(b.len());
-    let ((a, a_rest), (b, b_rest)) = (a[..len].as_chunks::<8>(), b[..len].as_chunks::<8>());
-    let mut parts = [0.0; 8];
-    for (a, b) in a.iter().zip(b) {
-        for ((part, a), b) in parts.iter_mut().zip(a).zip(b) {
-            let d = a.to_f64() - b.to_f64();
-            *part += d * d;
+pub fn label<C: Points>(with: &Compared<C::Number>, x: &C) -> Labels {
+    let rows = x.view(with.weighted);
+    let mut labels = vec![0; rows.len()];
+    rows.nearest(&with.panels, &mut labels);
+    let bad = first_unusable(rows);
+    for i in bad.map_or(rows.len(), |(row, ..)| row as usize)..rows.len() {
+        if rows.unusable(i).is_some() {
+            labels[i] = NO_LABEL;
         }
     }
-    for ((part, a), b) in parts.iter_mut().zip(a_rest).zip(b_rest) {
-        let d = a.to_f64() - b.to_f64();
-        *part += d * d;
-    }
-    parts.iter().sum()
+    Labels { labels, bad }
 }
+
+qjam::register!(assign::<Dense<f32>>, assign::<Dense<f64>>, assign::<Csr<f32>>, assign::<Csr<f64>>);
+qjam::register!(inertia::<Dense<f32>>, inertia::<Dense<f64>>, inertia::<Csr<f32>>, inertia::<Csr<f64>>);
+qjam::register!(label::<Dense<f32>>, label::<Dense<f64>>, label::<Csr<f32>>, label::<Csr<f64>>);
+qjam::register!(
+    distances::<Dense<f32>>,
+    distances::<Dense<f64>>,
+    distances::<Csr<f32>>,
+    distances::<Csr<f64>>
+);
 
 /// Row-major centres on the master.
 #[derive(Clone, Debug, PartialEq)]
@@ -179,6 +222,10 @@ impl<T: Real> Centres<T> {
 
     pub(super) fn panels(&self) -> Panels<T> {
         Panels::new(&self.values, self.dims)
+    }
+
+    pub(super) fn compared(&self, weighted: bool) -> Compared<T> {
+        Compared { panels: self.panels(), weighted }
     }
 
     /// The means of the rows each centre was given. One without rows, or whose rows weigh nothing, stays.

@@ -2,7 +2,7 @@
 //!
 //! Lloyd's algorithm on any workers, with one result to the bit: [`start`] draws the first centres, [`lloyd`] is one
 //! iteration, [`bounds`] is the same iteration with the distances left out that cannot matter, [`minibatch`] takes a few
-//! rows at a time, [`model`] is what comes out.
+//! rows at a time, [`model`] is what comes out. All of it runs on dense and on sparse rows ([`points`]).
 //!
 //! *Distance* has one definition ([`nearest`](crate::kernels::nearest)); of equally near centres the first is taken; a
 //! centre that no row is nearest to stays where it is. It stops at the fixed point, or earlier by the tolerance.
@@ -25,20 +25,25 @@ pub mod lloyd;
 pub mod minibatch;
 pub mod model;
 pub mod params;
+pub mod points;
+mod skip;
 pub mod start;
 pub mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use lloyd::Centres;
-pub use minibatch::fit_minibatch;
+pub use lloyd::{Centres, NO_LABEL};
+pub use minibatch::{fit_minibatch, fit_minibatch_from, learn};
 pub use model::{Model, ModelError};
 pub use params::{Params, ParamsError, Start};
+pub use points::Points;
+pub use survey::parts;
 
 use crate::kernels::nearest::Real;
 use bounds::{Bounds, Step, assign_bounded};
 use lloyd::{Measure, Sums, assign, inertia};
-use qjam::{DataSet, Dense, Held, Master};
+use points::Kept;
+use qjam::{DataSet, Held, Master};
 use thiserror::Error;
 
 /// Why there is no result.
@@ -80,19 +85,29 @@ pub enum FitError {
         allowed: f64,
     },
     /// More clusters than rows.
-    #[error("k-means: {k} clusters of {rows} rows; ask for at most as many clusters as there are rows")]
+    #[error("k-means: {k} clusters of {rows} rows{}; ask for at most as many clusters as there are rows", left_out(*skipped))]
     TooFewRows {
         /// Clusters asked for.
         k: usize,
         /// Rows there are.
         rows: u64,
+        /// Rows that were left out.
+        skipped: u64,
     },
     /// Nothing but weights.
     #[error("k-means: the data has one column and that is the weight; there are no coordinates to cluster")]
     NoColumns,
-    /// Batches without rows.
-    #[error("k-means: batches of 0 rows teach nothing; give at least 1")]
-    EmptyBatch,
+    /// Weights were asked for and there are none.
+    #[error("k-means: weights of sparse rows are their labels, and these rows have none")]
+    NoWeights,
+    /// What centres were given before has another length.
+    #[error("k-means: {found} weights of earlier batches for {k} centres; there is one for each centre")]
+    BatchWeights {
+        /// Weights given.
+        found: usize,
+        /// Centres.
+        k: usize,
+    },
     /// Centres to begin with that do not fit.
     #[error(
         "k-means: {found} first centres of {found_columns} columns were given for {k} clusters of data with {columns} columns; both must agree"
@@ -124,6 +139,13 @@ pub enum FitError {
     Run(#[from] qjam::Error),
 }
 
+fn left_out(skipped: u64) -> String {
+    match skipped {
+        0 => String::new(),
+        _ => format!(" ({skipped} with numbers that are not finite were skipped)"),
+    }
+}
+
 /// Why iterating ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -131,6 +153,8 @@ pub enum Outcome {
     FixedPoint,
     /// Centres moved less than the tolerance.
     Tolerance,
+    /// Batches have got no better for as long as was said.
+    NoImprovement,
     /// The iterations were used up before.
     IterationsUsedUp,
 }
@@ -149,6 +173,10 @@ pub struct Fit<T> {
     /// Centres that no row was nearest to in the last iteration. More than 0 if there are fewer different rows than
     /// clusters.
     pub empty: usize,
+    /// Rows that were left out, since a number of them is not finite.
+    pub skipped: u64,
+    /// Sum of the weights of the rows of each centre in the last iteration; of batches, of all rows it was ever given.
+    pub sizes: Vec<f64>,
 }
 
 /// One iteration, as an observer sees it.
@@ -168,14 +196,14 @@ pub struct Iteration {
 ///
 /// The bits of the result follow from the rows, their order, and `params`; never from the workers. Running out of
 /// iterations is no error: see [`Fit::outcome`].
-pub fn fit<T: Real>(
+pub fn fit<C: Points>(
     master: &Master,
     params: &Params,
-    data: &DataSet<Dense<T>>,
+    data: &DataSet<C>,
     mut observer: impl FnMut(&Iteration),
-) -> Result<Fit<T>, FitError> {
+) -> Result<Fit<C::Number>, FitError> {
     let prepared = Prepared::new(master, params, data)?;
-    let mut best: Option<Fit<T>> = None;
+    let mut best: Option<Fit<C::Number>> = None;
     for nth in 0..params.starts() {
         let centres = start::first(master, &prepared.data, params, prepared.dims, nth)?;
         let fit = prepared.iterate(master, params, centres, &mut observer)?;
@@ -187,46 +215,76 @@ pub fn fit<T: Real>(
 }
 
 /// Fits from given centres, in one start.
-pub fn fit_from<T: Real>(
+pub fn fit_from<C: Points>(
     master: &Master,
     params: &Params,
-    data: &DataSet<Dense<T>>,
-    centres: Centres<T>,
+    data: &DataSet<C>,
+    centres: Centres<C::Number>,
     mut observer: impl FnMut(&Iteration),
-) -> Result<Fit<T>, FitError> {
+) -> Result<Fit<C::Number>, FitError> {
     let prepared = Prepared::new(master, params, data)?;
     prepared.check(params, &centres)?;
     prepared.iterate(master, params, centres, &mut observer)
 }
 
-/// Data that was looked at.
-struct Prepared<T: Real> {
-    data: DataSet<Dense<T>>,
-    dims: usize,
-    variance: f64,
+/// The first centres that [`fit`] would begin with: for those who go on in another way.
+pub fn first_centres<C: Points>(
+    master: &Master,
+    params: &Params,
+    data: &DataSet<C>,
+) -> Result<Centres<C::Number>, FitError> {
+    let prepared = Prepared::new(master, params, data)?;
+    start::first(master, &prepared.data, params, prepared.dims, 0)
 }
 
-impl<T: Real> Prepared<T> {
-    fn new(master: &Master, params: &Params, data: &DataSet<Dense<T>>) -> Result<Prepared<T>, FitError> {
-        if (params.k() as u64) > data.records() {
-            return Err(FitError::TooFewRows { k: params.k(), rows: data.records() });
-        }
-        let cols = data.chunk(0).map_err(qjam::Error::from)?.cols();
-        let dims = cols - usize::from(params.weighted());
+/// Data that was looked at.
+struct Prepared<C: Points> {
+    data: DataSet<C>,
+    dims: usize,
+    variance: f64,
+    skipped: u64,
+}
+
+impl<C: Points> Prepared<C> {
+    fn new(master: &Master, params: &Params, data: &DataSet<C>) -> Result<Prepared<C>, FitError> {
+        // Known without a look at the rows.
+        let enough = |rows: u64, skipped: u64| match (params.k() as u64) > rows {
+            true => Err(FitError::TooFewRows { k: params.k(), rows, skipped }),
+            false => Ok(()),
+        };
+        enough(data.records(), 0)?;
+        let prepared = Prepared::of(master, params, data)?;
+        enough(prepared.data.records(), prepared.skipped)?;
+        Ok(prepared)
+    }
+
+    /// The same for any number of rows.
+    fn of(master: &Master, params: &Params, data: &DataSet<C>) -> Result<Prepared<C>, FitError> {
+        let dims = data.chunk(0).map_err(qjam::Error::from)?.dims(params.weighted());
+        let dims = dims.ok_or(FitError::NoWeights)?;
         if dims == 0 {
             return Err(FitError::NoColumns);
         }
-        let data = survey::cut(data)?;
-        let survey = survey::look(master, &data, params.weighted())?;
-        Ok(Prepared { data, dims, variance: survey.variance })
+        let (weighted, skip) = (params.weighted(), params.skips_bad_rows());
+        let mut data = survey::cut(data)?;
+        let mut survey = survey::look(master, &data, weighted, skip)?;
+        let skipped = survey.unusable;
+        if skipped > 0 {
+            if skipped == data.records() {
+                return Err(FitError::TooFewRows { k: params.k(), rows: 0, skipped });
+            }
+            data = survey::cut(&skip::without_unusable(&data, weighted)?)?;
+            survey = survey::look(master, &data, weighted, false)?;
+        }
+        Ok(Prepared { data, dims, variance: survey.variance, skipped })
     }
 
-    fn check(&self, params: &Params, centres: &Centres<T>) -> Result<(), FitError> {
+    fn check(&self, params: &Params, centres: &Centres<C::Number>) -> Result<(), FitError> {
         let (found, found_columns) = (centres.len(), centres.dims());
         if found != params.k() || found_columns != self.dims {
             return Err(FitError::Centres { found, found_columns, k: params.k(), columns: self.dims });
         }
-        let largest = (T::LARGEST / (16.0 * self.dims as f64)).sqrt();
+        let largest = (C::Number::LARGEST / (16.0 * self.dims as f64)).sqrt();
         let bad = centres
             .values
             .iter()
@@ -245,10 +303,10 @@ impl<T: Real> Prepared<T> {
         &self,
         master: &Master,
         params: &Params,
-        centres: Centres<T>,
+        centres: Centres<C::Number>,
         observer: &mut impl FnMut(&Iteration),
-    ) -> Result<Fit<T>, FitError> {
-        let mut lloyd = Lloyd::new(master, self.data.clone(), centres, params.pruning());
+    ) -> Result<Fit<C::Number>, FitError> {
+        let mut lloyd = Lloyd::new(master, self.data.clone(), centres, params);
         let enough = params.tolerance() * self.variance;
         let mut outcome = Outcome::IterationsUsedUp;
         let mut empty = 0;
@@ -267,27 +325,31 @@ impl<T: Real> Prepared<T> {
         }
         let inertia = lloyd.inertia()?;
         let iterations = lloyd.iterations;
-        Ok(Fit { model: Model::new(lloyd.centres), inertia, iterations, outcome, empty })
+        let (skipped, sizes) = (self.skipped, lloyd.sizes);
+        Ok(Fit { model: Model::new(lloyd.centres), inertia, iterations, outcome, empty, skipped, sizes })
     }
 }
 
 /// Lloyd's algorithm, one iteration at a time: for those who decide themselves when to stop.
-pub struct Lloyd<'m, T: Real> {
+pub struct Lloyd<'m, C: Points> {
     master: &'m Master,
-    data: DataSet<Dense<T>>,
-    centres: Centres<T>,
+    data: DataSet<C>,
+    weighted: bool,
+    centres: Centres<C::Number>,
+    /// Weights of the rows of each centre in the last iteration.
+    sizes: Vec<f64>,
     iterations: usize,
     fixed: bool,
-    pruning: Pruning<T>,
+    pruning: Pruning<C>,
 }
 
 /// Whether rows keep bounds.
-enum Pruning<T: Real> {
+enum Pruning<C: Points> {
     Never,
     /// Not for so many iterations: they did not help.
     Resting(usize),
     Kept {
-        held: Held<Bounds<T>>,
+        held: Held<Kept<C, Bounds>>,
         /// How far centres moved in the last iteration; empty before the first.
         moved: Vec<f64>,
         /// Iterations in a row that were spared next to nothing.
@@ -301,31 +363,33 @@ const VAIN: f64 = 0.85;
 const VAIN_ITERATIONS: usize = 2;
 const REST_ITERATIONS: usize = 10;
 
-impl<'m, T: Real> Lloyd<'m, T> {
+impl<'m, C: Points> Lloyd<'m, C> {
     /// Begins from centres that are known to fit the data, in the cut of the data set as it is.
-    fn new(master: &'m Master, data: DataSet<Dense<T>>, centres: Centres<T>, pruning: bool) -> Self {
-        let panels = centres.len().div_ceil(T::WIDTH);
-        let pruning = match pruning && bounds::worthwhile::<T>(panels, centres.dims()) {
+    fn new(master: &'m Master, data: DataSet<C>, centres: Centres<C::Number>, params: &Params) -> Self {
+        let panels = centres.len().div_ceil(C::Number::WIDTH);
+        let row_values = C::row_values(&data, centres.dims());
+        let pruning = match params.pruning() && bounds::worthwhile::<C::Number>(panels, row_values) {
             true => Pruning::Resting(0),
             false => Pruning::Never,
         };
-        Lloyd { master, data, centres, iterations: 0, fixed: false, pruning }
+        let (weighted, sizes) = (params.weighted(), vec![]);
+        Lloyd { master, data, weighted, centres, sizes, iterations: 0, fixed: false, pruning }
     }
 
     /// Begins from given centres, with all that [`fit_from`] checks. Of the params, `k`, pruning and weights are used.
     pub fn from(
         master: &'m Master,
         params: &Params,
-        data: &DataSet<Dense<T>>,
-        centres: Centres<T>,
+        data: &DataSet<C>,
+        centres: Centres<C::Number>,
     ) -> Result<Self, FitError> {
         let prepared = Prepared::new(master, params, data)?;
         prepared.check(params, &centres)?;
-        Ok(Lloyd::new(master, prepared.data, centres, params.pruning()))
+        Ok(Lloyd::new(master, prepared.data, centres, params))
     }
 
     /// The centres after the last iteration.
-    pub fn centres(&self) -> &Centres<T> {
+    pub fn centres(&self) -> &Centres<C::Number> {
         &self.centres
     }
 
@@ -351,20 +415,21 @@ impl<'m, T: Real> Lloyd<'m, T> {
         self.iterations += 1;
         self.judge(computed, distances);
         let empty = sums.weights.iter().filter(|w| **w == 0.0).count();
+        self.sizes = sums.weights;
         Ok(Iteration { number: self.iterations, moved, computed, empty })
     }
 
     fn sums(&mut self) -> Result<Sums, FitError> {
         if let Pruning::Resting(0) = self.pruning {
-            let held = self.master.hold::<Bounds<T>>(&self.data)?;
+            let held = self.master.hold::<Kept<C, Bounds>>(&self.data)?;
             self.pruning = Pruning::Kept { held, moved: vec![], in_vain: 0 };
         }
-        let panels = self.centres.panels();
         match &mut self.pruning {
             Pruning::Kept { held, moved, .. } => {
-                Ok(held.run(assign_bounded::<T>, &Step::new(panels, std::mem::take(moved)))?)
+                let step = Step::new(self.centres.panels(), std::mem::take(moved), self.weighted);
+                Ok(held.run(assign_bounded::<C>, &step)?)
             }
-            _ => Ok(self.master.run(assign::<T>, &panels, &self.data)?),
+            _ => Ok(self.master.run(assign::<C>, &self.centres.compared(self.weighted), &self.data)?),
         }
     }
 
@@ -385,6 +450,6 @@ impl<'m, T: Real> Lloyd<'m, T> {
 
     /// Weighted sum of the squared distances of all rows to their nearest centres, as these are now.
     pub fn inertia(&self) -> Result<f64, FitError> {
-        Ok(self.master.run(inertia::<T>, &Measure::new(&self.centres), &self.data)?)
+        Ok(self.master.run(inertia::<C>, &Measure::new(&self.centres, self.weighted), &self.data)?)
     }
 }

@@ -1,10 +1,11 @@
 //! What fitting leaves: centres, which know where new rows belong, and can be kept in a file.
 
-use super::lloyd::{Centres, label, squared_distance};
-use crate::kernels::Level;
+use super::Params;
+use super::lloyd::{Centres, Labels, Measure, distances, first_unusable, inertia, label};
+use super::points::{DenseRows, Points, View};
 use crate::kernels::nearest::{Real, Rows};
-use crate::models::{self, FileError};
-use qjam::{DataSet, Dense, Master};
+use crate::models::{self, FileError, Notes};
+use qjam::{DataSet, Master};
 use std::path::Path;
 use thiserror::Error;
 
@@ -35,6 +36,9 @@ pub enum ModelError {
         /// Columns of a centre.
         expected: usize,
     },
+    /// Weights were asked for.
+    #[error("k-means: the rows have no labels that could be their weights")]
+    NoWeights,
     /// A number that is none.
     #[error("k-means: row {row}, column {column} (counted from 0) is {value}, which is near no centre")]
     NotFinite {
@@ -54,7 +58,7 @@ pub enum ModelError {
 }
 
 /// What the file calls this model.
-const KIND: &str = "kmeans";
+pub const KIND: &str = "kmeans";
 /// The newest way its parts are laid out that this version knows.
 const VERSION: u32 = 1;
 
@@ -71,48 +75,107 @@ impl<T: Real> Model<T> {
 
     /// The nearest centre of each of some row-major rows.
     pub fn predict(&self, rows: &[T]) -> Result<Vec<u32>, ModelError> {
-        let rows = self.rows(rows)?;
-        let mut nearest = vec![0; rows.len()];
-        T::nearest(Level::best(), &self.centres.panels(), rows, &mut nearest);
-        Ok(nearest)
+        self.nearest(self.rows(rows)?)
+    }
+
+    /// The distances of each of some row-major rows to all centres, one row of them each.
+    pub fn transform(&self, rows: &[T]) -> Result<Vec<T>, ModelError> {
+        let rows = self.usable(self.rows(rows)?)?;
+        Ok(Measure::new(&self.centres, false).distances(rows))
+    }
+
+    /// The sum of the squared distances of row-major rows to their nearest centres.
+    pub fn inertia(&self, rows: &[T]) -> Result<f64, ModelError> {
+        let rows = self.usable(self.rows(rows)?)?;
+        Ok(Measure::new(&self.centres, false).sum(rows))
+    }
+
+    /// The nearest centre of every row of a matrix, dense or sparse, here and now.
+    ///
+    /// ```
+    /// use qjam::Csr;
+    /// use qjam_algos::clustering::kmeans::{Centres, Model};
+    /// let model = Model::new(Centres::new(vec![0.0, 0.0, 9.0, 9.0], 2).unwrap());
+    /// let x = Csr::from_vecs(vec![0, 0, 2], vec![0, 1], vec![8.0, 7.0], 2, None)?;
+    /// assert_eq!(model.predict_matrix(&x)?, [0, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn predict_matrix<C: Points<Number = T>>(&self, x: &C) -> Result<Vec<u32>, ModelError> {
+        self.fits(x, false)?;
+        self.nearest(x.view(false))
+    }
+
+    /// The distances of every row of a matrix, dense or sparse, to all centres, here and now.
+    pub fn transform_matrix<C: Points<Number = T>>(&self, x: &C) -> Result<Vec<T>, ModelError> {
+        self.fits(x, false)?;
+        Ok(Measure::new(&self.centres, false).distances(self.usable(x.view(false))?))
     }
 
     /// The nearest centre of every row of a data set.
-    pub fn predict_all(&self, master: &Master, data: &DataSet<Dense<T>>) -> Result<Vec<u32>, ModelError> {
-        let (found, expected) = (data.chunk(0).map_err(qjam::Error::from)?.cols(), self.centres.dims());
-        if found != expected {
-            return Err(ModelError::Columns { found, expected });
-        }
-        let found = master.run(label::<T>, &self.centres.panels(), data)?;
-        match found.bad {
-            Some((row, column, value)) => Err(ModelError::NotFinite { row, column, value }),
-            None => Ok(found.labels),
-        }
+    pub fn predict_all<C: Points<Number = T>>(
+        &self,
+        master: &Master,
+        data: &DataSet<C>,
+    ) -> Result<Vec<u32>, ModelError> {
+        let found = self.label(master, data, false)?;
+        refuse(found.bad)?;
+        Ok(found.labels)
     }
 
-    /// The distances of each row to all centres, one row of them each.
-    pub fn transform(&self, rows: &[T]) -> Result<Vec<T>, ModelError> {
-        let rows = self.rows(rows)?;
-        let centres = self.centres.values.chunks_exact(self.centres.dims);
-        let distances = |i| centres.clone().map(move |c| squared_distance(rows.row(i), c).sqrt());
-        Ok((0..rows.len()).flat_map(distances).map(T::from_f64).collect())
+    /// The same for rows that are read as a fit with these params reads them: with weights, if they have any, and
+    /// [`NO_LABEL`](super::NO_LABEL) for rows that were skipped.
+    pub fn labels<C: Points<Number = T>>(
+        &self,
+        master: &Master,
+        data: &DataSet<C>,
+        params: &Params,
+    ) -> Result<Vec<u32>, ModelError> {
+        let found = self.label(master, data, params.weighted())?;
+        refuse(found.bad.filter(|_| !params.skips_bad_rows()))?;
+        Ok(found.labels)
     }
 
-    /// The sum of the squared distances of rows to their nearest centres.
-    pub fn inertia(&self, rows: &[T]) -> Result<f64, ModelError> {
-        let nearest = self.predict(rows)?;
-        let dims = self.centres.dims;
-        let rows = rows.chunks_exact(dims).zip(nearest);
-        Ok(rows.map(|(x, j)| squared_distance(x, &self.centres.values[j as usize * dims..][..dims])).sum())
+    /// The distances of every row of a data set to all centres, one row of them each. All of them come home.
+    pub fn transform_all<C: Points<Number = T>>(
+        &self,
+        master: &Master,
+        data: &DataSet<C>,
+    ) -> Result<Vec<T>, ModelError> {
+        self.fits(&data.chunk(0).map_err(qjam::Error::from)?, false)?;
+        let found = master.run(distances::<C>, &Measure::new(&self.centres, false), data)?;
+        refuse(found.bad)?;
+        Ok(found.distances)
+    }
+
+    /// The weighted sum of the squared distances of all rows of a data set to their nearest centres.
+    pub fn inertia_all<C: Points<Number = T>>(
+        &self,
+        master: &Master,
+        data: &DataSet<C>,
+        weighted: bool,
+    ) -> Result<f64, ModelError> {
+        self.fits(&data.chunk(0).map_err(qjam::Error::from)?, weighted)?;
+        let sum = master.run(inertia::<C>, &Measure::new(&self.centres, weighted), data)?;
+        if !sum.is_finite() {
+            // Which number it is, the labels know.
+            refuse(self.label(master, data, weighted)?.bad)?;
+        }
+        Ok(sum)
     }
 
     /// Writes the model to a file, whole or not at all.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), ModelError> {
+        self.save_with(path, &Notes::default())
+    }
+
+    /// Writes the model to a file with notes on how it came about.
+    pub fn save_with(&self, path: impl AsRef<Path>, notes: &Notes) -> Result<(), ModelError> {
         let shape = [self.centres.len(), self.centres.dims()];
         Ok(models::save(
             path.as_ref(),
             KIND,
             VERSION,
+            notes,
             &[("centres", &shape, models::Values::of(&self.centres.values))],
         )?)
     }
@@ -127,17 +190,48 @@ impl<T: Real> Model<T> {
         Ok(Model { centres })
     }
 
-    fn rows<'a>(&self, rows: &'a [T]) -> Result<Rows<'a, T>, ModelError> {
+    fn label<C: Points<Number = T>>(
+        &self,
+        master: &Master,
+        data: &DataSet<C>,
+        weighted: bool,
+    ) -> Result<Labels, ModelError> {
+        self.fits(&data.chunk(0).map_err(qjam::Error::from)?, weighted)?;
+        Ok(master.run(label::<C>, &self.centres.compared(weighted), data)?)
+    }
+
+    fn fits<C: Points>(&self, x: &C, weighted: bool) -> Result<(), ModelError> {
+        let expected = self.centres.dims();
+        match x.dims(weighted) {
+            Some(found) if found == expected => Ok(()),
+            Some(found) => Err(ModelError::Columns { found, expected }),
+            None => Err(ModelError::NoWeights),
+        }
+    }
+
+    fn rows<'a>(&self, rows: &'a [T]) -> Result<DenseRows<'a, T>, ModelError> {
         let dims = self.centres.dims();
-        if !rows.len().is_multiple_of(dims) {
-            return Err(ModelError::Rows { found: rows.len(), expected: dims });
+        match rows.len().is_multiple_of(dims) {
+            true => Ok(DenseRows(Rows::new(rows, dims, dims))),
+            false => Err(ModelError::Rows { found: rows.len(), expected: dims }),
         }
-        match rows.iter().position(|v| !v.to_f64().is_finite()) {
-            Some(at) => {
-                let value = rows[at].to_f64();
-                Err(ModelError::NotFinite { row: (at / dims) as u64, column: (at % dims) as u64, value })
-            }
-            None => Ok(Rows::new(rows, dims, dims)),
-        }
+    }
+
+    fn nearest(&self, rows: impl View<T>) -> Result<Vec<u32>, ModelError> {
+        let mut nearest = vec![0; rows.len()];
+        self.usable(rows)?.nearest(&self.centres.panels(), &mut nearest);
+        Ok(nearest)
+    }
+
+    fn usable<V: View<T>>(&self, rows: V) -> Result<V, ModelError> {
+        refuse(first_unusable(rows))?;
+        Ok(rows)
+    }
+}
+
+fn refuse(bad: Option<(u64, u64, f64)>) -> Result<(), ModelError> {
+    match bad {
+        Some((row, column, value)) => Err(ModelError::NotFinite { row, column, value }),
+        None => Ok(()),
     }
 }

@@ -9,26 +9,21 @@
 //! Random numbers are keyed by the seed, the number of the step and the chunk: who computes changes nothing.
 
 use super::FitError;
-use super::lloyd::{Centres, assign, squared_distance};
+use super::lloyd::{Centres, Compared, assign};
 use super::params::{Params, Start};
-use super::survey::rows;
-use crate::kernels::Level;
+use super::points::{Kept, Memory, Points, View, chained_square, squared_distance};
 use crate::kernels::nearest::{Panels, Real};
-use qjam::{Ctx, DataSet, Dense, Held, Master, Reduce, Rng, State};
-use std::marker::PhantomData;
+use qjam::{Csr, Ctx, DataSet, Dense, Held, Master, Reduce, Rng};
 
 /// Squared distances of the rows to what has been chosen.
 #[derive(Clone, Debug, qjam::Wire)]
-pub struct Apart<T: Real> {
+pub struct Apart {
     squares: Vec<f64>,
-    number: PhantomData<T>,
 }
 
-impl<T: Real> State for Apart<T> {
-    type Chunk = Dense<T>;
-
-    fn init(x: &Dense<T>, _: &Ctx) -> Self {
-        Apart { squares: vec![f64::INFINITY; x.rows()], number: PhantomData }
+impl Memory for Apart {
+    fn begin(rows: usize) -> Self {
+        Apart { squares: vec![f64::INFINITY; rows] }
     }
 }
 
@@ -44,6 +39,8 @@ pub struct Draw<T> {
     rate: f64,
     /// Draw by weight alone.
     evenly: bool,
+    /// Whether rows have weights.
+    weighted: bool,
 }
 
 /// Rows that were drawn.
@@ -70,29 +67,33 @@ impl<T: Real> Reduce for Drawn<T> {
 
 /// Takes in what was chosen and draws.
 #[qjam::map]
-pub fn draw<T: Real>(draw: &Draw<T>, x: &Dense<T>, apart: &mut Apart<T>, ctx: &Ctx) -> Drawn<T> {
+pub fn draw<C: Points>(
+    draw: &Draw<C::Number>,
+    x: &C,
+    apart: &mut Kept<C, Apart>,
+    ctx: &Ctx,
+) -> Drawn<C::Number> {
     let dims = draw.dims as usize;
-    let rows = rows(x, dims);
+    let rows = x.view(draw.weighted);
     if !draw.chosen.is_empty() {
         let mut nearest = vec![0; rows.len()];
         if draw.chosen.len() > dims {
-            T::nearest(Level::best(), &Panels::new(&draw.chosen, dims), rows, &mut nearest);
+            rows.nearest(&Panels::new(&draw.chosen, dims), &mut nearest);
         }
+        let lengths: Vec<f64> = draw.chosen.chunks_exact(dims).map(chained_square).collect();
         for (i, (square, centre)) in apart.squares.iter_mut().zip(&nearest).enumerate() {
-            let centre = &draw.chosen[*centre as usize * dims..][..dims];
-            *square = square.min(squared_distance(rows.row(i), centre));
+            let centre = *centre as usize;
+            let here = rows.squared_distance(i, &draw.chosen[centre * dims..][..dims], lengths[centre]);
+            *square = square.min(here);
         }
     }
-    let share = |i: usize| {
-        let weight = rows.rest(i).first().map_or(1.0, |w| w.to_f64());
-        weight * if draw.evenly { 1.0 } else { apart.squares[i] }
-    };
+    let share = |i: usize| rows.weight(i) * if draw.evenly { 1.0 } else { apart.squares[i] };
     let total: f64 = (0..rows.len()).map(share).sum();
     let mut random = Rng::keyed(draw.seed, draw.step, ctx.chunk());
     let mut drawn = Drawn { total, key: f64::INFINITY, rows: vec![], several: draw.rate > 0.0 };
     if drawn.several {
         for i in (0..rows.len()).filter(|i| random.uniform() < draw.rate * share(*i)) {
-            drawn.rows.extend_from_slice(rows.row(i));
+            rows.copy(i, &mut drawn.rows);
         }
     } else if total > 0.0 && total.is_finite() {
         drawn.key = random.exponential_over(total);
@@ -105,11 +106,11 @@ pub fn draw<T: Real>(draw: &Draw<T>, x: &Dense<T>, apart: &mut Apart<T>, ctx: &C
                 break;
             }
         }
-        drawn.rows = rows.row(last).to_vec();
+        rows.copy(last, &mut drawn.rows);
     }
     drawn
 }
-qjam::register!(draw::<f32>, draw::<f64>);
+qjam::register!(draw::<Dense<f32>>, draw::<Dense<f64>>, draw::<Csr<f32>>, draw::<Csr<f64>>);
 
 /// Numbers that fall off exponentially.
 trait Exponential {
@@ -145,16 +146,16 @@ const PARALLEL_STEPS: u64 = 5;
 const PARALLEL_ROWS: f64 = 2.0;
 
 /// The first centres of one start; `nth` tells starts apart.
-pub(super) fn first<T: Real>(
+pub(super) fn first<C: Points>(
     master: &Master,
-    data: &DataSet<Dense<T>>,
+    data: &DataSet<C>,
     params: &Params,
     dims: usize,
     nth: usize,
-) -> Result<Centres<T>, FitError> {
+) -> Result<Centres<C::Number>, FitError> {
     let seed = Rng::keyed(params.seed(), nth as u64, 0).next_u64();
-    let mut held = master.hold::<Apart<T>>(data)?;
-    let mut chooser = Chooser { held: &mut held, seed, step: 0, dims };
+    let mut held = master.hold::<Kept<C, Apart>>(data)?;
+    let mut chooser = Chooser { held: &mut held, seed, step: 0, dims, weighted: params.weighted() };
     let values = match params.start() {
         Start::PlusPlus => chooser.grow(vec![], params.k(), false)?,
         Start::Random => chooser.grow(vec![], params.k(), true)?,
@@ -164,7 +165,9 @@ pub(super) fn first<T: Real>(
                 // What is still missing is drawn one by one; all candidates are known to the rows.
                 chooser.grow(candidates, params.k(), false)?
             } else {
-                let weights = master.run(assign::<T>, &Panels::new(&candidates, dims), data)?.weights;
+                let panels = Panels::new(&candidates, dims);
+                let weights =
+                    master.run(assign::<C>, &Compared { panels, weighted: params.weighted() }, data)?.weights;
                 choose_among(&candidates, &weights, dims, params.k(), seed)
             }
         }
@@ -172,23 +175,29 @@ pub(super) fn first<T: Real>(
     Ok(Centres { values, dims })
 }
 
-struct Chooser<'a, T: Real> {
-    held: &'a mut Held<Apart<T>>,
+struct Chooser<'a, C: Points> {
+    held: &'a mut Held<Kept<C, Apart>>,
     seed: u64,
     step: u64,
     dims: usize,
+    weighted: bool,
 }
 
-impl<T: Real> Chooser<'_, T> {
-    fn draw(&mut self, chosen: &[T], rate: f64, evenly: bool) -> Result<Drawn<T>, FitError> {
-        let (dims, seed, step) = (self.dims as u64, self.seed, self.step);
+impl<C: Points> Chooser<'_, C> {
+    fn draw(&mut self, chosen: &[C::Number], rate: f64, evenly: bool) -> Result<Drawn<C::Number>, FitError> {
+        let (dims, seed, step, weighted) = (self.dims as u64, self.seed, self.step, self.weighted);
         self.step += 1;
-        let params = Draw { dims, chosen: chosen.to_vec(), seed, step, rate, evenly };
-        Ok(self.held.run(draw::<T>, &params)?)
+        let params = Draw { dims, chosen: chosen.to_vec(), seed, step, rate, evenly, weighted };
+        Ok(self.held.run(draw::<C>, &params)?)
     }
 
     /// Draws one row after the other until there are `k`. What is in `values` at first, the rows have been told.
-    fn grow(&mut self, mut values: Vec<T>, k: usize, evenly: bool) -> Result<Vec<T>, FitError> {
+    fn grow(
+        &mut self,
+        mut values: Vec<C::Number>,
+        k: usize,
+        evenly: bool,
+    ) -> Result<Vec<C::Number>, FitError> {
         let mut last = vec![];
         while values.len() < k * self.dims {
             let first = values.is_empty();
@@ -203,7 +212,7 @@ impl<T: Real> Chooser<'_, T> {
         Ok(values)
     }
 
-    fn candidates(&mut self, k: usize) -> Result<Vec<T>, FitError> {
+    fn candidates(&mut self, k: usize) -> Result<Vec<C::Number>, FitError> {
         let mut values = self.draw(&[], 0.0, true)?.rows;
         let mut last = values.clone();
         for _ in 0..PARALLEL_STEPS {

@@ -1,11 +1,13 @@
 //! What is looked at before anything else: that all numbers can be used, and how they are spread.
 //!
 //! One round over the data. It gives the mean variance of the columns, which the tolerance is a share of, and the first
-//! number that is no use, by row and column.
+//! number that is no use, by row and column. Means and squared deviations from them are merged, not sums of squares:
+//! far from the origin these would differ by less than their roundings.
 
 use super::FitError;
-use crate::kernels::nearest::{Real, Rows};
-use qjam::{DataSet, Dense, Master, MergeError, Reduce};
+use super::points::{Points, View};
+use crate::kernels::nearest::Real;
+use qjam::{Csr, DataSet, Dense, Master, Reduce};
 
 /// What a chunk has to say.
 #[derive(Clone, Debug, Default, qjam::Wire)]
@@ -13,83 +15,111 @@ pub struct Seen {
     rows: u64,
     /// Sum of the weights.
     weight: f64,
-    /// Sums by column, and of squares.
-    sums: Vec<f64>,
-    squares: Vec<f64>,
+    /// Weighted mean of each column, and the weighted sum of squared deviations from it.
+    means: Vec<f64>,
+    deviations: Vec<f64>,
     largest: f64,
-    /// Row from the first of this part, column, and the number.
+    /// Rows that are to be left out.
+    unusable: u64,
+    /// The first number that is no use: row from the first of this part, column, and the number.
     bad: Option<(u64, u64, f64)>,
 }
 
 impl Reduce for Seen {
     fn merge(&mut self, right: Self) {
         self.bad = self.bad.or(right.bad.map(|(row, column, value)| (self.rows + row, column, value)));
+        self.unusable += right.unusable;
         self.rows += right.rows;
-        self.weight += right.weight;
-        self.sums.iter_mut().zip(&right.sums).for_each(|(a, b)| *a += b);
-        self.squares.iter_mut().zip(&right.squares).for_each(|(a, b)| *a += b);
         self.largest = self.largest.max(right.largest);
-    }
-
-    fn try_merge(&mut self, right: Self) -> Result<(), MergeError> {
-        self.merge(right);
-        Ok(())
+        let (mine, total) = (self.weight, self.weight + right.weight);
+        self.weight = total;
+        if right.weight > 0.0 {
+            let share = right.weight / total;
+            let columns = self.means.iter_mut().zip(&mut self.deviations);
+            for ((mean, deviation), (theirs, more)) in columns.zip(right.means.iter().zip(&right.deviations))
+            {
+                let apart = theirs - *mean;
+                *mean += apart * share;
+                *deviation += more + apart * apart * (mine * share);
+            }
+        }
     }
 }
 
-/// Looks at a chunk; `weighted` tells whether its last column is a weight.
+/// How to look at rows.
+#[derive(Clone, Copy, Debug, qjam::Wire)]
+pub struct Manner {
+    /// Whether they have weights.
+    weighted: bool,
+    /// Whether rows with numbers that are not finite are to be left out later, and not refused.
+    skip: bool,
+}
+
+/// Looks at a chunk.
 #[qjam::map]
-pub fn survey<T: Real>(weighted: &bool, x: &Dense<T>) -> Seen {
-    let dims = x.cols() - usize::from(*weighted);
-    let mut seen = Seen { sums: vec![0.0; dims], squares: vec![0.0; dims], ..Seen::default() };
-    for (i, row) in x.rows_iter().enumerate() {
-        seen.weight += if *weighted { row[dims].to_f64() } else { 1.0 };
-        for ((sum, square), v) in seen.sums.iter_mut().zip(&mut seen.squares).zip(row) {
-            let v = v.to_f64();
-            *sum += v;
-            *square += v * v;
-            seen.largest = seen.largest.max(v.abs());
-        }
-        let usable = |(column, v): &(usize, &T)| {
-            let v = v.to_f64();
-            v.is_finite() && (*column < dims || v >= 0.0)
-        };
-        if seen.bad.is_none() {
-            let bad = row.iter().enumerate().find(|v| !usable(v));
-            seen.bad = bad.map(|(column, v)| (i as u64, column as u64, v.to_f64()));
+pub fn survey<C: Points>(manner: &Manner, x: &C) -> Seen {
+    let rows = x.view(manner.weighted);
+    let dims = rows.dims();
+    let (mut sums, mut squares) = (vec![0.0; dims], vec![0.0; dims]);
+    let mut seen = Seen { rows: rows.len() as u64, ..Seen::default() };
+    let origin = rows.origin();
+    for i in 0..rows.len() {
+        let weight = rows.weight(i);
+        seen.weight += weight;
+        let largest = rows.moments(i, weight, &origin, &mut sums, &mut squares);
+        seen.largest = seen.largest.max(largest);
+        // Sums of what is not finite are not finite, and cheaper to ask for than every number.
+        if !(largest.is_finite() && weight.is_finite() && weight >= 0.0) {
+            let (column, value) = rows.unusable(i).unwrap_or((dims as u64, weight));
+            if manner.skip && !value.is_finite() {
+                seen.unusable += 1;
+            } else {
+                seen.bad = seen.bad.or(Some((i as u64, column, value)));
+            }
         }
     }
-    seen.rows = x.rows() as u64;
+    let total = seen.weight.max(f64::MIN_POSITIVE);
+    seen.deviations = sums.iter().zip(&squares).map(|(s, q)| (q - s * (s / total)).max(0.0)).collect();
+    seen.means = sums;
+    for (p, mean) in seen.means.iter_mut().enumerate() {
+        *mean = *mean / total + origin.get(p).copied().unwrap_or(0.0);
+    }
     seen
 }
-qjam::register!(survey::<f32>, survey::<f64>);
+qjam::register!(survey::<Dense<f32>>, survey::<Dense<f64>>, survey::<Csr<f32>>, survey::<Csr<f64>>);
 
 /// What was found in data that can be used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Survey {
     /// Mean over the columns of their variances.
     pub(super) variance: f64,
+    /// Rows that have to be left out.
+    pub(super) unusable: u64,
 }
 
-/// Looks at all rows.
-pub(super) fn look<T: Real>(
+/// Looks at all rows. With `skip`, rows with numbers that are not finite are counted and not refused.
+pub(super) fn look<C: Points>(
     master: &Master,
-    data: &DataSet<Dense<T>>,
+    data: &DataSet<C>,
     weighted: bool,
+    skip: bool,
 ) -> Result<Survey, FitError> {
-    let seen = master.run(survey::<T>, &weighted, data)?;
-    let dims = seen.sums.len();
+    let seen = master.run(survey::<C>, &Manner { weighted, skip }, data)?;
+    let dims = seen.means.len();
     if let Some((row, column, value)) = seen.bad {
-        return Err(match weighted && column as usize == dims {
+        return Err(match column as usize == dims {
             true => FitError::Weight { row, value },
             false => FitError::NotFinite { row, column, value },
         });
+    }
+    if seen.unusable > 0 {
+        return Ok(Survey { variance: 0.0, unusable: seen.unusable });
     }
     if seen.weight <= 0.0 {
         return Err(FitError::NoWeight);
     }
     // Scores are sums of `dims` products, doubled; what overflows in one would make all comparisons void.
-    let largest_allowed = (T::LARGEST / (16.0 * dims as f64)).sqrt();
+    let largest_allowed = (C::Number::LARGEST / (16.0 * dims as f64)).sqrt();
     if seen.largest > largest_allowed {
         return Err(FitError::TooLarge { value: seen.largest, allowed: largest_allowed });
     }
@@ -97,23 +127,20 @@ pub(super) fn look<T: Real>(
     if seen.weight > weight_allowed {
         return Err(FitError::TooLarge { value: seen.weight, allowed: weight_allowed });
     }
-    let n = seen.rows as f64;
-    let variances = seen.sums.iter().zip(&seen.squares).map(|(s, q)| (q / n - (s / n) * (s / n)).max(0.0));
-    Ok(Survey { variance: variances.sum::<f64>() / dims as f64 })
+    let variance = seen.deviations.iter().map(|d| d / seen.weight).sum::<f64>() / dims as f64;
+    Ok(Survey { variance, unusable: 0 })
 }
 
-/// The coordinates of a chunk.
-pub(super) fn rows<T: Real>(x: &Dense<T>, dims: usize) -> Rows<'_, T> {
-    Rows::new(x.as_slice(), x.cols(), dims)
-}
-
-/// The cut that rounds of k-means run over: it depends on the number of rows alone. Every chunk returns sums as large as
-/// all centres, which is paid for by a few thousand rows; a power of two shares them out evenly among few workers.
-pub(super) fn cut<T: Real>(data: &DataSet<Dense<T>>) -> Result<DataSet<Dense<T>>, FitError> {
+/// How many chunks rounds of k-means run over: it depends on the number of rows alone. Every chunk returns sums as large
+/// as all centres, which is paid for by a few thousand rows; a power of two shares them out evenly among few workers.
+pub fn parts(rows: u64) -> usize {
     const ROWS: u64 = 8192;
     const FEWEST_ROWS: u64 = 256;
-    let rows = data.records();
     let few = (rows / FEWEST_ROWS).clamp(1, 8).next_power_of_two();
-    let parts = rows.div_ceil(ROWS).next_power_of_two().max(few);
-    Ok(data.partitions(parts as usize).map_err(qjam::Error::from)?)
+    rows.div_ceil(ROWS).next_power_of_two().max(few) as usize
+}
+
+/// The same rows in that many chunks.
+pub(super) fn cut<C: Points>(data: &DataSet<C>) -> Result<DataSet<C>, FitError> {
+    Ok(data.partitions(parts(data.records())).map_err(qjam::Error::from)?)
 }

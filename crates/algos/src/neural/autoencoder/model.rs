@@ -4,7 +4,14 @@ use super::layers::{Batch, Weights};
 use super::params::Shape;
 use crate::kernels::Level;
 use crate::kernels::tanh::tanh_in_place;
+use crate::models::{self, FileError, Notes, Values};
+use std::path::Path;
 use thiserror::Error;
+
+/// What the file calls this model.
+pub const KIND: &str = "autoencoder";
+/// The newest way its parts are laid out that this version knows.
+const VERSION: u32 = 1;
 
 /// What is wrong with something handed to a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -79,6 +86,39 @@ impl Autoencoder {
         Ok(values)
     }
 
+    /// Writes the network to a file, whole or not at all.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
+        self.save_with(path, &Notes::default())
+    }
+
+    /// Writes the network to a file with notes on how it came about.
+    pub fn save_with(&self, path: impl AsRef<Path>, notes: &Notes) -> Result<(), FileError> {
+        let (visible, hidden) = (self.shape.visible(), self.shape.hidden());
+        let [w1, w2, b1, b2] = self.shape.parts(&self.theta).map(Values::of);
+        let tensors: [(&str, &[usize], Values); 4] = [
+            ("w1", &[hidden, visible], w1),
+            ("w2", &[visible, hidden], w2),
+            ("b1", &[hidden], b1),
+            ("b2", &[visible], b2),
+        ];
+        models::save(path.as_ref(), KIND, VERSION, notes, &tensors)
+    }
+
+    /// Reads a network that [`Autoencoder::save`] wrote.
+    pub fn load(path: impl AsRef<Path>) -> Result<Autoencoder, FileError> {
+        let file = models::load(path.as_ref(), KIND, VERSION)?;
+        let ([hidden, visible], mut theta) = file.tensor("w1")?;
+        let (shape2, w2) = file.tensor::<2>("w2")?;
+        let ([of_hidden], b1) = file.tensor("b1")?;
+        let ([of_visible], b2) = file.tensor("b2")?;
+        if shape2 != [visible, hidden] || of_hidden != hidden || of_visible != visible {
+            return Err(file.damaged("its tensors do not belong to one network"));
+        }
+        theta.extend([w2, b1, b2].concat());
+        let shape = Shape::new(visible, hidden).map_err(|e| file.damaged(&e.to_string()))?;
+        Autoencoder::new(shape, theta).map_err(|e| file.damaged(&e.to_string()))
+    }
+
     fn forward(&self, rows: &[f64], mut seen: impl FnMut(&Batch, usize)) -> Result<(), ModelError> {
         let visible = self.shape.visible();
         if !rows.len().is_multiple_of(visible) {
@@ -124,6 +164,21 @@ mod tests {
         assert_eq!(activations.len(), 3 * 150);
         let first: f64 = activations.iter().step_by(3).sum();
         assert!((first - sums.activation[0]).abs() < 1e-12 * first.abs());
+    }
+
+    #[test]
+    fn a_network_comes_back_from_its_file() {
+        let shape = Shape::new(5, 3).unwrap();
+        let model = Autoencoder::new(shape, initial(&shape, 1)).unwrap();
+        let path = std::env::temp_dir().join(format!("qjam-autoencoder-{}", std::process::id()));
+        model.save(&path).unwrap();
+        assert_eq!(Autoencoder::load(&path).unwrap(), model);
+        let other = crate::clustering::kmeans::Model::<f64>::load(&path).unwrap_err();
+        assert!(
+            other.to_string().contains("of kind autoencoder, and one of kind kmeans is needed"),
+            "{other}"
+        );
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

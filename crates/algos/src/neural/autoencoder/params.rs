@@ -4,7 +4,95 @@
 //! learner comes from: 64 visible and 30 hidden units, weight decay 0.002, sparsity weight 4 and target 0.002.
 
 use crate::optimize::lbfgs::Options;
+use crate::options::{Kind, Learner, Opt, OptionError, Preset, Settings};
 use thiserror::Error;
+
+/// What can be chosen of the sparse autoencoder.
+pub const LEARNER: Learner = Learner {
+    name: "autoencoder",
+    class: "SparseAutoencoder",
+    about: "Learn features: a network that reproduces its rows through few, rarely active hidden units",
+    detail: "\
+Two layers of tanh units, trained on all rows by L-BFGS: the squared error of the reproduction, plus weight decay, plus a
+penalty on hidden units that are active more or less often than the target. Values of rows should lie within -1 and 1.",
+    weighted: false,
+    options: &[
+        Opt {
+            name: "n_hidden",
+            flag: "hidden",
+            kind: Kind::Integer { min: 1, max: 1 << 20 },
+            words: &[],
+            default: Preset::Integer(30),
+            typed: false,
+            help: "How many hidden units, which is how many features",
+            detail: "",
+        },
+        Opt {
+            name: "weight_decay",
+            flag: "decay",
+            kind: Kind::Real { min: 0.0, max: f64::INFINITY, open: false },
+            words: &[],
+            default: Preset::Real(0.002),
+            typed: false,
+            help: "Weight decay: half of it times the squared weights is added to the cost",
+            detail: "",
+        },
+        Opt {
+            name: "sparsity_weight",
+            flag: "sparsity",
+            kind: Kind::Real { min: 0.0, max: f64::INFINITY, open: false },
+            words: &[],
+            default: Preset::Real(4.0),
+            typed: false,
+            help: "Weight of the sparsity penalty",
+            detail: "",
+        },
+        Opt {
+            name: "sparsity_target",
+            flag: "sparsity-target",
+            kind: Kind::Real { min: 0.0, max: 1.0, open: true },
+            words: &[],
+            default: Preset::Real(0.002),
+            typed: false,
+            help: "Mean activation that the penalty pulls hidden units to, on the scale from 0 to 1",
+            detail: "",
+        },
+        Opt {
+            name: "max_evaluations",
+            flag: "evaluations",
+            kind: Kind::Integer { min: 1, max: 1_000_000_000 },
+            words: &[],
+            default: Preset::Integer(500),
+            typed: false,
+            help: "Most evaluations of cost and gradient, one round each",
+            detail: "",
+        },
+        Opt {
+            name: "tol",
+            flag: "tolerance",
+            kind: Kind::Real { min: 0.0, max: f64::INFINITY, open: false },
+            words: &[],
+            default: Preset::Real(1e-4),
+            typed: false,
+            help: "Stop when no element of the gradient is larger",
+            detail: "",
+        },
+        Opt {
+            name: "random_state",
+            flag: "seed",
+            kind: Kind::Seed,
+            words: &[],
+            default: Preset::Integer(0),
+            typed: false,
+            help: "Seed of the first weights",
+            detail: "",
+        },
+    ],
+    examples: &[
+        "fit autoencoder patches.npy --hidden 30 --evaluations 150 --out patches.model",
+        "predict patches.model patches.npy --out activations.npy",
+    ],
+};
 
 /// Number of visible units (columns of the data) and of hidden ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +129,9 @@ pub enum ParamsError {
         /// What was given.
         value: f64,
     },
+    /// A value that the learner's table does not allow.
+    #[error(transparent)]
+    Option(#[from] OptionError),
 }
 
 impl Shape {
@@ -121,6 +212,20 @@ impl Params {
         Params { stopping, decay: 0.004, target: 0.01, ..Params::new(shape) }
     }
 
+    /// What settings of [`LEARNER`] say, for rows of this many columns. The seed is for [`initial`](super::initial).
+    pub fn from_settings(settings: &Settings, visible: usize) -> Result<Params, ParamsError> {
+        let stopping = Options {
+            evaluations_max: settings.count("max_evaluations")?,
+            pgtol: settings.real("tol")?,
+            ..Options::default()
+        };
+        Params::new(Shape::new(visible, settings.count("n_hidden")?)?)
+            .with_stopping(stopping)
+            .with_decay(settings.real("weight_decay")?)?
+            .with_sparsity(settings.real("sparsity_weight")?)?
+            .with_target(settings.real("sparsity_target")?)
+    }
+
     /// When to stop.
     pub fn with_stopping(self, stopping: Options) -> Params {
         Params { stopping, ..self }
@@ -189,6 +294,13 @@ mod tests {
     fn default_network_has_the_reports_number_of_parameters() {
         assert_eq!(Shape::default().theta_len(), 3934);
         assert_eq!(Shape::of_theta(3934, 64), Some(Shape::default()));
+    }
+
+    #[test]
+    fn defaults_of_the_table_are_those_of_the_report() {
+        let settings = Settings::new(&LEARNER, crate::options::Spelling::Python);
+        assert_eq!(Params::from_settings(&settings, 64), Ok(Params::default()));
+        assert!(matches!(Params::from_settings(&settings, 0), Err(ParamsError::Shape { visible: 0, .. })));
     }
 
     #[test]

@@ -1,0 +1,442 @@
+//! One door for every kind of file: looks at what it is and reads it into rows of real numbers.
+//!
+//! Programs that are handed a path by somebody else (the command `qjam`, the Python package) come in here. Who knows what
+//! the file is uses its reader, which has more to choose.
+
+mod kind;
+
+pub use kind::Kind;
+
+#[cfg(feature = "audio")]
+use crate::Spectrum;
+use crate::settings::{Place, Settings};
+use crate::{Csv, Header, Idx, Libsvm, Missing, Npy, Npz, Progress, ReadError, Real, Table};
+use qjam::{Csr, DataSet, Dense};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The type of the numbers that are made of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dtype {
+    /// 32 bits.
+    F32,
+    /// 64 bits.
+    F64,
+}
+
+/// What becomes of the target: a named column of a table, or the label in each line of a LIBSVM file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// It is left out of tables, as learners without a teacher want it, and need not be of numbers then. (The rows of a
+    /// LIBSVM file keep theirs, where nobody has to look at them.)
+    #[default]
+    Out,
+    /// It goes with the rows: the last column of dense ones ([`DataSet::labelled`]), [`Csr::labels`] of sparse ones.
+    Last,
+}
+
+/// Is told how far a reading is.
+pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// What can be chosen. The default reads all columns of anything.
+///
+/// ```
+/// use qjam_readers::{Dtype, Missing, OpenOptions};
+/// let options = OpenOptions { missing: Missing::DropRow, dtype: Some(Dtype::F32), ..OpenOptions::default() };
+/// ```
+#[derive(Clone, Default)]
+pub struct OpenOptions {
+    /// What kind of file it is, if not the one that it looks like.
+    pub kind: Option<Kind>,
+    /// The type of the numbers. When nobody says: that of the file where it has one, `f32` for pictures and sounds, else
+    /// `f64`.
+    pub dtype: Option<Dtype>,
+    /// Columns of a table to be read, in this order.
+    pub columns: Option<Vec<String>>,
+    /// Columns of a table to be left out.
+    pub without: Vec<String>,
+    /// The column of a table that is to be learnt.
+    pub target: Option<String>,
+    /// What becomes of it, and of the labels of a LIBSVM file.
+    pub labels: Labels,
+    /// What to do about values that are missing.
+    pub missing: Missing,
+    /// Whether a CSV file has a header.
+    pub header: Header,
+    /// What stands between the fields of a CSV file, if not what it looks like.
+    pub delimiter: Option<u8>,
+    /// Lines of a CSV file that start with this are left out.
+    pub comment: Option<u8>,
+    /// Indices of a LIBSVM file count from 0.
+    pub zero_based: bool,
+    /// Columns of a LIBSVM file, if there are more than are seen in it.
+    pub features: Option<usize>,
+    /// The array to read from an `.npz` archive that has several.
+    pub array: Option<String>,
+    /// Takes the brightness of pictures alone.
+    pub grey: bool,
+    /// Brings pictures to one size, width and height.
+    pub size: Option<(usize, usize)>,
+    /// Cuts squares of so many pixels a side out of pictures, every so many pixels.
+    pub patches: Option<(usize, usize)>,
+    /// Window of sounds and by how many samples it moves.
+    pub frames: Option<(usize, usize)>,
+    /// Takes spectra of the windows.
+    #[cfg(feature = "audio")]
+    pub spectrum: Option<Spectrum>,
+    /// Keeps the numbers in memory, whatever their size.
+    pub in_memory: bool,
+    /// Keeps the numbers in a file in this folder.
+    pub keep_in: Option<PathBuf>,
+    /// Threads that read; as many as there are cores when nobody says.
+    pub threads: Option<usize>,
+    /// Is told how far the reading is.
+    pub progress: Option<Tell>,
+}
+
+impl fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = f.debug_struct("OpenOptions");
+        all.field("kind", &self.kind).field("dtype", &self.dtype).field("columns", &self.columns);
+        all.field("without", &self.without).field("target", &self.target).field("labels", &self.labels);
+        all.field("missing", &self.missing).finish_non_exhaustive()
+    }
+}
+
+/// Rows of real numbers of either type, dense or sparse.
+#[derive(Clone, Debug)]
+pub enum Rows {
+    /// Dense rows of `f32`.
+    DenseF32(DataSet<Dense<f32>>),
+    /// Dense rows of `f64`.
+    DenseF64(DataSet<Dense<f64>>),
+    /// Sparse rows of `f32`.
+    CsrF32(DataSet<Csr<f32>>),
+    /// Sparse rows of `f64`.
+    CsrF64(DataSet<Csr<f64>>),
+}
+
+impl Rows {
+    /// How many there are.
+    pub fn records(&self) -> u64 {
+        match self {
+            Rows::DenseF32(data) => data.records(),
+            Rows::DenseF64(data) => data.records(),
+            Rows::CsrF32(data) => data.records(),
+            Rows::CsrF64(data) => data.records(),
+        }
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Rows::DenseF32(data) => data.bytes(),
+            Rows::DenseF64(data) => data.bytes(),
+            Rows::CsrF32(data) => data.bytes(),
+            Rows::CsrF64(data) => data.bytes(),
+        }
+    }
+
+    /// Columns of each, with a label that is the last of them.
+    pub fn cols(&self) -> Result<usize, ReadError> {
+        Ok(match self {
+            Rows::DenseF32(data) => data.chunk(0)?.cols(),
+            Rows::DenseF64(data) => data.chunk(0)?.cols(),
+            Rows::CsrF32(data) => data.chunk(0)?.cols(),
+            Rows::CsrF64(data) => data.chunk(0)?.cols(),
+        })
+    }
+
+    /// The type of the numbers.
+    pub fn dtype(&self) -> Dtype {
+        match self {
+            Rows::DenseF32(_) | Rows::CsrF32(_) => Dtype::F32,
+            Rows::DenseF64(_) | Rows::CsrF64(_) => Dtype::F64,
+        }
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The rows.
+    pub rows: Rows,
+    /// What kind of file it was.
+    pub kind: Kind,
+    /// Names of the columns, in the order of the rows, where they have any; tables without names count from `1`.
+    pub columns: Vec<String>,
+    /// Whether rows have labels: the last column of dense ones, [`Csr::labels`] of sparse ones.
+    pub labelled: bool,
+    /// Rows that were left out because a value was missing.
+    pub dropped: u64,
+    /// Values that were put where some were missing.
+    pub filled: u64,
+}
+
+/// Reads a file or folder of any kind.
+///
+/// ```
+/// use qjam_readers::{OpenOptions, Rows, open};
+/// let path = std::env::temp_dir().join(format!("qjam-readers-open-{}", std::process::id()));
+/// std::fs::write(&path, "size,rooms,town\n70,3,Ely\n100,4,Bath\n")?;
+/// let opened = open(&path, &OpenOptions { target: Some("town".into()), ..OpenOptions::default() })?;
+/// let Rows::DenseF64(homes) = &opened.rows else { panic!("tables are of f64") };
+/// assert_eq!(homes.chunk(0)?.row(1), [100.0, 4.0]);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened, ReadError> {
+    let path = path.as_ref();
+    let kind = options.kind.map_or_else(|| Kind::of(path), Ok)?;
+    options.must_suit(path, kind)?;
+    match options.dtype.map_or_else(|| natural(path, kind, options), Ok)? {
+        Dtype::F32 => read::<f32>(path, kind, options),
+        Dtype::F64 => read::<f64>(path, kind, options),
+    }
+}
+
+/// The type of the numbers when nobody says.
+fn natural(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Dtype, ReadError> {
+    let by_descr = |descr: &str| if descr == "<f4" { Dtype::F32 } else { Dtype::F64 };
+    Ok(match kind {
+        Kind::Npy => by_descr(Npy::new(path).descr()?),
+        Kind::Npz => by_descr(Npz::new(path).descr(&array(path, options)?)?),
+        Kind::Images | Kind::Audio => Dtype::F32,
+        Kind::Csv | Kind::Libsvm | Kind::Parquet | Kind::Idx => Dtype::F64,
+    })
+}
+
+/// Real numbers that rows are made of, and everything that is different between the two.
+#[cfg(feature = "images")]
+trait Number: Real + crate::Pixel {
+    fn dense(data: DataSet<Dense<Self>>) -> Rows;
+    fn csr(data: DataSet<Csr<Self>>) -> Rows;
+}
+#[cfg(not(feature = "images"))]
+trait Number: Real {
+    fn dense(data: DataSet<Dense<Self>>) -> Rows;
+    fn csr(data: DataSet<Csr<Self>>) -> Rows;
+}
+
+impl Number for f32 {
+    fn dense(data: DataSet<Dense<f32>>) -> Rows {
+        Rows::DenseF32(data)
+    }
+    fn csr(data: DataSet<Csr<f32>>) -> Rows {
+        Rows::CsrF32(data)
+    }
+}
+
+impl Number for f64 {
+    fn dense(data: DataSet<Dense<f64>>) -> Rows {
+        Rows::DenseF64(data)
+    }
+    fn csr(data: DataSet<Csr<f64>>) -> Rows {
+        Rows::CsrF64(data)
+    }
+}
+
+fn read<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Opened, ReadError> {
+    let of_rows = |data: DataSet<Dense<T>>, columns: Vec<String>| Opened {
+        rows: T::dense(data),
+        kind,
+        columns,
+        labelled: false,
+        dropped: 0,
+        filled: 0,
+    };
+    match kind {
+        Kind::Npy => {
+            let mut reader = Npy::new(path).missing(options.missing);
+            reader.settings = options.settings();
+            Ok(opened(kind, reader.read::<T>()?))
+        }
+        Kind::Npz => {
+            let mut reader = Npz::new(path).missing(options.missing);
+            reader.settings = options.settings();
+            Ok(opened(kind, reader.read_real::<T>(&array(path, options)?)?))
+        }
+        Kind::Csv | Kind::Parquet => table::<T>(path, kind, options),
+        Kind::Libsvm => {
+            let mut reader = Libsvm::new(path);
+            reader.settings = options.settings();
+            reader = if options.zero_based { reader.zero_based() } else { reader };
+            reader = if let Some(features) = options.features { reader.cols(features) } else { reader };
+            let data = reader.read::<T>()?;
+            let columns = Vec::new();
+            Ok(Opened { rows: T::csr(data), kind, columns, labelled: true, dropped: 0, filled: 0 })
+        }
+        Kind::Idx => {
+            let mut reader = Idx::new(path);
+            reader.settings = options.settings();
+            Ok(of_rows(reader.read_real::<T>()?, Vec::new()))
+        }
+        #[cfg(feature = "images")]
+        Kind::Images => {
+            let mut reader = crate::Images::new(path);
+            reader.settings = options.settings();
+            reader = if options.grey { reader.grey() } else { reader };
+            if let Some((side, step)) = options.patches {
+                reader = reader.patches(side, step);
+            }
+            Ok(of_rows(reader.read::<T>()?.data, Vec::new()))
+        }
+        #[cfg(feature = "audio")]
+        Kind::Audio => {
+            let mut reader = crate::Audio::new(path);
+            reader.settings = options.settings();
+            let (window, step) = options.frames.unwrap_or((1024, 512));
+            reader = match options.spectrum {
+                Some(spectrum) => reader.spectrogram(window, step, spectrum),
+                None => reader.frames(window, step),
+            };
+            Ok(of_rows(reader.read::<T>()?.data, Vec::new()))
+        }
+        #[cfg(not(all(feature = "images", feature = "audio")))]
+        kind => Err(not_built(path, kind)),
+    }
+}
+
+#[cfg(not(all(feature = "images", feature = "audio", feature = "parquet")))]
+fn not_built(path: &Path, kind: Kind) -> ReadError {
+    let reason = format!("this program was built without the reader for {}", kind.name());
+    ReadError::Options { path: path.into(), reason }
+}
+
+fn opened<T: Number>(kind: Kind, table: Table<T>) -> Opened {
+    let Table { data, columns, labelled, dropped, filled } = table;
+    Opened { rows: T::dense(data), kind, columns, labelled, dropped, filled }
+}
+
+/// A table, with its target where it is wanted.
+fn table<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Opened, ReadError> {
+    let (mut without, mut target) = (options.without.clone(), options.target.clone());
+    if options.labels == Labels::Out {
+        without.extend(target.take());
+    }
+    let table = match kind {
+        Kind::Csv => {
+            let delimiter = match options.delimiter {
+                Some(delimiter) => delimiter,
+                None => kind::delimiter(path, &kind::start_of(path)?),
+            };
+            let mut reader = Csv::new(path).header(options.header).delimiter(delimiter);
+            reader = reader.missing(options.missing).without(without);
+            reader.settings = options.settings();
+            reader = if let Some(comment) = options.comment { reader.comment(comment) } else { reader };
+            reader = if let Some(names) = &options.columns { reader.columns(names) } else { reader };
+            reader = if let Some(target) = target { reader.target(target) } else { reader };
+            reader.read::<T>()?
+        }
+        #[cfg(feature = "parquet")]
+        _ => {
+            let mut reader = crate::Parquet::new(path).missing(options.missing).without(without);
+            reader.settings = options.settings();
+            reader = if let Some(names) = &options.columns { reader.columns(names) } else { reader };
+            reader = if let Some(target) = target { reader.target(target) } else { reader };
+            reader.read::<T>()?
+        }
+        #[cfg(not(feature = "parquet"))]
+        _ => return Err(not_built(path, kind)),
+    };
+    Ok(opened(kind, table))
+}
+
+/// Which array of an archive to read.
+fn array(path: &Path, options: &OpenOptions) -> Result<String, ReadError> {
+    if let Some(name) = &options.array {
+        return Ok(name.clone());
+    }
+    let names = Npz::new(path).names()?;
+    match &names[..] {
+        [only] => Ok(only.clone()),
+        [] => Err(ReadError::Empty { path: path.into(), what: "arrays" }),
+        _ => Err(ReadError::Options {
+            path: path.into(),
+            reason: format!("it has several arrays, {}; say which with `array`", names.join(", ")),
+        }),
+    }
+}
+
+impl OpenOptions {
+    fn settings(&self) -> Settings {
+        let place = match (&self.keep_in, self.in_memory) {
+            (Some(folder), _) => Place::Folder(folder.clone()),
+            (None, true) => Place::Memory,
+            (None, false) => Place::Auto,
+        };
+        let tell = |tell: Tell| -> Box<dyn FnMut(Progress)> { Box::new(move |progress| tell(progress)) };
+        Settings { place, progress: self.progress.clone().map(tell), threads: self.threads }
+    }
+
+    /// Whether everything that was chosen means something for this kind of file: what would be ignored is refused.
+    fn must_suit(&self, path: &Path, kind: Kind) -> Result<(), ReadError> {
+        use Kind::{Audio, Csv, Images, Libsvm, Npy, Npz, Parquet};
+        #[cfg(feature = "audio")]
+        let spectrum = self.spectrum.is_some();
+        #[cfg(not(feature = "audio"))]
+        let spectrum = false;
+        let chosen: [(bool, &str, &[Kind]); 14] = [
+            (self.columns.is_some(), "columns", &[Csv, Parquet]),
+            (!self.without.is_empty(), "without", &[Csv, Parquet]),
+            (self.target.is_some(), "target", &[Csv, Parquet]),
+            (self.missing != Missing::Error, "missing", &[Csv, Parquet, Npy, Npz]),
+            (self.header != Header::Auto, "header", &[Csv]),
+            (self.delimiter.is_some(), "delimiter", &[Csv]),
+            (self.comment.is_some(), "comment", &[Csv]),
+            (self.zero_based, "zero_based", &[Libsvm]),
+            (self.features.is_some(), "features", &[Libsvm]),
+            (self.array.is_some(), "array", &[Npz]),
+            (self.grey, "grey", &[Images]),
+            (self.size.is_some(), "size", &[Images]),
+            (self.patches.is_some(), "patches", &[Images]),
+            (self.frames.is_some() || spectrum, "frames", &[Audio]),
+        ];
+        for (is_chosen, option, kinds) in chosen {
+            if is_chosen && !kinds.contains(&kind) {
+                let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+                let reason = format!(
+                    "it is read as {}, for which `{option}` means nothing; it goes with {}",
+                    kind.name(),
+                    kinds.join(", ")
+                );
+                return Err(ReadError::Options { path: path.into(), reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Opened {
+    /// The label of each row, where they have any. Goes through all chunks, and needs eight bytes of memory for each row.
+    pub fn labels(&self) -> Result<Option<Vec<f64>>, ReadError> {
+        fn last<T: Real>(data: &DataSet<Dense<T>>) -> Result<Vec<f64>, ReadError> {
+            let data = data.labelled()?;
+            let mut labels = Vec::with_capacity(data.records() as usize);
+            for index in 0..data.len() {
+                labels.extend(data.chunk(index)?.labels().map(Real::to_f64));
+            }
+            Ok(labels)
+        }
+        fn beside<T: Real>(data: &DataSet<Csr<T>>) -> Result<Vec<f64>, ReadError> {
+            let mut labels = Vec::with_capacity(data.records() as usize);
+            for index in 0..data.len() {
+                labels.extend(
+                    data.chunk(index)?.labels().unwrap_or_default().iter().map(|label| label.to_f64()),
+                );
+            }
+            Ok(labels)
+        }
+        if !self.labelled {
+            return Ok(None);
+        }
+        match &self.rows {
+            Rows::DenseF32(data) => last(data),
+            Rows::DenseF64(data) => last(data),
+            Rows::CsrF32(data) => beside(data),
+            Rows::CsrF64(data) => beside(data),
+        }
+        .map(Some)
+    }
+}
