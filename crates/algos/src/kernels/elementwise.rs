@@ -243,8 +243,7 @@ pub(crate) fn log_lanes<V: Arithmetic<Number: Constants + Number>>(x: V) -> V {
     let value = n.mul_add(V::splat(V::Number::LN_2), f.sub(halved.sub(small)));
     // The edges: what is not below infinity stays (it or NaN), 0 is -∞, and below there is none.
     let value = x.below(infinity, value, x);
-    let value = zero.below(x, value, x.below(zero, V::splat(V::Number::NAN), x.add(zero.sub(infinity))));
-    value
+    zero.below(x, value, x.below(zero, V::splat(V::Number::NAN), x.abs().sub(infinity)))
 }
 
 /// `tanh x` in registers: with `h = (e²ˣ - 1) / 2`, `h / (h + 1)`.
@@ -334,3 +333,6 @@ slices! {
     sigmoid_body sigmoid_64 sigmoid_32 = sigmoid_lanes as sigmoid_slice,
     softplus_body softplus_64 softplus_32 = softplus_lanes as softplus_slice,
 }
+
+#[cfg(test)]
+mod tests;

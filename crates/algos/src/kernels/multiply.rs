@@ -108,6 +108,8 @@ multiply!(f32, Lanes32, product_32);
 const INNER_BLOCK: usize = 384;
 /// Rows that go through all strips together: so much of `A` does.
 const ROWS_BLOCK: usize = 96;
+/// Elements that are copied to the stack.
+const SMALLEST: usize = 512;
 /// A right factor of fewer elements stays in the first-level cache as it lies.
 const RIGHT_SMALL: usize = 4096;
 
@@ -129,8 +131,16 @@ fn blocks<V: Arithmetic<Number: Copy + Default>>(
     }
     let strip = widest::<V>() * V::COUNT;
     let deepest = size.inner.min(INNER_BLOCK);
-    let mut copy = vec![V::Number::default(); deepest * size.cols.next_multiple_of(V::COUNT) + 64 / size_of::<V::Number>()];
-    let start = copy.as_ptr().align_offset(64).min(64 / size_of::<V::Number>());
+    let (line, needed) = (64 / size_of::<V::Number>(), deepest * size.cols.next_multiple_of(V::COUNT));
+    // A product of few numbers costs less than asking for memory.
+    let (mut few, mut many) = ([V::Number::default(); SMALLEST], Vec::new());
+    let copy: &mut [V::Number] = if needed + line <= SMALLEST {
+        &mut few
+    } else {
+        many.resize(needed + line, V::Number::default());
+        &mut many
+    };
+    let start = copy.as_ptr().align_offset(64).min(line);
     let copy = &mut copy[start..];
     for p in (0..size.inner).step_by(INNER_BLOCK) {
         let inner = (size.inner - p).min(INNER_BLOCK);
@@ -138,7 +148,11 @@ fn blocks<V: Arithmetic<Number: Copy + Default>>(
         for col in (0..size.cols).step_by(strip) {
             let cols = (size.cols - col).min(strip);
             let width = cols.next_multiple_of(V::COUNT);
-            for (to, from) in copy[inner * col..].chunks_exact_mut(width).zip(b[p * b_stride + col..].chunks(b_stride)).take(inner) {
+            for (to, from) in copy[inner * col..]
+                .chunks_exact_mut(width)
+                .zip(b[p * b_stride + col..].chunks(b_stride))
+                .take(inner)
+            {
                 to[..cols].copy_from_slice(&from[..cols]);
             }
         }
@@ -146,7 +160,9 @@ fn blocks<V: Arithmetic<Number: Copy + Default>>(
             let rows = (size.rows - row).min(ROWS_BLOCK);
             let left = match left {
                 Left::Rows { values, stride } => Left::Rows { values: &values[row * stride + p..], stride },
-                Left::Columns { values, stride } => Left::Columns { values: &values[p * stride + row..], stride },
+                Left::Columns { values, stride } => {
+                    Left::Columns { values: &values[p * stride + row..], stride }
+                }
             };
             for col in (0..size.cols).step_by(strip) {
                 let width = (size.cols - col).min(strip).next_multiple_of(V::COUNT);
@@ -364,49 +380,55 @@ mod tests {
         (0..count).map(|_| random.uniform() * 2.0 - 1.0).collect()
     }
 
-    /// The definition, element by element.
-    fn reference(s: Size, a: impl Fn(usize, usize) -> f64, b: &[f64], c: &mut [f64]) {
-        for i in 0..s.rows {
-            for j in 0..s.cols {
-                for p in 0..s.inner {
-                    c[i * s.cols + j] = a(i, p).mul_add(b[p * s.cols + j], c[i * s.cols + j]);
+    macro_rules! bits_of_the_definition {
+        ($number:ident) => {
+            for (rows, inner, cols) in [
+                (1, 1, 1),
+                (6, 64, 32),
+                (7, 3, 33),
+                (13, 30, 64),
+                (30, 96, 64),
+                (5, 0, 9),
+                (64, 17, 41),
+                (2, 8, 7),
+                (3, 3, 3),
+                (101, 400, 39),
+                (11, 900, 72),
+            ] {
+                let s = Size { rows, inner, cols };
+                let noise =
+                    |count, seed| noise(count, seed).iter().map(|v| *v as $number).collect::<Vec<$number>>();
+                let (a, b, c) = (noise(rows * inner, 1), noise(inner * cols, 2), noise(rows * cols, 3));
+                let transposed: Vec<$number> = (0..inner)
+                    .flat_map(|p| (0..rows).map(move |i| (i, p)))
+                    .map(|(i, p)| a[i * inner + p])
+                    .collect();
+                // The definition, element by element.
+                let mut expected = c.clone();
+                for (n, sum) in expected.iter_mut().enumerate() {
+                    for p in 0..inner {
+                        *sum = a[n / cols * inner + p].mul_add(b[p * cols + n % cols], *sum);
+                    }
+                }
+                for level in Level::available() {
+                    for left in [
+                        Left::Rows { values: &a[..], stride: inner },
+                        Left::Columns { values: &transposed[..], stride: rows },
+                    ] {
+                        let mut out = c.clone();
+                        add_product(level, s, left, (&b, cols), (&mut out, cols));
+                        let same = out.iter().zip(&expected).all(|(x, y)| x.to_bits() == y.to_bits());
+                        assert!(same, "{level} {s:?}");
+                    }
                 }
             }
-        }
+        };
     }
 
     #[test]
     fn every_level_and_both_layouts_give_the_bits_of_the_definition() {
-        for (rows, inner, cols) in [
-            (1, 1, 1),
-            (6, 64, 32),
-            (7, 3, 33),
-            (13, 30, 64),
-            (30, 96, 64),
-            (5, 0, 9),
-            (64, 17, 41),
-            (2, 8, 7),
-        ] {
-            let s = Size { rows, inner, cols };
-            let (a, b, c) = (noise(rows * inner, 1), noise(inner * cols, 2), noise(rows * cols, 3));
-            let transposed: Vec<f64> = (0..inner)
-                .flat_map(|p| (0..rows).map(move |i| (i, p)))
-                .map(|(i, p)| a[i * inner + p])
-                .collect();
-            let mut expected = c.clone();
-            reference(s, |i, p| a[i * inner + p], &b, &mut expected);
-            for level in Level::available() {
-                for left in [
-                    Left::Rows { values: &a, stride: inner },
-                    Left::Columns { values: &transposed, stride: rows },
-                ] {
-                    let mut out = c.clone();
-                    add_product(level, s, left, (&b, cols), (&mut out, cols));
-                    let same = out.iter().zip(&expected).all(|(x, y)| x.to_bits() == y.to_bits());
-                    assert!(same, "{level:?} {s:?} {left:?}");
-                }
-            }
-        }
+        bits_of_the_definition!(f64);
+        bits_of_the_definition!(f32);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::kernels::arithmetic::{Arithmetic, Side};
 use crate::kernels::elementwise::tanh_lanes;
 use crate::kernels::lanes::Lanes;
 use crate::kernels::multiply::{Left, Place, Size, add_product, put, row, walk};
+use crate::kernels::nearest::Real;
 use crate::kernels::{Level, per_level};
 
 /// Sizes of both layers, rounded up to whole registers: the same for every level, so that bits cannot depend on it. The
@@ -79,7 +80,7 @@ pub(super) struct Batch {
     shape: Shape,
     width: Widths,
     rows: usize,
-    /// The rows themselves, where loads of them do not cross cache lines.
+    /// The rows themselves in 64 bits, where loads of them do not cross cache lines.
     x: Aligned,
     /// `a2`.
     hidden: Aligned,
@@ -165,21 +166,34 @@ impl Batch {
     }
 
     /// Takes in rows and computes their `a2`, adding it to the sums over columns.
-    pub(super) fn forward(&mut self, level: Level, weights: &Weights, x: &[f64], activation: &mut [f64]) {
+    pub(super) fn forward<T: Real>(
+        &mut self,
+        level: Level,
+        weights: &Weights,
+        x: &[T],
+        activation: &mut [f64],
+    ) {
         let visible = self.shape.visible();
         self.rows = x.len() / visible;
         for (to, from) in self.x.chunks_exact_mut(self.width.visible).zip(x.chunks_exact(visible)) {
-            to[..visible].copy_from_slice(from);
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = from.to_f64();
+            }
         }
         let size = Size { rows: self.rows, inner: visible, cols: self.width.hidden };
         let place = Hidden { bias: &weights.b1, a2: &mut self.hidden, activation };
         hidden_layer(level, size, &self.x, self.width.visible, &weights.w1_transposed, place);
     }
 
+    /// Sums over columns for who does not want them.
+    pub(super) fn no_activation(&self) -> Aligned {
+        Aligned::zeros(self.width.hidden)
+    }
+
     /// `a3` of the rows taken in.
     pub(super) fn reconstruct(&mut self, level: Level, weights: &Weights) {
         let size = Size { rows: self.rows, inner: self.shape.hidden(), cols: self.width.visible };
-        let mut unused = vec![0.0; self.width.visible];
+        let mut unused = Aligned::zeros(self.width.visible);
         let place = Hidden { bias: &weights.b2, a2: &mut self.output, activation: &mut unused };
         hidden_layer(level, size, &self.hidden, self.width.hidden, &weights.w2_transposed, place);
     }
