@@ -90,12 +90,9 @@ impl Answers {
     /// All is there.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         self.put(|to| to.flush())?;
-        match self.places.take() {
-            Some((out, aside)) => {
-                std::fs::rename(&aside, &out).with_context(|| format!("cannot write {}", out.display()))?;
-                output::line(format!("{} in {}", self.what, out.display()));
-            }
-            None => {}
+        if let Some((out, aside)) = self.places.take() {
+            std::fs::rename(&aside, &out).with_context(|| format!("cannot write {}", out.display()))?;
+            output::line(format!("{} in {}", self.what, out.display()));
         }
         Ok(())
     }
