@@ -14,7 +14,8 @@ pub fn run(shop: &Shop) -> Outcome {
     let folder = shop.empty_folder("demo")?;
     // The one that travels: another would be the same crates, linked once more.
     dist::build(shop)?;
-    let text = shop.program(dist::path(shop)).arg("demo").dir(&folder).limit_min(5).tee_and_leave_nothing()?;
+    let text =
+        shop.program(dist::path(shop)).arg("demo").dir(&folder).limit_min(5).tee_and_leave_nothing()?;
     if !says_bits_are_equal(&text) {
         let what = "`qjam demo` ended well without a word about bits".to_string();
         return Err(Failure::Unexpected { what, expected: "a line that says the bits are equal" });

@@ -10,6 +10,9 @@ use crate::shop::Shop;
 use crate::step::Outcome;
 use std::path::PathBuf;
 
+/// Something to learn from.
+const DATA: &str = "docs/book/data/digits.csv.gz";
+
 /// Builds it to `dist/qjam` in the target folder, and says how large it is and what it hashes to.
 pub fn build(shop: &Shop) -> Outcome {
     let built = shop.release.join("qjam");
@@ -45,11 +48,24 @@ pub fn check(shop: &Shop) -> Outcome {
         remedy: "only root may change what the root folder is".into(),
     })?;
     let words: Vec<&str> = sudo.iter().chain(&["chroot"]).copied().collect();
-    let run = shop.program(words[0]).args(&words[1..]).arg(&folder).args(["/qjam", "--version"]);
-    let version = run.tee()?;
+    // As whoever called, who can then remove what it leaves.
+    let id = |what: &str| shop.program("id").arg(what).ask().map(|id| id.trim().to_string());
+    let user = format!("--userspec={}:{}", id("-u")?, id("-g")?);
+    let there = |args: &[&str]| {
+        let chroot = shop.program(words[0]).args(&words[1..]).arg(&user).arg(&folder);
+        chroot.arg("/qjam").args(args).tee()
+    };
+    let version = there(&["--version"])?;
     if !version.starts_with("qjam ") {
         let what = format!("`qjam --version` in an empty folder said '{}'", version.trim());
         return Err(Failure::Unexpected { what, expected: "'qjam' and a number" });
+    }
+    // Reads a packed file, learns and writes, with nothing but itself.
+    std::fs::copy(shop.root.join(DATA), folder.join("data.csv.gz")).about(&folder)?;
+    let fit = there(&["fit", "kmeans", "data.csv.gz", "--k", "10", "--out", "data.model", "--json"])?;
+    if !folder.join("data.model").exists() {
+        let what = format!("`qjam fit` in an empty folder left no model and said '{}'", fit.trim());
+        return Err(Failure::Unexpected { what, expected: "a file" });
     }
     Ok(note)
 }

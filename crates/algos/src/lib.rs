@@ -19,4 +19,6 @@ pub mod options;
 mod book {
     #[doc = include_str!("../../../docs/book/k-means-start-to-finish.md")]
     struct KMeansStartToFinish;
+    #[doc = include_str!("../../../docs/book/model-files.md")]
+    struct ModelFiles;
 }

@@ -5,17 +5,25 @@
 //! every output element is its own chain of operations (a lane never meets its neighbour), and every product that is
 //! added is one [`f64::mul_add`], rounded once whether the processor has the instruction or a library does it.
 //!
+//! There is nothing else to pin: tiles and blocks have fixed sizes, caches are not asked for theirs. The level is chosen
+//! in one place, [`Level::best`], and can be set there by the variable `QJAM_SIMD` or by [`use_level`].
+//!
 //! So a laptop without AVX-512 and a server with it return the same partial result for the same chunk. The tests of
 //! each kernel compare all levels the machine has, bit by bit.
 
 pub mod aligned;
+pub(crate) mod arithmetic;
+pub mod elementwise;
+pub mod gram;
 pub(crate) mod lanes;
 pub mod multiply;
 pub mod nearest;
 pub mod screen;
 pub mod sparse;
-pub mod tanh;
 pub mod vectors;
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use thiserror::Error;
 
 /// A set of vector instructions this processor is known to have.
 ///
@@ -35,9 +43,85 @@ pub(crate) enum Width {
     Avx512,
 }
 
+/// Why there is no level of that name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LevelError {
+    /// No such word.
+    #[error("`{name}` is no level of vector instructions; give plain, avx2, avx512, or auto for the widest")]
+    Unknown {
+        /// What was given.
+        name: String,
+    },
+    /// The processor lacks the instructions.
+    #[error("this processor has no {name}; its levels are: {has}")]
+    Absent {
+        /// What was given.
+        name: String,
+        /// What there is.
+        has: String,
+    },
+}
+
+/// The level in use: 0 until it is known, else one more than its place among [`NAMES`].
+static IN_USE: AtomicU8 = AtomicU8::new(0);
+const NAMES: [&str; 3] = ["plain", "avx2", "avx512"];
+
+/// Has all kernels of this process use this level from now on, whatever `QJAM_SIMD` says.
+///
+/// Results have the same bits on every level; it is there to show that, and to look for the reason of a difference.
+///
+/// ```
+/// use qjam_algos::kernels::{Level, use_level};
+/// use_level(Level::named("plain")?);
+/// assert_eq!(Level::best().to_string(), "plain");
+/// # Ok::<(), qjam_algos::kernels::LevelError>(())
+/// ```
+pub fn use_level(level: Level) {
+    IN_USE.store(level.place() + 1, Relaxed);
+}
+
 impl Level {
-    /// The widest level of this processor.
+    /// The level in use: the one given to [`use_level`], else that named in the environment by `QJAM_SIMD` (`plain`,
+    /// `avx2`, `avx512`, or `auto`), else the widest of this processor.
+    ///
+    /// Panics, which fails a round with that message, if the variable names no level of this processor.
     pub fn best() -> Level {
+        let place = IN_USE.load(Relaxed);
+        if place != 0 {
+            // Only a level that exists here was stored.
+            return Level(match place {
+                #[cfg(target_arch = "x86_64")]
+                3 => Width::Avx512,
+                #[cfg(target_arch = "x86_64")]
+                2 => Width::Avx2,
+                _ => Width::Plain,
+            });
+        }
+        let level = match std::env::var("QJAM_SIMD") {
+            Ok(name) => Level::named(&name).unwrap_or_else(|error| panic!("QJAM_SIMD: {error}")),
+            Err(_) => Level::widest(),
+        };
+        use_level(level);
+        level
+    }
+
+    /// The level of this name, if the processor has it.
+    pub fn named(name: &str) -> Result<Level, LevelError> {
+        if matches!(name, "" | "auto") {
+            return Ok(Level::widest());
+        }
+        if !NAMES.contains(&name) {
+            return Err(LevelError::Unknown { name: name.into() });
+        }
+        let levels = Level::available();
+        levels.iter().copied().find(|level| level.name() == name).ok_or_else(|| LevelError::Absent {
+            name: name.into(),
+            has: levels.iter().map(|level| level.name()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// The widest level of this processor.
+    pub fn widest() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
             if std::arch::is_x86_feature_detected!("avx512f") {
@@ -48,6 +132,20 @@ impl Level {
             }
         }
         Level(Width::Plain)
+    }
+
+    fn place(self) -> u8 {
+        match self.0 {
+            Width::Plain => 0,
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx2 => 1,
+            #[cfg(target_arch = "x86_64")]
+            Width::Avx512 => 2,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        NAMES[usize::from(self.place())]
     }
 
     /// All levels of this processor, the plain one first.
@@ -67,6 +165,12 @@ impl Level {
 
     pub(crate) fn width(self) -> Width {
         self.0
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -126,7 +230,17 @@ mod tests {
     use super::Level;
 
     #[test]
-    fn best_level_is_the_last_available_one() {
-        assert_eq!(Level::available().last(), Some(&Level::best()));
+    fn the_widest_level_is_the_last_available_one() {
+        assert_eq!(Level::available().last(), Some(&Level::widest()));
+        assert_eq!(Level::named("auto"), Ok(Level::widest()));
+    }
+
+    #[test]
+    fn levels_are_found_by_the_names_they_have() {
+        for level in Level::available() {
+            assert_eq!(Level::named(&level.to_string()), Ok(level));
+        }
+        let error = Level::named("sse9").unwrap_err();
+        assert!(error.to_string().contains("plain, avx2, avx512"), "{error}");
     }
 }

@@ -2,29 +2,31 @@
 //!
 //! Element `(i, j)` of `C` is loaded, then `a[i][p] * b[p][j]` is added with one rounding for `p = 0, 1, …`, then it
 //! is stored. The order never changes with tile sizes or vector widths, and since the sum starts from what `C` holds,
-//! a product over 1000 rows done in batches of 64 has the bits of the product done at once.
+//! a product over 1000 rows done in batches of 64 has the bits of the product done at once. That is also how large
+//! products are cut over the inner index: `C` carries the sum from one piece to the next.
 //!
-//! Vector lanes run along the columns of `B` and `C`, elements of `A` are broadcast, and a tile of `C` (6 rows by 32
-//! columns with 512-bit registers) stays in registers for the whole inner loop. `A` may lie as it is or transposed;
-//! `B` and `C` are row-major. Nothing is packed: the learners' matrices fit a cache as they are.
+//! Vector lanes run along the columns of `B` and `C`, elements of `A` are broadcast, and a tile of `C` (6 rows by 4
+//! registers of 512 bits) stays in registers for the whole inner loop. `A` may lie as it is or transposed; `B` and `C`
+//! are row-major. What is large, or does not end with a register, is copied in strips as wide as a tile.
 
+use super::arithmetic::Arithmetic;
 use super::lanes::Lanes;
 use super::{Level, per_level};
 
 /// The left factor `A`, of `rows` by `inner` elements.
 #[derive(Clone, Copy, Debug)]
-pub enum Left<'a> {
+pub enum Left<'a, T = f64> {
     /// Row-major: element `(i, p)` is `values[i * stride + p]`.
     Rows {
         /// The elements.
-        values: &'a [f64],
+        values: &'a [T],
         /// From one row to the next.
         stride: usize,
     },
     /// Stored transposed: element `(i, p)` is `values[p * stride + i]`.
     Columns {
         /// The elements.
-        values: &'a [f64],
+        values: &'a [T],
         /// From one column to the next.
         stride: usize,
     },
@@ -41,6 +43,18 @@ pub struct Size {
     pub cols: usize,
 }
 
+/// Numbers that can be multiplied: `f32` and `f64`.
+pub trait Multiply: Sized + Copy + Default {
+    /// See [`add_product`].
+    fn add_product(
+        level: Level,
+        size: Size,
+        left: Left<'_, Self>,
+        right: (&[Self], usize),
+        out: (&mut [Self], usize),
+    );
+}
+
 /// `C += A B`; `right` and `out` are row-major with the given distances from row to row.
 ///
 /// Sizes that do not fit the slices are a mistake of the calling kernel and panic.
@@ -53,93 +67,198 @@ pub struct Size {
 /// add_product(Level::best(), Size { rows: 2, inner: 2, cols: 1 }, left, (&[10.0, 1.0], 1), (&mut c, 1));
 /// assert_eq!(c, [12.5, 34.0]);
 /// ```
-pub fn add_product(
+pub fn add_product<T: Multiply>(
     level: Level,
     size: Size,
-    left: Left<'_>,
-    right: (&[f64], usize),
-    out: (&mut [f64], usize),
+    left: Left<'_, T>,
+    right: (&[T], usize),
+    out: (&mut [T], usize),
 ) {
-    if size.rows == 0 || size.cols == 0 {
+    T::add_product(level, size, left, right, out);
+}
+
+macro_rules! multiply {
+    ($number:ident, $lanes:ident, $name:ident) => {
+        per_level! {
+            fn $name(
+                size: Size,
+                left: Left<'_, $number>,
+                right: (&[$number], usize),
+                out: (&mut [$number], usize),
+            ) = blocks<$lanes>
+        }
+
+        impl Multiply for $number {
+            fn add_product(
+                level: Level,
+                size: Size,
+                left: Left<'_, $number>,
+                right: (&[$number], usize),
+                out: (&mut [$number], usize),
+            ) {
+                $name(level, size, left, right, out);
+            }
+        }
+    };
+}
+multiply!(f64, Lanes, product_64);
+multiply!(f32, Lanes32, product_32);
+
+/// Terms of the sum that are taken at once: so much of a strip of `B` stays in the second-level cache.
+const INNER_BLOCK: usize = 384;
+/// Rows that go through all strips together: so much of `A` does.
+const ROWS_BLOCK: usize = 96;
+/// Elements that are copied to the stack.
+const SMALLEST: usize = 512;
+/// A right factor of fewer elements stays in the first-level cache as it lies.
+const RIGHT_SMALL: usize = 4096;
+
+#[inline(always)]
+fn blocks<V: Arithmetic<Number: Copy + Default>>(
+    size: Size,
+    left: Left<'_, V::Number>,
+    (b, b_stride): (&[V::Number], usize),
+    (c, c_stride): (&mut [V::Number], usize),
+) {
+    if size.rows == 0 || size.cols == 0 || size.inner == 0 {
         return;
     }
-    match left {
-        Left::Rows { values, stride } => rows(level, size, (values, stride), right, out),
-        Left::Columns { values, stride } => columns(level, size, (values, stride), right, out),
+    let mut place = Sums { values: c, stride: c_stride, cols: size.cols, shift: (0, 0) };
+    let whole = size.cols.is_multiple_of(V::COUNT);
+    if whole && (size.inner * size.cols <= RIGHT_SMALL || size.rows <= 12) {
+        walk::<V, _>(size, left, (b, b_stride), &mut place);
+        return;
+    }
+    let strip = widest::<V>() * V::COUNT;
+    let deepest = size.inner.min(INNER_BLOCK);
+    let (line, needed) = (64 / size_of::<V::Number>(), deepest * size.cols.next_multiple_of(V::COUNT));
+    // A product of few numbers costs less than asking for memory.
+    let (mut few, mut many) = ([V::Number::default(); SMALLEST], Vec::new());
+    let copy: &mut [V::Number] = if needed + line <= SMALLEST {
+        &mut few
+    } else {
+        many.resize(needed + line, V::Number::default());
+        &mut many
+    };
+    let start = copy.as_ptr().align_offset(64).min(line);
+    let copy = &mut copy[start..];
+    for p in (0..size.inner).step_by(INNER_BLOCK) {
+        let inner = (size.inner - p).min(INNER_BLOCK);
+        // Strips one after the other, each with its rows together; the last is filled up with zeros.
+        for col in (0..size.cols).step_by(strip) {
+            let cols = (size.cols - col).min(strip);
+            let width = cols.next_multiple_of(V::COUNT);
+            for (to, from) in copy[inner * col..]
+                .chunks_exact_mut(width)
+                .zip(b[p * b_stride + col..].chunks(b_stride))
+                .take(inner)
+            {
+                to[..cols].copy_from_slice(&from[..cols]);
+            }
+        }
+        for row in (0..size.rows).step_by(ROWS_BLOCK) {
+            let rows = (size.rows - row).min(ROWS_BLOCK);
+            let left = match left {
+                Left::Rows { values, stride } => Left::Rows { values: &values[row * stride + p..], stride },
+                Left::Columns { values, stride } => {
+                    Left::Columns { values: &values[p * stride + row..], stride }
+                }
+            };
+            for col in (0..size.cols).step_by(strip) {
+                let width = (size.cols - col).min(strip).next_multiple_of(V::COUNT);
+                place.shift = (row, col);
+                let size = Size { rows, inner, cols: width };
+                walk::<V, _>(size, left, (&copy[inner * col..], width), &mut place);
+            }
+        }
     }
 }
 
-per_level! {
-    fn rows(size: Size, left: (&[f64], usize), right: (&[f64], usize), out: (&mut [f64], usize)) = rows_body<Lanes>
-}
-per_level! {
-    fn columns(size: Size, left: (&[f64], usize), right: (&[f64], usize), out: (&mut [f64], usize)) = columns_body<Lanes>
+/// Where a tile of sums comes from, and what becomes of it.
+pub(crate) trait Place<T> {
+    /// What the sums of a tile start with.
+    fn begin<V: Arithmetic<Number = T>, const M: usize, const N: usize>(
+        &self,
+        row: usize,
+        col: usize,
+    ) -> [[V; N]; M];
+
+    /// Takes the sums.
+    fn end<V: Arithmetic<Number = T>, const M: usize, const N: usize>(
+        &mut self,
+        row: usize,
+        col: usize,
+        tile: [[V; N]; M],
+    );
 }
 
-/// Walks the tiles of `C`: full tiles first, then narrower and lower ones along the edges.
-macro_rules! tiles {
-    ($tile:ident, $size:ident, $left:ident, $right:ident, $out:ident) => {{
-        let mut col = 0;
-        macro_rules! strips {
-            ($lanes:ty, $across:literal) => {
-                while col + $across * <$lanes>::COUNT <= $size.cols {
-                    let mut row = 0;
-                    while row + 6 <= $size.rows {
-                        $tile::<$lanes, 6, $across>($size.inner, (row, col), $left, $right, ($out.0, $out.1));
-                        row += 6;
+/// Registers along a row of the widest tile: there are 32 of 512 bits and 16 of others.
+#[inline(always)]
+pub(crate) const fn widest<V>() -> usize {
+    if size_of::<V>() == 64 { 4 } else { 2 }
+}
+
+/// Goes through the tiles of a product whose columns are whole registers, strip by strip and down each strip.
+#[inline(always)]
+pub(crate) fn walk<V: Arithmetic, P: Place<V::Number>>(
+    size: Size,
+    left: Left<'_, V::Number>,
+    right: (&[V::Number], usize),
+    place: &mut P,
+) {
+    assert!(size.cols.is_multiple_of(V::COUNT), "{} columns are no whole registers", size.cols);
+    let mut col = 0;
+    macro_rules! strips {
+        ($across:literal) => {
+            while col + $across * V::COUNT <= size.cols {
+                match left {
+                    Left::Rows { values, stride } => {
+                        strips!(rows_tile, $across, (values, stride));
                     }
-                    while row + 2 <= $size.rows {
-                        $tile::<$lanes, 2, $across>($size.inner, (row, col), $left, $right, ($out.0, $out.1));
-                        row += 2;
+                    Left::Columns { values, stride } => {
+                        strips!(columns_tile, $across, (values, stride));
                     }
-                    if row < $size.rows {
-                        $tile::<$lanes, 1, $across>($size.inner, (row, col), $left, $right, ($out.0, $out.1));
-                    }
-                    col += $across * <$lanes>::COUNT;
                 }
-            };
-        }
-        // 24 accumulators where there are 32 registers, 12 where there are 16.
-        if V::COUNT == 8 {
-            strips!(V, 4);
-        }
-        strips!(V, 2);
-        strips!(V, 1);
-        strips!(f64, 1);
-    }};
+                col += $across * V::COUNT;
+            }
+        };
+        ($tile:ident, $across:literal, $left:expr) => {
+            let mut row = 0;
+            while row + 6 <= size.rows {
+                $tile::<V, P, 6, $across>(size.inner, (row, col), $left, right, place);
+                row += 6;
+            }
+            if row + 4 <= size.rows {
+                $tile::<V, P, 4, $across>(size.inner, (row, col), $left, right, place);
+                row += 4;
+            }
+            if row + 2 <= size.rows {
+                $tile::<V, P, 2, $across>(size.inner, (row, col), $left, right, place);
+                row += 2;
+            }
+            if row < size.rows {
+                $tile::<V, P, 1, $across>(size.inner, (row, col), $left, right, place);
+            }
+        };
+    }
+    if widest::<V>() == 4 {
+        strips!(4);
+    }
+    strips!(2);
+    strips!(1);
 }
 
 #[inline(always)]
-fn rows_body<V: Lanes<Number = f64>>(
-    size: Size,
-    left: (&[f64], usize),
-    right: (&[f64], usize),
-    out: (&mut [f64], usize),
-) {
-    tiles!(rows_tile, size, left, right, out)
-}
-
-#[inline(always)]
-fn columns_body<V: Lanes<Number = f64>>(
-    size: Size,
-    left: (&[f64], usize),
-    right: (&[f64], usize),
-    out: (&mut [f64], usize),
-) {
-    tiles!(columns_tile, size, left, right, out)
-}
-
-#[inline(always)]
-fn rows_tile<V: Lanes<Number = f64>, const M: usize, const N: usize>(
+fn rows_tile<V: Arithmetic, P: Place<V::Number>, const M: usize, const N: usize>(
     inner: usize,
     at: (usize, usize),
-    (a, a_stride): (&[f64], usize),
-    (b, b_stride): (&[f64], usize),
-    (c, c_stride): (&mut [f64], usize),
+    (a, a_stride): (&[V::Number], usize),
+    (b, b_stride): (&[V::Number], usize),
+    place: &mut P,
 ) {
-    let mut sums = load::<V, M, N>(c, c_stride, at);
+    let mut sums = place.begin::<V, M, N>(at.0, at.1);
     // Slices of the exact length let the compiler drop the check on every element.
-    let mut a_rows: [&[f64]; M] = [&[]; M];
+    let mut a_rows: [&[V::Number]; M] = [&[]; M];
     for (i, row) in a_rows.iter_mut().enumerate() {
         *row = &a[(at.0 + i) * a_stride..][..inner];
     }
@@ -149,18 +268,18 @@ fn rows_tile<V: Lanes<Number = f64>, const M: usize, const N: usize>(
             step(sums, a[p], &b);
         }
     }
-    store(c, c_stride, at, &sums);
+    place.end(at.0, at.1, sums);
 }
 
 #[inline(always)]
-fn columns_tile<V: Lanes<Number = f64>, const M: usize, const N: usize>(
+fn columns_tile<V: Arithmetic, P: Place<V::Number>, const M: usize, const N: usize>(
     inner: usize,
     at: (usize, usize),
-    (a, a_stride): (&[f64], usize),
-    (b, b_stride): (&[f64], usize),
-    (c, c_stride): (&mut [f64], usize),
+    (a, a_stride): (&[V::Number], usize),
+    (b, b_stride): (&[V::Number], usize),
+    place: &mut P,
 ) {
-    let mut sums = load::<V, M, N>(c, c_stride, at);
+    let mut sums = place.begin::<V, M, N>(at.0, at.1);
     for p in 0..inner {
         let a = &a[p * a_stride + at.0..][..M];
         let b = row::<V, N>(b, p * b_stride + at.1);
@@ -168,11 +287,11 @@ fn columns_tile<V: Lanes<Number = f64>, const M: usize, const N: usize>(
             step(sums, *a, &b);
         }
     }
-    store(c, c_stride, at, &sums);
+    place.end(at.0, at.1, sums);
 }
 
 #[inline(always)]
-fn step<V: Lanes<Number = f64>, const N: usize>(sums: &mut [V; N], a: f64, b: &[V; N]) {
+fn step<V: Lanes, const N: usize>(sums: &mut [V; N], a: V::Number, b: &[V; N]) {
     let a = V::splat(a);
     for (sum, b) in sums.iter_mut().zip(b) {
         *sum = a.mul_add(*b, *sum);
@@ -181,40 +300,73 @@ fn step<V: Lanes<Number = f64>, const N: usize>(sums: &mut [V; N], a: f64, b: &[
 
 /// `N` registers from one row.
 #[inline(always)]
-fn row<V: Lanes<Number = f64>, const N: usize>(values: &[f64], at: usize) -> [V; N] {
+pub(crate) fn row<V: Lanes, const N: usize>(values: &[V::Number], at: usize) -> [V; N] {
     let values = &values[at..][..N * V::COUNT];
-    let mut row = [V::splat(0.0); N];
+    let mut row = [V::load(values); N];
     for (register, values) in row.iter_mut().zip(values.chunks_exact(V::COUNT)) {
         *register = V::load(values);
     }
     row
 }
 
-#[inline(always)]
-fn load<V: Lanes<Number = f64>, const M: usize, const N: usize>(
-    c: &[f64],
+/// The elements of `C`, of which the last columns may be fewer than a register holds.
+struct Sums<'a, T> {
+    values: &'a mut [T],
     stride: usize,
-    at: (usize, usize),
-) -> [[V; N]; M] {
-    let mut tile = [[V::splat(0.0); N]; M];
-    for (i, line) in tile.iter_mut().enumerate() {
-        *line = row(c, (at.0 + i) * stride + at.1);
-    }
-    tile
+    cols: usize,
+    /// Place of the first tile.
+    shift: (usize, usize),
 }
 
-#[inline(always)]
-fn store<V: Lanes<Number = f64>, const M: usize, const N: usize>(
-    c: &mut [f64],
-    stride: usize,
-    at: (usize, usize),
-    tile: &[[V; N]; M],
-) {
-    for (i, line) in tile.iter().enumerate() {
-        let values = &mut c[(at.0 + i) * stride + at.1..][..N * V::COUNT];
-        for (register, values) in line.iter().zip(values.chunks_exact_mut(V::COUNT)) {
-            register.store(values);
+impl<T: Copy + Default> Place<T> for Sums<'_, T> {
+    #[inline(always)]
+    fn begin<V: Arithmetic<Number = T>, const M: usize, const N: usize>(
+        &self,
+        row_at: usize,
+        col: usize,
+    ) -> [[V; N]; M] {
+        let mut tile = [[V::splat(T::default()); N]; M];
+        let col = self.shift.1 + col;
+        for (i, line) in tile.iter_mut().enumerate() {
+            let at = (self.shift.0 + row_at + i) * self.stride + col;
+            if col + N * V::COUNT <= self.cols {
+                *line = row(self.values, at);
+            } else {
+                let mut part = [T::default(); 64];
+                part[..self.cols - col].copy_from_slice(&self.values[at..][..self.cols - col]);
+                *line = row(&part, 0);
+            }
         }
+        tile
+    }
+
+    #[inline(always)]
+    fn end<V: Arithmetic<Number = T>, const M: usize, const N: usize>(
+        &mut self,
+        row_at: usize,
+        col: usize,
+        tile: [[V; N]; M],
+    ) {
+        let col = self.shift.1 + col;
+        for (i, line) in tile.iter().enumerate() {
+            let at = (self.shift.0 + row_at + i) * self.stride + col;
+            if col + N * V::COUNT <= self.cols {
+                put(&mut self.values[at..], line);
+            } else {
+                let mut part = [T::default(); 64];
+                put(&mut part, line);
+                self.values[at..][..self.cols - col].copy_from_slice(&part[..self.cols - col]);
+            }
+        }
+    }
+}
+
+/// Stores registers one after the other.
+#[inline(always)]
+pub(crate) fn put<V: Lanes, const N: usize>(values: &mut [V::Number], line: &[V; N]) {
+    let values = &mut values[..N * V::COUNT];
+    for (register, values) in line.iter().zip(values.chunks_exact_mut(V::COUNT)) {
+        register.store(values);
     }
 }
 
@@ -228,49 +380,55 @@ mod tests {
         (0..count).map(|_| random.uniform() * 2.0 - 1.0).collect()
     }
 
-    /// The definition, element by element.
-    fn reference(s: Size, a: impl Fn(usize, usize) -> f64, b: &[f64], c: &mut [f64]) {
-        for i in 0..s.rows {
-            for j in 0..s.cols {
-                for p in 0..s.inner {
-                    c[i * s.cols + j] = a(i, p).mul_add(b[p * s.cols + j], c[i * s.cols + j]);
+    macro_rules! bits_of_the_definition {
+        ($number:ident) => {
+            for (rows, inner, cols) in [
+                (1, 1, 1),
+                (6, 64, 32),
+                (7, 3, 33),
+                (13, 30, 64),
+                (30, 96, 64),
+                (5, 0, 9),
+                (64, 17, 41),
+                (2, 8, 7),
+                (3, 3, 3),
+                (101, 400, 39),
+                (11, 900, 72),
+            ] {
+                let s = Size { rows, inner, cols };
+                let noise =
+                    |count, seed| noise(count, seed).iter().map(|v| *v as $number).collect::<Vec<$number>>();
+                let (a, b, c) = (noise(rows * inner, 1), noise(inner * cols, 2), noise(rows * cols, 3));
+                let transposed: Vec<$number> = (0..inner)
+                    .flat_map(|p| (0..rows).map(move |i| (i, p)))
+                    .map(|(i, p)| a[i * inner + p])
+                    .collect();
+                // The definition, element by element.
+                let mut expected = c.clone();
+                for (n, sum) in expected.iter_mut().enumerate() {
+                    for p in 0..inner {
+                        *sum = a[n / cols * inner + p].mul_add(b[p * cols + n % cols], *sum);
+                    }
+                }
+                for level in Level::available() {
+                    for left in [
+                        Left::Rows { values: &a[..], stride: inner },
+                        Left::Columns { values: &transposed[..], stride: rows },
+                    ] {
+                        let mut out = c.clone();
+                        add_product(level, s, left, (&b, cols), (&mut out, cols));
+                        let same = out.iter().zip(&expected).all(|(x, y)| x.to_bits() == y.to_bits());
+                        assert!(same, "{level} {s:?}");
+                    }
                 }
             }
-        }
+        };
     }
 
     #[test]
     fn every_level_and_both_layouts_give_the_bits_of_the_definition() {
-        for (rows, inner, cols) in [
-            (1, 1, 1),
-            (6, 64, 32),
-            (7, 3, 33),
-            (13, 30, 64),
-            (30, 96, 64),
-            (5, 0, 9),
-            (64, 17, 41),
-            (2, 8, 7),
-        ] {
-            let s = Size { rows, inner, cols };
-            let (a, b, c) = (noise(rows * inner, 1), noise(inner * cols, 2), noise(rows * cols, 3));
-            let transposed: Vec<f64> = (0..inner)
-                .flat_map(|p| (0..rows).map(move |i| (i, p)))
-                .map(|(i, p)| a[i * inner + p])
-                .collect();
-            let mut expected = c.clone();
-            reference(s, |i, p| a[i * inner + p], &b, &mut expected);
-            for level in Level::available() {
-                for left in [
-                    Left::Rows { values: &a, stride: inner },
-                    Left::Columns { values: &transposed, stride: rows },
-                ] {
-                    let mut out = c.clone();
-                    add_product(level, s, left, (&b, cols), (&mut out, cols));
-                    let same = out.iter().zip(&expected).all(|(x, y)| x.to_bits() == y.to_bits());
-                    assert!(same, "{level:?} {s:?} {left:?}");
-                }
-            }
-        }
+        bits_of_the_definition!(f64);
+        bits_of_the_definition!(f32);
     }
 
     #[test]

@@ -65,8 +65,8 @@ pub const LEARNER: Learner = Learner {
     class: "KMeans",
     about: "Group rows around k centres; the same bits on any workers",
     detail: "\
-Lloyd's algorithm: every row goes to its nearest centre, every centre to the mean of its rows, until no centre moves. A
-centre that no row is nearest to stays where it is. Running out of iterations is no error; the result says so.",
+Lloyd's algorithm: every row goes to its nearest centre, every centre to the mean of its rows, until no centre moves.
+Running out of iterations is no error; the result says so.",
     weighted: true,
     options: &[
         N_CLUSTERS,
@@ -115,6 +115,19 @@ where no centre moves at all.",
             typed: false,
             help: "How nearest centres are found",
             detail: "Changes the time and no bit of the result.",
+        },
+        Opt {
+            name: "empty_clusters",
+            flag: "empty-clusters",
+            kind: Kind::Word,
+            words: &[
+                ("farthest", "they move to the rows that are farthest from their own centres, as in scikit-learn"),
+                ("keep", "they stay where they are"),
+            ],
+            default: Preset::Word("farthest"),
+            typed: false,
+            help: "What becomes of centres that no row is nearest to",
+            detail: "",
         },
         RANDOM_STATE,
         SKIP_BAD_ROWS,
@@ -304,7 +317,11 @@ impl Params {
             Some(_) => 1,
         };
         let pruning = settings.word("algorithm")? != Some("lloyd");
-        Ok(params.with_starts(starts)?.with_pruning(pruning))
+        let empty = match settings.word("empty_clusters")? {
+            Some("keep") => EmptyClusters::Keep,
+            _ => EmptyClusters::Farthest,
+        };
+        Ok(params.with_starts(starts)?.with_pruning(pruning).with_empty_clusters(empty))
     }
 
     /// Where the first centres come from.
@@ -467,12 +484,18 @@ mod tests {
             ("algorithm", "lloyd"),
             ("seed", "9"),
             ("skip-bad-rows", "true"),
+            ("empty-clusters", "keep"),
         ] {
             settings.set_text(flag, text).unwrap();
         }
         let built = Params::new(5).unwrap().with_start(Start::Random).with_iterations_max(7).unwrap();
-        let built =
-            built.with_tolerance(0.0).unwrap().with_pruning(false).with_seed(9).with_skip_bad_rows(true);
+        let built = built
+            .with_tolerance(0.0)
+            .unwrap()
+            .with_pruning(false)
+            .with_seed(9)
+            .with_skip_bad_rows(true)
+            .with_empty_clusters(EmptyClusters::Keep);
         assert_eq!(Params::from_settings(&settings), built.with_starts(10));
         settings.set_text("starts", "3").unwrap();
         assert_eq!(Params::from_settings(&settings), built.with_starts(3));

@@ -10,6 +10,7 @@
 use super::layers::{Batch, Totals, Weights};
 use super::params::Shape;
 use crate::kernels::Level;
+use crate::kernels::nearest::Real;
 use qjam::Dense;
 use std::cell::RefCell;
 
@@ -48,10 +49,19 @@ pub fn sums(theta: &[f64], x: &Dense<f64>) -> Sums {
     }
 }
 
+/// The same for rows in 32 bits, which are widened batch by batch: bits are those of the rows in 64 bits.
+#[qjam::map]
+pub fn sums_of_narrow(theta: &[f64], x: &Dense<f32>) -> Sums {
+    match Shape::of_theta(theta.len(), x.cols()) {
+        Some(shape) => sums_of_slice(Level::best(), shape, theta, x.as_slice()),
+        None => panic!("{} parameters are no autoencoder for rows of {} columns", theta.len(), x.cols()),
+    }
+}
+
 /// Sums over row-major rows of `shape.visible()` values each, on a chosen level of vector instructions.
 ///
 /// Panics if `theta` has another length than the shape's, or if the rows are not whole.
-pub fn sums_of_slice(level: Level, shape: Shape, theta: &[f64], rows: &[f64]) -> Sums {
+pub fn sums_of_slice<T: Real>(level: Level, shape: Shape, theta: &[f64], rows: &[T]) -> Sums {
     thread_local! {
         /// Chunks are small and come by the hundred: making scratch anew for each costs a tenth of the time.
         static SCRATCH: RefCell<Option<Scratch>> = const { RefCell::new(None) };
@@ -74,28 +84,27 @@ impl Scratch {
         Scratch { weights: Weights::new(shape), batch: Batch::new(shape), totals: Totals::new(shape) }
     }
 
-    fn sums(&mut self, level: Level, theta: &[f64], rows: &[f64]) -> Sums {
+    fn sums<T: Real>(&mut self, level: Level, theta: &[f64], rows: &[T]) -> Sums {
         let Scratch { weights, batch, totals } = self;
         let shape = batch.shape();
         let (visible, hidden) = (shape.visible(), shape.hidden());
         assert_eq!(rows.len() % visible, 0, "{} values are no whole number of rows of {visible}", rows.len());
         weights.set(theta);
         totals.clear();
-        let (mut g_w1, mut g_w2, mut m) =
-            (vec![0.0; shape.weights()], vec![0.0; shape.weights()], vec![0.0; shape.weights()]);
         for x in rows.chunks(Batch::ROWS * visible) {
-            batch.forward(level, weights, x);
-            batch.backward(level, weights, x, totals);
-            batch.add_gradients(level, x, [&mut g_w1, &mut g_w2, &mut m]);
+            batch.forward(level, weights, x, &mut totals.activation);
+            batch.backward(level, weights, totals);
+            batch.add_gradients(level, totals);
         }
+        let [g_w1, g_w2, m] = totals.matrices();
         Sums {
             rows: (rows.len() / visible) as u64,
-            recon: totals.recon.iter().sum(),
+            recon: totals.recon[..visible].iter().sum(),
             activation: totals.activation[..hidden].to_vec(),
             g_w1,
             g_w2,
             g_b1: totals.g_b1[..hidden].to_vec(),
-            g_b2: totals.g_b2.to_vec(),
+            g_b2: totals.g_b2[..visible].to_vec(),
             m,
             m_b: totals.m_b[..hidden].to_vec(),
         }

@@ -16,6 +16,7 @@
 //! ```
 
 pub mod cost;
+pub mod input;
 mod layers;
 pub mod map;
 pub mod model;
@@ -24,7 +25,8 @@ pub mod params;
 mod tests;
 
 pub use cost::{cost_of_slice, evaluate, evaluate_into};
-pub use map::{Sums, sums, sums_of_slice};
+pub use input::Input;
+pub use map::{Sums, sums, sums_of_narrow, sums_of_slice};
 pub use model::{Autoencoder, ModelError};
 pub use params::{Params, ParamsError, Shape};
 
@@ -57,6 +59,18 @@ pub enum FitError {
         /// Visible units.
         expected: usize,
     },
+    /// A number that is none.
+    #[error(
+        "autoencoder: row {row}, column {column} (counted from 0) is {value}; remove such rows or fill them in before fitting"
+    )]
+    NotFinite {
+        /// Row of the data.
+        row: u64,
+        /// Column of the data.
+        column: u64,
+        /// NaN or an infinity.
+        value: f64,
+    },
     /// The data could not be read, or a round failed.
     #[error(transparent)]
     Run(#[from] qjam::Error),
@@ -80,10 +94,10 @@ pub enum FitError {
 /// assert_eq!(fit.model.features().len(), 2 * 4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn fit(
+pub fn fit<T: Input>(
     master: &Master,
     params: &Params,
-    data: &DataSet<Dense<f64>>,
+    data: &DataSet<Dense<T>>,
     theta: Vec<f64>,
     observer: impl FnMut(&Evaluation<'_>),
 ) -> Result<Fit, FitError> {
@@ -92,7 +106,14 @@ pub fn fit(
     if found != expected {
         return Err(FitError::Columns { found, expected });
     }
-    fit_by(params, theta, |theta| Ok(master.run(sums, theta, data)?), observer)
+    let fit = fit_by(params, theta, |theta| T::sums(master, theta, data).map_err(FitError::Run), observer)?;
+    // Numbers that are none make every sum one; which it was is looked for only then.
+    if fit.minimum.outcome == lbfgs::Outcome::NotFinite
+        && let Some((row, column, value)) = T::unusable(master, data)?
+    {
+        return Err(FitError::NotFinite { row, column, value });
+    }
+    Ok(fit)
 }
 
 /// Trains on sums that come from anywhere: `round` is given parameters and returns the sums over all rows there.

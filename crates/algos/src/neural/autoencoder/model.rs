@@ -3,7 +3,6 @@
 use super::layers::{Batch, Weights};
 use super::params::Shape;
 use crate::kernels::Level;
-use crate::kernels::tanh::tanh_in_place;
 use crate::models::{self, FileError, Notes, Values};
 use std::path::Path;
 use thiserror::Error;
@@ -74,15 +73,17 @@ impl Autoencoder {
     /// The hidden units' activations in (-1, 1) for row-major rows, one row of activations each.
     pub fn activations(&self, rows: &[f64]) -> Result<Vec<f64>, ModelError> {
         let mut values = Vec::new();
-        self.forward(rows, |batch, rows| values.extend(batch.hidden_rows(rows).flatten()))?;
+        self.forward(rows, |batch, _| values.extend(batch.hidden_rows().flatten()))?;
         Ok(values)
     }
 
     /// What the network makes of row-major rows.
     pub fn reconstruct(&self, rows: &[f64]) -> Result<Vec<f64>, ModelError> {
         let mut values = Vec::with_capacity(rows.len());
-        self.forward(rows, |batch, rows| values.extend_from_slice(batch.output_rows(rows)))?;
-        tanh_in_place(Level::best(), &mut values);
+        self.forward(rows, |batch, weights| {
+            batch.reconstruct(Level::best(), weights);
+            values.extend(batch.output_rows().flatten());
+        })?;
         Ok(values)
     }
 
@@ -119,16 +120,17 @@ impl Autoencoder {
         Autoencoder::new(shape, theta).map_err(|e| file.damaged(&e.to_string()))
     }
 
-    fn forward(&self, rows: &[f64], mut seen: impl FnMut(&Batch, usize)) -> Result<(), ModelError> {
+    fn forward(&self, rows: &[f64], mut seen: impl FnMut(&mut Batch, &Weights)) -> Result<(), ModelError> {
         let visible = self.shape.visible();
         if !rows.len().is_multiple_of(visible) {
             return Err(ModelError::Rows { values: rows.len(), visible });
         }
         let (mut weights, mut batch) = (Weights::new(self.shape), Batch::new(self.shape));
         weights.set(&self.theta);
+        let mut unused = batch.no_activation();
         for x in rows.chunks(Batch::ROWS * visible) {
-            batch.forward(Level::best(), &weights, x);
-            seen(&batch, x.len() / visible);
+            batch.forward(Level::best(), &weights, x, &mut unused);
+            seen(&mut batch, &weights);
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::kernels::Level;
-use crate::kernels::tanh::tanh;
 
 fn noise(count: usize, seed: u64) -> Vec<f64> {
     let mut random = Rng::keyed(seed, 0, 0);
@@ -30,7 +29,7 @@ fn plain_cost(params: &Params, theta: &[f64], rows: &[f64]) -> f64 {
     for x in rows.chunks(visible) {
         let layer = |w: &[f64], b: &[f64], x: &[f64]| -> Vec<f64> {
             let rows = w.chunks(x.len()).zip(b);
-            rows.map(|(w, b)| tanh(b + w.iter().zip(x).map(|(w, x)| w * x).sum::<f64>())).collect()
+            rows.map(|(w, b)| (b + w.iter().zip(x).map(|(w, x)| w * x).sum::<f64>()).tanh()).collect()
         };
         let a2 = layer(w1, b1, x);
         let a3 = layer(w2, b2, &a2);
@@ -101,9 +100,34 @@ fn scratch_of_another_shape_or_chunk_leaves_no_trace() {
 }
 
 #[test]
+fn rows_in_32_bits_give_the_bits_of_the_same_rows_in_64() {
+    let shape = Shape::new(13, 5).unwrap();
+    let narrow: Vec<f32> = noise(13 * 200, 8).into_iter().map(|v| v as f32).collect();
+    let wide: Vec<f64> = narrow.iter().map(|v| f64::from(*v)).collect();
+    let theta = initial(&shape, 1);
+    let [a, b] = [
+        sums_of_slice(Level::best(), shape, &theta, &narrow),
+        sums_of_slice(Level::best(), shape, &theta, &wide),
+    ];
+    assert_eq!(bits(&a), bits(&b));
+}
+
+#[test]
+fn the_first_number_that_is_none_is_named_by_row_and_column() {
+    let params = params(4, 2);
+    let mut rows = noise(4 * 1000, 3);
+    rows[4 * 700 + 2] = f64::NAN;
+    rows[4 * 800 + 1] = f64::INFINITY;
+    let data = DataSet::dense(rows, 4).unwrap().chunk_records(64).unwrap();
+    let master = Master::connect("local:2").unwrap();
+    let error = fit(&master, &params, &data, initial(&params.shape(), 1), |_| ()).unwrap_err();
+    assert!(error.to_string().contains("row 700, column 2 (counted from 0) is NaN"), "{error}");
+}
+
+#[test]
 fn no_rows_are_zero_sums() {
     let shape = Shape::new(3, 2).unwrap();
-    let sums = sums_of_slice(Level::best(), shape, &initial(&shape, 1), &[]);
+    let sums = sums_of_slice(Level::best(), shape, &initial(&shape, 1), &[0.0_f64; 0]);
     assert_eq!((sums.rows, sums.recon), (0, 0.0));
     assert!(sums.g_w1.iter().chain(&sums.m_b).all(|v| *v == 0.0));
 }
