@@ -60,9 +60,9 @@ fn bits<C: Points>(m: &Master, params: &Params, data: &DataSet<C>) -> Vec<u64> {
     centres.chain([fitted.inertia.to_bits(), fitted.iterations as u64]).collect()
 }
 
-fn one_result<C: Points>(data: &DataSet<C>, params: &Params) -> Vec<u64> {
+fn one_result<C: Points>(data: &DataSet<C>, params: &Params, engines: &[&str]) -> Vec<u64> {
     let expected = bits(&Master::connect("local:1").unwrap(), params, data);
-    for workers in ["local:1", "local:2", "local:5", "proc:1", "proc:2", "proc:5"] {
+    for workers in engines {
         for pruning in [true, false] {
             let m = Master::connect(workers).unwrap();
             let found = bits(&m, &params.with_pruning(pruning), data);
@@ -74,15 +74,14 @@ fn one_result<C: Points>(data: &DataSet<C>, params: &Params) -> Vec<u64> {
 
 #[test]
 fn one_result_on_every_engine_with_and_without_pruning() {
-    for start in [Start::PlusPlus, Start::Parallel] {
-        one_result(&data(), &params().with_start(start));
-    }
+    one_result(&data(), &params(), &["local:1", "local:2", "local:5", "proc:1", "proc:2", "proc:5"]);
+    one_result(&data(), &params().with_start(Start::Parallel), &["local:5", "proc:2"]);
 }
 
 #[test]
 fn one_result_of_sparse_rows_on_every_engine_which_is_that_of_dense_ones() {
     let params = params();
-    let found = one_result(&sparse(&values(), DIMS), &params);
+    let found = one_result(&sparse(&values(), DIMS), &params, &["local:2", "local:5", "proc:2"]);
     let dense = bits(&Master::connect("local:2").unwrap(), &params, &data());
     // All but the inertia, whose distances are sums in another order.
     let centres = params.k() * DIMS;
@@ -137,8 +136,8 @@ fn survives_kills<C: Points>(data: &DataSet<C>, seeds: std::ops::Range<u64>) {
 
 #[test]
 fn killed_workers_change_nothing() {
-    survives_kills(&data(), 0..3);
-    survives_kills(&sparse(&values(), DIMS), 3..5);
+    survives_kills(&data(), 0..2);
+    survives_kills(&sparse(&values(), DIMS), 2..4);
 }
 
 /// What scikit-learn makes of the same rows and first centres: inertia, iterations, and a label for every row.
