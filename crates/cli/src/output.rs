@@ -60,6 +60,23 @@ pub(crate) fn moved() {
     }
 }
 
+/// A line on standard error that the next one overwrites, for commands whose results go to standard output; on anything
+/// but a terminal it is not printed.
+pub(crate) fn passing(text: &str) {
+    if is_error_terminal() {
+        eprint!("\r\x1b[2K{text}");
+    }
+}
+
+/// Ends such a line.
+pub(crate) fn passed() {
+    passing("");
+}
+
+fn is_error_terminal() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
 /// What went wrong, with what it came from.
 pub(crate) fn error(e: &anyhow::Error) {
     let label =
@@ -68,9 +85,14 @@ pub(crate) fn error(e: &anyhow::Error) {
         } else {
             "error"
         };
-    eprintln!("{label}: {e}");
-    for cause in e.chain().skip(1) {
-        eprintln!("  because: {cause}");
+    let mut told = e.to_string();
+    eprintln!("{label}: {told}");
+    for cause in e.chain().skip(1).map(ToString::to_string) {
+        // Some errors have the text of their cause in their own.
+        if !told.contains(&cause) {
+            eprintln!("  because: {cause}");
+            told = cause;
+        }
     }
 }
 

@@ -27,18 +27,23 @@ mod sealed {
 }
 
 macro_rules! real {
-    ($kind:ident, $digits_max:literal) => {
+    ($kind:ident, $bits:ident, $exact_max:expr, $tens_max:literal) => {
         impl Real for $kind {
             const MISSING: Self = $kind::NAN;
 
             #[inline]
             fn parse(text: &[u8]) -> Option<(Self, usize)> {
-                if let Some((number, behind, negative, length)) = short(text, $digits_max) {
-                    const TENS: [$kind; 10] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-                    let value = number as $kind / TENS[behind];
-                    return Some((if negative { -value } else { value }, length));
-                }
-                fast_float2::parse_partial(text).ok()
+                let Some(Plain { digits, behind, negative, length }) = plain(text) else {
+                    return fast_float2::parse_partial(text).ok();
+                };
+                let value = if (digits <= $exact_max && behind <= $tens_max) || digits == 0 {
+                    // Both are exact in this type, so that their quotient is the number, correctly rounded.
+                    digits as $kind / TENS[behind] as $kind
+                } else {
+                    let (whole, twos) = quotient(digits, behind);
+                    whole as $kind * power_of_two::<$kind>(twos)
+                };
+                Some((if negative { -value } else { value }, length))
             }
 
             #[inline]
@@ -61,42 +66,131 @@ macro_rules! real {
                 self.is_nan()
             }
         }
+
+        impl Binary for $kind {
+            fn from_exponent(twos: i32) -> Self {
+                $kind::from_bits(((twos + $kind::MAX_EXP - 1) as $bits) << ($kind::MANTISSA_DIGITS - 1))
+            }
+        }
     };
 }
 
-// So many digits are below 2^24, and fit 32 bits.
-real!(f32, 7);
-real!(f64, 9);
+real!(f32, u32, 1 << 24, 10);
+real!(f64, u64, 1 << 53, 19);
 
-/// A plain number of few digits, as most numbers in tables and sparse files are: its digits as a whole number, how many
-/// of them are behind the point, whether it is negative, and how many bytes it takes.
-///
-/// Both the digits and the power of ten are exact in either type then, so that their quotient is the number, correctly
-/// rounded.
+/// Powers of ten. All are exact in `f64`, and up to the tenth in `f32`.
+const TENS: [f64; 20] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19,
+];
+
+/// Powers of ten below 2^64.
+const WHOLE_TENS: [u64; 20] = {
+    let mut tens = [1; 20];
+    let mut i = 1;
+    while i < 20 {
+        tens[i] = tens[i - 1] * 10;
+        i += 1;
+    }
+    tens
+};
+
+/// Types with exponents of two.
+trait Binary {
+    /// Two to this power, which must be that of a normal number.
+    fn from_exponent(twos: i32) -> Self;
+}
+
 #[inline]
-fn short(text: &[u8], digits_max: usize) -> Option<(u32, usize, bool, usize)> {
+fn power_of_two<T: Binary>(twos: i32) -> T {
+    T::from_exponent(twos)
+}
+
+/// `digits / 10^behind` as 63 bits or more and a power of two. The last bit also stands for all that would follow, so that
+/// rounding it to fewer bits rounds the quotient.
+#[inline]
+fn quotient(digits: u64, behind: usize) -> (u64, i32) {
+    let ten = WHOLE_TENS[behind];
+    let (above, below) = (digits.leading_zeros(), ten.leading_zeros());
+    let (dividend, divisor) = (u128::from(digits << above) << 63, u128::from(ten << below));
+    // The divisor has its highest bit set and the dividend is below 2^127, so the quotient has 64 bits at most.
+    let whole = (dividend / divisor) as u64;
+    let rest = dividend - u128::from(whole) * divisor;
+    (whole | u64::from(rest != 0), below as i32 - above as i32 - 63)
+}
+
+/// A plain number of up to 19 digits, without exponent.
+struct Plain {
+    digits: u64,
+    /// How many of them are behind the point.
+    behind: usize,
+    negative: bool,
+    /// Bytes it takes.
+    length: usize,
+}
+
+/// Reads a plain number, eight digits at a time.
+#[inline]
+fn plain(text: &[u8]) -> Option<Plain> {
     let negative = text.first() == Some(&b'-');
     let start = usize::from(negative);
-    let (mut at, mut number, mut point) = (start, 0_u32, None);
-    while let Some(byte) = text.get(at) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit <= 9 {
-            if at - start - usize::from(point.is_some()) == digits_max {
-                return None;
-            }
-            number = number * 10 + u32::from(digit);
-        } else if *byte == b'.' && point.is_none() {
-            point = Some(at);
-        } else if matches!(byte, b'e' | b'E') {
-            return None;
-        } else {
-            break;
-        }
-        at += 1;
+    let (front, mut at) = run(text, start, 0)?;
+    let (mut digits, before) = (front, at - start);
+    let mut behind = 0;
+    if text.get(at) == Some(&b'.') {
+        (digits, at) = run(text, at + 1, digits)?;
+        behind = at - start - before - 1;
     }
-    let digits = at - start - usize::from(point.is_some());
-    let behind = point.map_or(0, |point| at - point - 1);
-    (digits > 0).then_some((number, behind, negative, at))
+    // Zeros in front count for nothing. Beyond 19 digits they might not fit.
+    let counted = if front == 0 { behind } else { before + behind };
+    if before > 19 || counted > 19 || before + behind == 0 || matches!(text.get(at), Some(b'e' | b'E')) {
+        return None;
+    }
+    Some(Plain { digits, behind, negative, length: at })
+}
+
+/// Appends the digits that stand here to a number; gives it and where they end. `None` when they are very many.
+#[inline]
+fn run(text: &[u8], mut at: usize, mut number: u64) -> Option<(u64, usize)> {
+    let start = at;
+    loop {
+        let word = word(text, at);
+        // A byte's highest bit is set here unless it is a digit.
+        let others = (word.wrapping_add(0x4646_4646_4646_4646) | word.wrapping_sub(0x3030_3030_3030_3030))
+            & 0x8080_8080_8080_8080;
+        let count = others.trailing_zeros() as usize / 8;
+        if count == 0 {
+            return Some((number, at));
+        }
+        // The digits go to the upper end, zeros before them; then pairs, fours and eights are put together.
+        let word = (word & 0x0f0f_0f0f_0f0f_0f0f) << (64 - 8 * count);
+        let word = (word.wrapping_mul(10) + (word >> 8)) & 0x00ff_00ff_00ff_00ff;
+        let word = (word.wrapping_mul(100) + (word >> 16)) & 0x0000_ffff_0000_ffff;
+        let word = (word.wrapping_mul(10_000) + (word >> 32)) & 0xffff_ffff;
+        number = number.wrapping_mul(WHOLE_TENS[count]).wrapping_add(word);
+        at += count;
+        if count < 8 {
+            return Some((number, at));
+        }
+        if at - start > 24 {
+            return None;
+        }
+    }
+}
+
+/// Eight bytes from here on, zeros where the text ends before.
+#[inline]
+fn word(text: &[u8], at: usize) -> u64 {
+    match text.get(at..).and_then(|rest| rest.first_chunk()) {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => end_word(text, at),
+    }
+}
+
+#[cold]
+fn end_word(text: &[u8], at: usize) -> u64 {
+    let rest = text.get(at..).unwrap_or_default();
+    u64::from_le_bytes(std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -123,6 +217,22 @@ mod tests {
             "3.4028236e38",
             ".5",
             "5.",
+            "0.00000000000000000001",
+            "0.30000000000000004",
+            "1.7976931348623157",
+            "9007199254740993",
+            "9007199254740992.5",
+            "18446744073709551615",
+            "18446744073709551616",
+            "18446744073709551616.5",
+            "0.0000000000000000",
+            "-0.00000000000000000000000000",
+            "9999999999999999999",
+            "0000000000000000000000001.5",
+            "1.00000000000000000000000001",
+            "16777217",
+            "8388608.5",
+            "8388609.5000000000001",
         ] {
             let (value, length) = <f64 as Real>::parse(text.as_bytes()).unwrap();
             assert_eq!(value.to_bits(), text.parse::<f64>().unwrap().to_bits(), "{text}");
@@ -136,7 +246,10 @@ mod tests {
             let (digits, point) =
                 ((state >> 33) % 10_u64.pow((state >> 20) as u32 % 11), (state >> 10) as usize % 12);
             let mut text = digits.to_string();
-            if point <= text.len() {
+            // Every other number is a long one.
+            if state & 1 == 0 {
+                text = format!("{:.*}", point + 6, f64::from_bits(0x3f00_0000_0000_0000 + (state >> 5)));
+            } else if point <= text.len() {
                 text.insert(point, '.');
             }
             if text == "." {

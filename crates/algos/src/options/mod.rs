@@ -52,6 +52,8 @@ pub struct Learner {
     pub about: &'static str,
     /// More of that: a paragraph or two, in Markdown.
     pub detail: &'static str,
+    /// Whether rows may have weights.
+    pub weighted: bool,
     /// Its options, the most important first.
     pub options: &'static [Opt],
     /// What people type, without the program's name.

@@ -1,8 +1,10 @@
 //! One file per command.
 
 mod again;
+mod answers;
 mod bench_auto;
 mod bench_autoencoder;
+mod bench_kmeans;
 mod bench_memory;
 mod bench_rounds;
 mod bench_transfer;
@@ -10,16 +12,20 @@ mod cache;
 mod check;
 mod clean;
 mod demo;
+mod fit;
+mod fit_autoencoder;
+mod fit_kmeans;
 mod hosts;
-mod kmeans;
 mod models;
 mod npy;
+mod predict;
 mod progress;
+mod reading;
 mod runs;
 mod show;
 mod training;
 
-use crate::args::{Bench, Command, Fit};
+use crate::args::{Bench, Command};
 use std::process::ExitCode;
 
 /// Runs a command. What it found may be a reason for an exit code that is not zero even when it did its work.
@@ -37,9 +43,9 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Transfer(args)) => bench_transfer::run(&args)?,
         Command::Bench(Bench::Auto(args)) => return bench_auto::run(&args),
         Command::Bench(Bench::Autoencoder(args)) => bench_autoencoder::run(&args)?,
-        Command::Bench(Bench::Kmeans(args)) => kmeans::bench(&args)?,
-        Command::Fit(Fit::Kmeans(args)) => kmeans::fit(&args)?,
-        Command::Predict(args) => models::predict(&args)?,
+        Command::Bench(Bench::Kmeans(args)) => bench_kmeans::run(&args)?,
+        Command::Fit(args) => fit::run(&args)?,
+        Command::Predict(args) => predict::run(&args)?,
         Command::Inspect(args) => models::inspect(&args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,60 +1,81 @@
-//! What is done with a fitted model: look at it, and ask it about rows.
+//! `qjam inspect`: what a model file says of itself.
 
-use super::npy;
-use crate::args::{Inspect, Predict};
+use crate::args::Inspect;
 use crate::output;
-use anyhow::bail;
-use qjam::{DataSet, Dense, Master};
-use qjam_algos::clustering::kmeans::Model;
-use qjam_algos::kernels::nearest::Real;
-use qjam_algos::models;
+use qjam_algos::models::{self, Contents};
+use qjam_algos::options::{LEARNERS, Value};
 
-/// `qjam inspect`.
+/// Runs the command.
 pub(crate) fn inspect(args: &Inspect) -> anyhow::Result<()> {
     let contents = models::inspect(&args.model)?;
     if args.json {
-        let tensors: Vec<_> = contents
-            .tensors
-            .iter()
-            .map(|(name, kind, shape)| serde_json::json!({ "name": name, "type": kind, "shape": shape }))
-            .collect();
-        let object =
-            serde_json::json!({ "kind": contents.kind, "version": contents.version, "tensors": tensors });
-        output::line(object.to_string());
+        output::line(whole(&contents).to_string());
         return Ok(());
     }
-    output::heading(&format!(
-        "{}: a model of kind {}, version {}",
-        args.model.display(),
-        contents.kind,
-        contents.version
-    ));
-    for (name, kind, shape) in contents.tensors {
+    let Contents { kind, version, notes, tensors } = &contents;
+    output::heading(&format!("{}: a model of kind {kind}, version {version}", args.model.display()));
+    let item = |name: &str, text: &str| output::line(format!("  {name:<9} {text}"));
+    for (at, (name, dtype, shape)) in tensors.iter().enumerate() {
         let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
-        output::line(format!("  {name}: {} of {kind}", shape.join(" x ")));
+        item(if at == 0 { "numbers" } else { "" }, &format!("{name}: {} of {dtype}", shape.join(" x ")));
+    }
+    if !notes.columns.is_empty() {
+        item("columns", &columns(&notes.columns));
+    }
+    if !notes.fitted.is_empty() {
+        item("fitted", &pairs(&notes.fitted, |name| name.replace('_', " "), " "));
+    }
+    if !notes.options.is_empty() {
+        item("options", &pairs(&notes.options, flag, " "));
     }
     Ok(())
 }
 
-/// `qjam predict`.
-pub(crate) fn predict(args: &Predict) -> anyhow::Result<()> {
-    match models::inspect(&args.model)?.kind.as_str() {
-        "kmeans" => {}
-        other => bail!("{} has a model of kind {other}, which cannot predict", args.model.display()),
-    }
-    match npy::is_single(&args.data)? {
-        true => predict_of::<f32>(args),
-        false => predict_of::<f64>(args),
+/// What the command calls an option.
+fn flag(name: &str) -> String {
+    let flag = LEARNERS.iter().find_map(|learner| learner.option(name)).map(|option| option.flag);
+    format!("--{}", flag.unwrap_or(name))
+}
+
+fn pairs(pairs: &[(String, Value)], name_of: impl Fn(&str) -> String, between: &str) -> String {
+    let pair = |(name, value): &(String, Value)| format!("{}{between}{value}", name_of(name));
+    pairs.iter().map(pair).collect::<Vec<_>>().join(", ")
+}
+
+fn columns(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
-fn predict_of<T: Real>(args: &Predict) -> anyhow::Result<()> {
-    let model = Model::<T>::load(&args.model)?;
-    let data = DataSet::<Dense<T>>::npy(&args.data)?;
-    let labels = model.predict_all(&Master::connect(&args.workers)?, &data)?;
-    match &args.out {
-        Some(out) => npy::write_labels(out, &labels)?,
-        None => labels.iter().for_each(|label| output::line(label.to_string())),
+fn whole(contents: &Contents) -> serde_json::Value {
+    let object = |pairs: &[(String, Value)]| {
+        serde_json::Value::Object(pairs.iter().map(|(name, value)| (name.clone(), json(value))).collect())
+    };
+    let tensors: Vec<_> = contents
+        .tensors
+        .iter()
+        .map(|(name, dtype, shape)| serde_json::json!({ "name": name, "type": dtype, "shape": shape }))
+        .collect();
+    serde_json::json!({
+        "kind": contents.kind,
+        "version": contents.version,
+        "columns": contents.notes.columns,
+        "fitted": object(&contents.notes.fitted),
+        "options": object(&contents.notes.options),
+        "tensors": tensors,
+    })
+}
+
+/// A value for programs.
+pub(super) fn json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Integer(n) => (*n).into(),
+        Value::Real(x) => (*x).into(),
+        Value::Flag(yes) => (*yes).into(),
+        Value::Text(text) => text.clone().into(),
     }
-    Ok(())
 }

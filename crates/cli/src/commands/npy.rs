@@ -22,41 +22,33 @@ pub(crate) fn is_single(path: &Path) -> anyhow::Result<bool> {
 
 /// Writes row-major numbers as a matrix.
 pub(crate) fn write_matrix<T: Real>(path: &Path, values: &[T], columns: usize) -> anyhow::Result<()> {
-    let single = size_of::<T>() == 4;
-    let shape = format!("({}, {columns})", values.len() / columns);
-    write(path, if single { "<f4" } else { "<f8" }, &shape, |out| {
-        values.iter().try_for_each(|v| match single {
-            true => out.write_all(&(v.to_f64() as f32).to_le_bytes()),
-            false => out.write_all(&v.to_f64().to_le_bytes()),
-        })
+    let kind = if size_of::<T>() == 4 { "<f4" } else { "<f8" };
+    let all = || {
+        let mut out = BufWriter::new(File::create(path)?);
+        out.write_all(&header(kind, &format!("({}, {columns})", values.len() / columns)))?;
+        write_values(&mut out, values)?;
+        out.flush()
+    };
+    all().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Numbers as they lie in the file.
+pub(crate) fn write_values<T: Real>(out: &mut (impl Write + ?Sized), values: &[T]) -> std::io::Result<()> {
+    values.iter().try_for_each(|v| match size_of::<T>() {
+        4 => out.write_all(&(v.to_f64() as f32).to_le_bytes()),
+        _ => out.write_all(&v.to_f64().to_le_bytes()),
     })
 }
 
-/// Writes labels as a vector.
-pub(crate) fn write_labels(path: &Path, labels: &[u32]) -> anyhow::Result<()> {
-    write(path, "<u4", &format!("({},)", labels.len()), |out| {
-        labels.iter().try_for_each(|label| out.write_all(&label.to_le_bytes()))
-    })
-}
-
-fn write(
-    path: &Path,
-    kind: &str,
-    shape: &str,
-    values: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>,
-) -> anyhow::Result<()> {
+/// What the file begins with.
+pub(crate) fn header(kind: &str, shape: &str) -> Vec<u8> {
     let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
     while !(10 + header.len() + 1).is_multiple_of(64) {
         header.push(' ');
     }
     header.push('\n');
-    let all = || {
-        let mut out = BufWriter::new(File::create(path)?);
-        out.write_all(b"\x93NUMPY\x01\x00")?;
-        out.write_all(&(header.len() as u16).to_le_bytes())?;
-        out.write_all(header.as_bytes())?;
-        values(&mut out)?;
-        out.flush()
-    };
-    all().with_context(|| format!("cannot write {}", path.display()))
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(header.as_bytes());
+    bytes
 }

@@ -255,6 +255,7 @@ impl Csv {
             delimiter: self.delimiter,
             quote: self.quote,
             comment: self.comment,
+            straight: slots.iter().enumerate().all(|(field, slot)| *slot == Some(field)),
             slots,
             names: names.clone(),
             missing: self.missing,
@@ -278,6 +279,7 @@ pub fn parse_for_fuzzing(text: &[u8], columns: usize) -> Result<usize, String> {
         quote: b'"',
         comment: Some(b'#'),
         slots: (0..columns).map(Some).collect(),
+        straight: true,
         names: (0..columns).map(|i| i.to_string()).collect(),
         missing: Missing::Value(0.0),
     };

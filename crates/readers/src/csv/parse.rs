@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) comment: Option<u8>,
     /// For each field of a record, where it goes in the row, or nowhere.
     pub(crate) slots: Vec<Option<usize>>,
+    /// Whether every field goes to its own place.
+    pub(crate) straight: bool,
     /// Names of the columns in the row.
     pub(crate) names: Vec<String>,
     pub(crate) missing: Missing,
@@ -75,7 +77,10 @@ pub(crate) fn rows<T: Real>(plan: &Plan, text: &[u8], out: &mut Vec<T>) -> Resul
             _ => {}
         }
         let row = out.len();
-        out.resize(row + width, T::MISSING);
+        out.reserve(width);
+        if !plan.straight {
+            out.resize(row + width, T::MISSING);
+        }
         let mut drop = false;
         for (field, slot) in plan.slots.iter().enumerate() {
             let behind = if let Some(slot) = slot {
@@ -86,7 +91,11 @@ pub(crate) fn rows<T: Real>(plan: &Plan, text: &[u8], out: &mut Vec<T>) -> Resul
                     }
                     None => slow::<T>(plan, text, &mut at, *slot, &mut tally, &mut drop)?,
                 };
-                out[row + slot] = value;
+                if plan.straight {
+                    out.push(value);
+                } else {
+                    out[row + slot] = value;
+                }
                 behind
             } else {
                 skip(plan, text, &mut at)?
@@ -262,7 +271,7 @@ fn count_fields(plan: &Plan, text: &[u8]) -> usize {
 /// The fields of the first record of a text, without quotes and outer spaces.
 pub(crate) fn fields(record: &[u8], delimiter: u8, quote: u8) -> Vec<Vec<u8>> {
     let (slots, names, missing) = (Vec::new(), Vec::new(), Missing::Error);
-    let plan = Plan { delimiter, quote, comment: None, slots, names, missing };
+    let plan = Plan { delimiter, quote, comment: None, slots, straight: false, names, missing };
     let (mut at, mut found) = (0, Vec::new());
     while let Ok((field, next, behind)) = raw(&plan, record, at) {
         found.push(unquoted(field, quote).trim_ascii().to_vec());

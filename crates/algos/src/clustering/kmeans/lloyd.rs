@@ -2,7 +2,8 @@
 //!
 //! The first half runs on the chunks: [`assign`] sends home a sum of rows and of weights for every centre. The second,
 //! [`Centres::moved_to`], is the master's. Rows are added in their order within a chunk, in doubles, and chunks along the
-//! fixed tree, so the new centres have the same bits whoever did it. A centre without rows stays where it is.
+//! fixed tree, so the new centres have the same bits whoever did it. Centres without rows are looked after by
+//! [`relocate`](super::relocate), or stay where they are.
 
 use super::points::{Points, View, chained_square, squared_distance};
 use super::targets::{self, Targets};
@@ -123,7 +124,7 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
 pub struct Measure<T: Real> {
     targets: Targets<T>,
     squares: Vec<f64>,
-    weighted: bool,
+    pub(super) weighted: bool,
 }
 
 impl<T: Real> Measure<T> {
@@ -132,15 +133,25 @@ impl<T: Real> Measure<T> {
         Measure { targets: centres.targets(true), squares, weighted }
     }
 
-    /// The weighted squared distances of rows to their nearest centres, added in the order of the rows.
-    pub(super) fn sum(&self, rows: impl View<T>) -> f64 {
-        let dims = self.targets.dims();
+    /// The nearest centre of every row.
+    pub(super) fn nearest(&self, rows: impl View<T>) -> Vec<u32> {
         let mut nearest = vec![0; rows.len()];
         self.targets.nearest(rows, &mut nearest);
+        nearest
+    }
+
+    /// The coordinates of a centre, and its square as [`View::squared_distance`] wants it.
+    pub(super) fn centre(&self, centre: u32) -> (&[T], f64) {
+        let (centre, dims) = (centre as usize, self.targets.dims());
+        (&self.targets.values()[centre * dims..][..dims], self.squares[centre])
+    }
+
+    /// The weighted squared distances of rows to their nearest centres, added in the order of the rows.
+    pub(super) fn sum(&self, rows: impl View<T>) -> f64 {
         let mut sum = 0.0;
-        for (i, centre) in nearest.iter().map(|centre| *centre as usize).enumerate() {
-            let coordinates = &self.targets.values()[centre * dims..][..dims];
-            sum += rows.weight(i) * rows.squared_distance(i, coordinates, self.squares[centre]);
+        for (i, centre) in self.nearest(rows).into_iter().enumerate() {
+            let (coordinates, square) = self.centre(centre);
+            sum += rows.weight(i) * rows.squared_distance(i, coordinates, square);
         }
         sum
     }
@@ -220,9 +231,10 @@ pub fn label<C: Points>(with: &Compared<C::Number>, x: &C) -> Labels {
     let mut labels = vec![0; rows.len()];
     with.targets.nearest(rows, &mut labels);
     let bad = first_unusable(rows);
-    for i in bad.map_or(rows.len(), |(row, ..)| row as usize)..rows.len() {
+    let clean = bad.map_or(rows.len(), |(row, ..)| row as usize);
+    for (i, label) in labels.iter_mut().enumerate().skip(clean) {
         if rows.unusable(i).is_some() {
-            labels[i] = NO_LABEL;
+            *label = NO_LABEL;
         }
     }
     Labels { labels, bad }

@@ -145,6 +145,14 @@ pub trait View<T: Real>: Copy {
         None
     }
 
+    /// By how much of the squared lengths of a row and a centre [`View::squared_distance`] may be off
+    /// [`View::differences`].
+    fn distance_error(&self) -> f64;
+
+    /// The squared distance of a row and a centre as the sum of squared differences in all columns, in doubles: the same
+    /// for a row however it is stored.
+    fn differences(&self, i: usize, centre: &[T]) -> f64;
+
     /// Appends the coordinates of a row.
     fn copy(&self, i: usize, to: &mut Vec<T>);
 
@@ -271,6 +279,14 @@ impl<T: Real> View<T> for DenseRows<'_, T> {
         T::distances(Level::best(), self.0.row(i), centre, &[0], &mut square);
         let (share, more) = distance_error::<T>(self.dims());
         Some((square[0], (square[0] * (1.0 + share) + more).sqrt() * (1.0 + 1e-12)))
+    }
+
+    fn distance_error(&self) -> f64 {
+        0.0
+    }
+
+    fn differences(&self, i: usize, centre: &[T]) -> f64 {
+        squared_distance(self.0.row(i), centre)
     }
 
     fn copy(&self, i: usize, to: &mut Vec<T>) {
@@ -448,6 +464,16 @@ impl<T: Sparse> View<T> for SparseRows<'_, T> {
             of_centre += c * c;
         }
         near + (square - of_centre).max(0.0)
+    }
+
+    fn distance_error(&self) -> f64 {
+        4.0 * f64::EPSILON * (self.dims() as f64 + 16.0)
+    }
+
+    fn differences(&self, i: usize, centre: &[T]) -> f64 {
+        let mut row = Vec::with_capacity(self.dims());
+        self.copy(i, &mut row);
+        squared_distance(&row, centre)
     }
 
     fn copy(&self, i: usize, to: &mut Vec<T>) {

@@ -15,6 +15,7 @@ pub const LEARNER: Learner = Learner {
     detail: "\
 Two layers of tanh units, trained on all rows by L-BFGS: the squared error of the reproduction, plus weight decay, plus a
 penalty on hidden units that are active more or less often than the target. Values of rows should lie within -1 and 1.",
+    weighted: false,
     options: &[
         Opt {
             name: "n_hidden",

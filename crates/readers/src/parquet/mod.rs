@@ -3,21 +3,21 @@
 //! Values are taken as numbers: whole numbers, real numbers and truth values; times and dates as the whole numbers they
 //! are stored as. Columns of text, lists and decimals are refused by name.
 
-use crate::error::Problem;
+mod columns;
+
+use crate::gathered::Gathered;
 use crate::input::Input;
-use crate::missing::{Means, settle};
 use crate::settings::{Settings, settings};
 use crate::table::{Notes, Table, choose};
 use crate::{Missing, ReadError, Real};
 use ::parquet::basic::{ConvertedType, Type};
-use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use ::parquet::data_type::DataType;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescriptor;
 use bytes::Bytes;
+use columns::{Column, decode, turn};
 use qjam::DataSet;
-use qjam::source::kept::{Keep, RowsWriter};
+use qjam::source::kept::Keep;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -25,8 +25,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Rows that are put together at once.
-const BATCH_ROWS: usize = 1 << 16;
+/// Values that are put together at once, from all columns.
+const BATCH_VALUES: usize = 1 << 19;
 
 /// Reads a Parquet file.
 ///
@@ -133,55 +133,39 @@ impl Parquet {
                 .map_err(|what| self.wrong(format!("column {:?} {what}; leave it out", all[*column])))?;
         }
         let names: Vec<String> = chosen.iter().map(|column| all[*column].clone()).collect();
-        let mut rows = RowsWriter::<T>::create(keep, names.len())?;
-        let (mut means, mut seen, mut dropped, mut filled) = (Means::new(names.len()), 0_u64, 0, 0);
+        let (labelled, width) = (self.target.is_some(), names.len());
+        let mut rows = Gathered::<T>::new(self.path.clone(), keep, names, labelled, self.missing)?;
         let total = input.stamp().bytes;
         let groups = file.num_row_groups();
+        let mut columns: Vec<Column> =
+            chosen.iter().map(|column| Column::new(&schema.column(*column))).collect();
+        let batch_rows = (BATCH_VALUES / width).max(64);
+        let threads = self.settings.threads();
+        let mut values = Vec::new();
         for index in 0..groups {
             let group = file.get_row_group(index).map_err(damaged)?;
-            let open = |column: &usize| {
-                Ok((group.get_column_reader(*column)?, schema.column(*column).converted_type()))
-            };
-            let mut readers =
-                chosen.iter().map(open).collect::<Result<Vec<_>, ParquetError>>().map_err(damaged)?;
             let mut left =
                 usize::try_from(group.metadata().num_rows()).map_err(|_| self.wrong("it is damaged"))?;
+            let rows_in_group = left;
+            let open = |column: &usize| group.get_column_reader(*column);
+            let mut readers = chosen.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
             while left > 0 {
-                let count = left.min(BATCH_ROWS);
-                let batch = batch(&mut readers, count, self.settings.threads()).map_err(damaged)?;
-                let mut values = vec![T::MISSING; count * names.len()];
-                for (j, column) in batch.iter().enumerate() {
-                    for (i, value) in column.iter().enumerate() {
-                        values[i * names.len() + j] = T::from_f64(*value);
-                    }
-                }
-                let bad = |row: usize, column: usize, problem: Problem| ReadError::Value {
-                    path: input.path().into(),
-                    row: seen + row as u64 + 1,
-                    column: names[column].clone(),
-                    problem,
-                };
-                let settled = settle(&mut values, &names, self.missing, bad)?;
-                (dropped, filled) = (dropped + settled.0, filled + settled.1);
-                if self.missing == Missing::Mean {
-                    means.add(&values);
-                }
-                rows.push(&values)?;
-                (left, seen) = (left - count, seen + count as u64);
+                let count = left.min(batch_rows);
+                decode(&mut columns, &mut readers, count, threads).map_err(damaged)?;
+                values.clear();
+                values.resize(count * width, T::MISSING);
+                turn(&columns, &mut values, threads);
+                rows.take(&mut values)?;
+                left -= count;
+                let (done, all) = ((rows_in_group - left) as u64, rows_in_group as u64);
+                let share = total / groups as u64;
+                self.settings
+                    .tell(share * index as u64 + (share as f64 * done as f64 / all as f64) as u64, total);
             }
-            self.settings.tell(total / groups as u64 * (index as u64 + 1), total);
         }
+        self.settings.tell(total, total);
         input.must_be_unchanged()?;
-        if let Err(column) = means.fill(&mut rows)? {
-            let reason =
-                format!("column {:?} has no value at all, so it has no mean; leave it out", names[column]);
-            return Err(ReadError::Options { path: self.path.clone(), reason });
-        }
-        if rows.rows() == 0 {
-            return Err(ReadError::Empty { path: self.path.clone(), what: "rows" });
-        }
-        let notes = Notes { columns: names, labelled: self.target.is_some(), dropped, filled };
-        Ok(notes.table(rows.finish(notes.encode())?))
+        rows.finish()
     }
 }
 
@@ -223,8 +207,11 @@ impl ChunkReader for Positioned {
         if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
             return Err(ParquetError::EOF(format!("{length} bytes from {start} on are not all there")));
         }
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, start)?;
+        let mut bytes = Vec::with_capacity(length);
+        let at = At { file: self.file.clone(), at: start };
+        if at.take(length as u64).read_to_end(&mut bytes)? < length {
+            return Err(ParquetError::EOF(format!("{length} bytes from {start} on are not all there")));
+        }
         Ok(bytes.into())
     }
 }
@@ -239,70 +226,4 @@ fn numeric(column: &ColumnDescriptor) -> Result<(), String> {
         (Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE, _) => Ok(()),
         (other, _) => Err(format!("has values of type {other}, which are no numbers")),
     }
-}
-
-/// The next values of all columns, which several threads share among them.
-fn batch(
-    readers: &mut [(ColumnReader, ConvertedType)],
-    count: usize,
-    threads: usize,
-) -> Result<Vec<Vec<f64>>, ParquetError> {
-    let share = readers.len().div_ceil(threads).max(1);
-    let some = |readers: &mut [(ColumnReader, ConvertedType)]| {
-        readers.iter_mut().map(|(reader, kind)| column(reader, *kind, count)).collect::<Result<Vec<_>, _>>()
-    };
-    let parts = std::thread::scope(|scope| {
-        let running: Vec<_> = readers.chunks_mut(share).map(|part| scope.spawn(move || some(part))).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(ParquetError::General("a page is damaged; write it again".into())))
-        };
-        running.into_iter().map(join).collect::<Result<Vec<_>, _>>()
-    })?;
-    Ok(parts.into_iter().flatten().collect())
-}
-
-/// The next values of a column; what is null is not a number.
-fn column(reader: &mut ColumnReader, kind: ConvertedType, count: usize) -> Result<Vec<f64>, ParquetError> {
-    match reader {
-        ColumnReader::BoolColumnReader(reader) => values(reader, count, |v| f64::from(u8::from(*v))),
-        ColumnReader::Int32ColumnReader(reader) if kind == ConvertedType::UINT_32 => {
-            values(reader, count, |v| f64::from(*v as u32))
-        }
-        ColumnReader::Int32ColumnReader(reader) => values(reader, count, |v| f64::from(*v)),
-        ColumnReader::Int64ColumnReader(reader) if kind == ConvertedType::UINT_64 => {
-            values(reader, count, |v| *v as u64 as f64)
-        }
-        ColumnReader::Int64ColumnReader(reader) => values(reader, count, |v| *v as f64),
-        ColumnReader::FloatColumnReader(reader) => values(reader, count, |v| f64::from(*v)),
-        ColumnReader::DoubleColumnReader(reader) => values(reader, count, |v| *v),
-        _ => Err(ParquetError::General("a column is of another type than the file says".into())),
-    }
-}
-
-fn values<D: DataType>(
-    reader: &mut ColumnReaderImpl<D>,
-    count: usize,
-    number: impl Fn(&D::T) -> f64,
-) -> Result<Vec<f64>, ParquetError> {
-    let (mut found, mut levels) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    let mut records = 0;
-    while records < count {
-        match reader.read_records(count - records, Some(&mut levels), None, &mut found)? {
-            (0, _, _) => return Err(ParquetError::General("a column is shorter than the file says".into())),
-            (more, _, _) => records += more,
-        }
-    }
-    if found.len() == count {
-        return Ok(found.iter().map(number).collect());
-    }
-    // Without levels nothing is null, and with them as many values are there as levels are at their highest.
-    let highest = levels.iter().copied().max().unwrap_or(0);
-    let all_null = found.is_empty();
-    let mut found = found.iter();
-    let of = |level: i16| {
-        if level == highest && !all_null { found.next().map_or(f64::NAN, &number) } else { f64::NAN }
-    };
-    Ok(levels.into_iter().map(of).collect())
 }

@@ -1,5 +1,11 @@
 //! What can be typed.
 
+mod data;
+mod learners;
+
+pub(crate) use data::Data;
+pub(crate) use learners::{BenchKmeans, Fit, Inspect, Predict};
+
 use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
 use std::path::PathBuf;
 
@@ -53,139 +59,18 @@ pub(crate) enum Command {
     /// Run the program of a run again, and see whether every round has the same bits
     #[command(after_help = REPLAY_HELP)]
     Replay(Again),
-    /// Fit a model to data in a file
-    #[command(subcommand)]
+    /// Fit a model to the data in a file
+    #[command(subcommand, after_help = learners::FIT_HELP)]
     Fit(Fit),
     /// Ask a fitted model about the rows of a file
+    #[command(after_help = learners::PREDICT_HELP)]
     Predict(Predict),
     /// Look into the file of a model
+    #[command(after_help = learners::INSPECT_HELP)]
     Inspect(Inspect),
     /// Measure
     #[command(subcommand)]
     Bench(Bench),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Fit {
-    /// Group rows around k centres; the same bits on any workers
-    #[command(after_help = FIT_KMEANS_HELP)]
-    Kmeans(FitKmeans),
-}
-
-const FIT_KMEANS_HELP: &str = "\
-Examples:
-  qjam fit kmeans x.npy --k 20 --out x.model
-  qjam fit kmeans x.npy --k 1000 --start parallel --workers proc:4 --out x.model
-  qjam predict x.model new.npy --out labels.npy";
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct FitKmeans {
-    /// Rows to group: a matrix of 32- or 64-bit numbers that NumPy saved
-    #[arg(value_name = "DATA.npy")]
-    pub(crate) data: PathBuf,
-    /// How many clusters
-    #[arg(long, value_name = "K")]
-    pub(crate) k: usize,
-    /// File for the model
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) out: PathBuf,
-    /// Where the work is done
-    #[arg(long, default_value = "local", value_name = "WORKERS")]
-    pub(crate) workers: String,
-    /// How the first centres are drawn
-    #[arg(long, value_enum, default_value_t = StartFrom::PlusPlus)]
-    pub(crate) start: StartFrom,
-    /// Begin from these centres instead
-    #[arg(long, value_name = "C.npy", conflicts_with_all = ["start", "starts", "batch"])]
-    pub(crate) init: Option<PathBuf>,
-    /// How often to begin anew; the best is kept
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) starts: usize,
-    /// Most iterations of one start
-    #[arg(long, default_value_t = 300, value_name = "N")]
-    pub(crate) iterations: usize,
-    /// Stop when centres move less: a share of the mean variance of the columns
-    #[arg(long, default_value_t = 1e-4, value_name = "SHARE")]
-    pub(crate) tolerance: f64,
-    /// Take so many rows at a time instead of all
-    #[arg(long, value_name = "ROWS", conflicts_with = "starts")]
-    pub(crate) batch: Option<usize>,
-    /// The last column is the weight of its row
-    #[arg(long)]
-    pub(crate) weights_last: bool,
-    /// Seed of all random choices
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(crate) seed: u64,
-    /// Compute all distances, also those that cannot matter
-    #[arg(long)]
-    pub(crate) no_pruning: bool,
-    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
-    #[arg(long)]
-    pub(crate) explain: bool,
-    /// Print one line of JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum StartFrom {
-    /// k-means++: one after the other, by squared distance
-    PlusPlus,
-    /// k-means‖: many in a few rounds, then k-means++ among them
-    Parallel,
-    /// Rows at random
-    Random,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Predict {
-    /// The model
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: PathBuf,
-    /// Rows to ask about: a matrix that NumPy saved
-    #[arg(value_name = "DATA.npy")]
-    pub(crate) data: PathBuf,
-    /// Where the work is done
-    #[arg(long, default_value = "local", value_name = "WORKERS")]
-    pub(crate) workers: String,
-    /// File for the answers, as NumPy reads it; without one they are printed, one a line
-    #[arg(long, value_name = "LABELS.npy")]
-    pub(crate) out: Option<PathBuf>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Inspect {
-    /// The model
-    #[arg(value_name = "MODEL")]
-    pub(crate) model: PathBuf,
-    /// Print one line of JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct BenchKmeans {
-    /// Rows: a matrix of 32- or 64-bit numbers that NumPy saved
-    #[arg(long, value_name = "X.npy")]
-    pub(crate) data: PathBuf,
-    /// First centres, of the same type
-    #[arg(long, value_name = "C.npy")]
-    pub(crate) init: PathBuf,
-    /// How many iterations; none is left out at the fixed point
-    #[arg(long, default_value_t = 10, value_name = "I", value_parser = value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) iterations: u32,
-    /// Where the work is done
-    #[arg(long, value_name = "WORKERS")]
-    pub(crate) workers: String,
-    /// Compute all distances, also those that cannot matter
-    #[arg(long)]
-    pub(crate) no_pruning: bool,
-    /// File for the centres, as NumPy reads it
-    #[arg(long, value_name = "C2.npy")]
-    pub(crate) out: Option<PathBuf>,
-    /// Print one line of JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 const RUNS_HELP: &str = "\
@@ -391,6 +276,7 @@ pub(crate) enum Bench {
     /// How a real job scales: the sparse autoencoder by L-BFGS, against one worker and against processes that don't talk
     Autoencoder(Autoencoder),
     /// What an iteration of k-means costs, from given centres
+    #[command(after_help = learners::BENCH_HELP)]
     Kmeans(BenchKmeans),
 }
 

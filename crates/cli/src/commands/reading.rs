@@ -1,0 +1,199 @@
+//! Data sets from whatever file a command was given, with an eye on memory and a line that moves meanwhile.
+
+use crate::args::Data;
+use crate::output;
+use anyhow::{Context, bail};
+use qjam::Builder;
+use qjam::source::kept;
+use qjam_readers::{Dtype, Kind, OpenOptions, Opened, Problem, ReadError, Rows, open};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So often the line changes, and so long a reading takes at least before there is one.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// What was read, and whether it has weights.
+pub(crate) struct Read {
+    pub(crate) rows: Rows,
+    /// Names of the coordinates, if they have any.
+    pub(crate) columns: Vec<String>,
+    pub(crate) weighted: bool,
+    pub(crate) dropped: u64,
+    pub(crate) filled: u64,
+}
+
+/// Reads the data that was named; of a table `columns`, as numbers of `dtype`, unless somebody asked for others.
+pub(crate) fn read(
+    data: &Data,
+    weights: Option<&str>,
+    columns: &[String],
+    dtype: Option<Dtype>,
+    memory_limit: Option<u64>,
+) -> anyhow::Result<Read> {
+    let (weighted, name) = of_weights(data, weights)?;
+    let mut options = data.options(name);
+    options.dtype = options.dtype.or(dtype);
+    if data.takes_all_columns() && !columns.is_empty() && is_table(&data.path, options.kind)? {
+        options.columns = Some(columns.to_vec());
+    }
+    if let Some(limit) = memory_limit {
+        within(&mut options, &data.path, limit);
+    }
+    options.progress = Some(line());
+    let opened = open(&data.path, &options);
+    output::passed();
+    let Opened { rows, kind, mut columns, dropped, filled, .. } = opened.map_err(|e| hinted(e, data))?;
+    if name.is_some() {
+        columns.pop();
+    }
+    // Numbers are what columns without names are called, and say nothing of another file.
+    let counted = columns.iter().enumerate().all(|(at, name)| *name == (at + 1).to_string());
+    if counted || !matches!(kind, Kind::Csv | Kind::Parquet) {
+        columns.clear();
+    }
+    Ok(Read { rows, columns, weighted, dropped, filled })
+}
+
+/// An error of the readers, with the file and with what to type.
+fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
+    let (path, mut text) = (data.path.display().to_string(), e.to_string());
+    if !text.contains(&path) {
+        text = format!("{path}: {text}");
+    }
+    if let ReadError::Options { .. } = &e {
+        // The readers speak of options by their names in Rust.
+        text = OPTIONS.iter().fold(text, |text, (name, typed)| text.replace(&format!("`{name}`"), typed));
+    }
+    let problem = match &e {
+        ReadError::Text { problem, .. } | ReadError::Value { problem, .. } => Some(problem),
+        _ => None,
+    };
+    let hint = match (&e, problem) {
+        (_, Some(Problem::Missing { .. })) => "--missing drop, --missing mean or --missing NUMBER".into(),
+        (_, Some(Problem::NotFinite { .. })) => "--missing drop".into(),
+        (_, Some(Problem::NotANumber { name: Some(name), .. })) => format!("--without {}", quoted(name)),
+        (_, Some(Problem::Fields { .. })) => {
+            "repair that line, or say what stands between fields with --delimiter".into()
+        }
+        (_, Some(Problem::ZeroIndex)) => "--zero-based".into(),
+        (ReadError::Io { .. }, _) if !data.path.exists() => "is the path right?".into(),
+        (ReadError::Unknown { found, .. }, _) if found.contains("both pictures and sounds") => {
+            "--kind images or --kind audio".into()
+        }
+        (ReadError::Format { reason, .. }, _) if reason.contains("leave it out") => "--without NAME".into(),
+        _ => return anyhow::anyhow!(text),
+    };
+    let hint: String = hint;
+    anyhow::anyhow!("{text}: {hint}")
+}
+
+/// What readers call options, and what is typed for them.
+const OPTIONS: [(&str, &str); 15] = [
+    ("columns", "--columns"),
+    ("without", "--without"),
+    ("target", "--target"),
+    ("missing", "--missing"),
+    ("header", "--header"),
+    ("delimiter", "--delimiter"),
+    ("comment", "--comment"),
+    ("zero_based", "--zero-based"),
+    ("features", "--features"),
+    ("array", "--array"),
+    ("grey", "--grey"),
+    ("size", "--size"),
+    ("patches", "--patches"),
+    ("frames", "--frames"),
+    ("keep_in", "--keep-in"),
+];
+
+/// A word for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./,=:+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// Whether there are weights, and the name of their column in a table.
+fn of_weights<'a>(data: &Data, weights: Option<&'a str>) -> anyhow::Result<(bool, Option<&'a str>)> {
+    let Some(weights) = weights else { return Ok((false, None)) };
+    let kind = data.options(None).kind.map_or_else(|| Kind::of(&data.path), Ok)?;
+    match (kind, weights) {
+        (Kind::Csv | Kind::Parquet, name) => Ok((true, Some(name))),
+        (Kind::Libsvm, "label") => Ok((true, None)),
+        (Kind::Libsvm, _) => {
+            bail!("{}: weights of a LIBSVM file are its labels: --weights label", data.path.display())
+        }
+        (_, "last") => Ok((true, None)),
+        _ => bail!(
+            "{}: columns of {} files have no names; put the weights last and say --weights last",
+            data.path.display(),
+            kind.name()
+        ),
+    }
+}
+
+fn is_table(path: &Path, kind: Option<Kind>) -> anyhow::Result<bool> {
+    Ok(matches!(kind.map_or_else(|| Kind::of(path), Ok)?, Kind::Csv | Kind::Parquet))
+}
+
+/// Has numbers that are no small part of the memory there may be kept in a file.
+fn within(options: &mut OpenOptions, path: &Path, limit: u64) {
+    let bytes =
+        std::fs::metadata(path).map_or(0, |found| if found.is_dir() { u64::MAX } else { found.len() });
+    if options.keep_in.is_none() && bytes > limit / 16 {
+        options.keep_in = kept::folder();
+    }
+    // Every thread has pieces of its own at hand.
+    options.threads = Some(if limit < 256 << 20 { 1 } else { 2 });
+}
+
+/// A master in the making whose workers keep within a limit. Threads of this process have nothing but what they keep of
+/// the data to be limited by.
+pub(crate) fn limited(builder: Builder, limit: Option<u64>) -> Builder {
+    match limit {
+        Some(limit) => builder.memory_limit(limit).cache_limit(limit / 8),
+        None => builder,
+    }
+}
+
+/// Tells how far it is, now and then.
+fn line() -> Arc<dyn Fn(qjam_readers::Progress) + Send + Sync> {
+    let told = Mutex::new(Instant::now());
+    Arc::new(move |progress| {
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.elapsed() >= EVERY {
+            *told = Instant::now();
+            let percent = 100 * progress.done / progress.total.max(1);
+            output::passing(&format!(
+                "  reading: {} of {}, {percent} %",
+                output::bytes(progress.done),
+                output::bytes(progress.total)
+            ));
+        }
+    })
+}
+
+/// What the type of numbers is called.
+pub(crate) fn type_name(rows: &Rows) -> &'static str {
+    match (rows.dtype(), rows) {
+        (Dtype::F32, Rows::DenseF32(_)) => "f32",
+        (Dtype::F32, _) => "sparse f32",
+        (Dtype::F64, Rows::DenseF64(_)) => "f64",
+        (Dtype::F64, _) => "sparse f64",
+    }
+}
+
+/// Finds out before the work whether its result can be written.
+pub(crate) fn can_be_written(path: &Path) -> anyhow::Result<()> {
+    let context = || format!("--out {} cannot be written; name another file", path.display());
+    if path.is_dir() {
+        bail!("--out {} is a folder; name a file in it", path.display());
+    }
+    let mut probe = path.as_os_str().to_owned();
+    probe.push(format!(".{}.part", std::process::id()));
+    std::fs::File::create(&probe).with_context(context)?;
+    std::fs::remove_file(&probe).with_context(context)
+}
