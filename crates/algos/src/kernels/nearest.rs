@@ -62,6 +62,8 @@ pub trait Real: Element + Wire + Default + PartialOrd {
         list: &[u32],
         out: &mut [Self],
     );
+    /// Adds a row times its weight to sums in doubles.
+    fn add_to(level: Level, row: &[Self], weight: f64, sums: &mut [f64]);
     /// Writes for every row the index of its nearest centre.
     fn nearest(level: Level, panels: &Panels<Self>, rows: Rows<'_, Self>, out: &mut [u32]);
     /// Writes the scores of the rows in `list` and all centres of one panel, [`Real::WIDTH`] for each row.
@@ -234,7 +236,7 @@ pub fn square<T: Real>(values: &[T]) -> f64 {
 
 macro_rules! real {
     ($number:ident, $width:literal, $lanes:ident, $nearest:ident, $scores:ident, $shifted:ident, $distances:ident,
-     $scores_of:ident) => {
+     $scores_of:ident, $add_to:ident) => {
         impl Real for $number {
             const WIDTH: usize = $width;
             const UNIT: f64 = $number::EPSILON as f64 / 2.0;
@@ -273,6 +275,10 @@ macro_rules! real {
                 out: &mut [Self],
             ) {
                 $scores_of(level, row, centres, norms, list, out);
+            }
+
+            fn add_to(level: Level, row: &[Self], weight: f64, sums: &mut [f64]) {
+                $add_to(level, row, weight, sums);
             }
 
             fn nearest(level: Level, panels: &Panels<Self>, rows: Rows<'_, Self>, out: &mut [u32]) {
@@ -319,11 +325,14 @@ macro_rules! real {
                 out: &mut [$number],
             ) = scores_of_body
         }
+        per_level! {
+            fn $add_to(row: &[$number], weight: f64, sums: &mut [f64]) = add_to_body
+        }
     };
 }
 
-real!(f32, 32, Lanes32, nearest_f32, scores_f32, shifted_f32, distances_f32, scores_of_f32);
-real!(f64, 32, Lanes, nearest_f64, scores_f64, shifted_f64, distances_f64, scores_of_f64);
+real!(f32, 32, Lanes32, nearest_f32, scores_f32, shifted_f32, distances_f32, scores_of_f32, add_to_f32);
+real!(f64, 32, Lanes, nearest_f64, scores_f64, shifted_f64, distances_f64, scores_of_f64, add_to_f64);
 
 /// Copies up to `M` rows side by side; the places of rows that are missing stay what they were.
 #[inline(always)]
@@ -609,6 +618,15 @@ fn distances_body<V: Lanes<Number: Real>>(
             sum += away * away;
         }
         *out = sum;
+    }
+}
+
+#[inline(always)]
+fn add_to_body<T: Real>(row: &[T], weight: f64, sums: &mut [f64]) {
+    if weight == 1.0 {
+        sums.iter_mut().zip(row).for_each(|(s, v)| *s += v.to_f64());
+    } else {
+        sums.iter_mut().zip(row).for_each(|(s, v)| *s += weight * v.to_f64());
     }
 }
 

@@ -199,16 +199,8 @@ impl Bytes {
     }
 
     /// Writes for the rows at some places, and for all centres of one panel, at least how much farther they are than the
-    /// origin: squared distance less squared length, in squared units. The bounds of the `n`th place begin at `n * stride`.
-    pub fn bounds<T: Real>(
-        &self,
-        screen: &Screen<T>,
-        panel: usize,
-        places: &[u32],
-        out: &mut [f32],
-        stride: usize,
-        at: usize,
-    ) {
+    /// origin: squared distance less squared length, in squared units. See [`Out`] for where.
+    pub fn bounds<T: Real>(&self, screen: &Screen<T>, panel: usize, places: &[u32], out: Out<'_>) {
         let words = screen.words();
         let of_panel = panel * WIDTH..(panel + 1) * WIDTH;
         let centres = Centres {
@@ -218,7 +210,7 @@ impl Bytes {
             lengths: &screen.lengths[of_panel.clone()],
             errors: &screen.errors[of_panel],
         };
-        tiles(screen.found, self, centres, places, out, stride, at);
+        tiles(screen.found, self, centres, places, out);
     }
 }
 
@@ -288,24 +280,33 @@ fn rounded_body(values: &[f32], to: &mut [i32], row: &mut Row) {
     row.start = sums.iter().fold(0_i32, |a, b| a.wrapping_add(*b)).wrapping_mul(-128);
 }
 
+/// Where bounds go.
+#[derive(Debug)]
+pub struct Out<'a> {
+    /// The bounds of the row at place `n` for this panel are the 32 numbers from `(n * panels + panel) * 32` on.
+    pub bounds: &'a mut [f32],
+    /// The lowest of them is here at `n * panels + panel`.
+    pub lowest: &'a mut [f32],
+    /// Panels there is room for.
+    pub panels: usize,
+    /// Which of them this one is.
+    pub panel: usize,
+}
+
 per_level! {
-    /// The lowest bound of each panel.
-    pub fn lowest(bounds: &[f32], out: &mut [f32]) = lowest_body
+    /// Turns lower bounds of squared distances, less `base` and in squared units, into such of distances, rounded down. Only
+    /// those that are not above `reach` now are replaced.
+    pub fn replace_bounds(squares: &[f32], base: f64, unit: f64, reach: f32, bounds: &mut [f32]) = replace_body
 }
 
 #[inline(always)]
-fn lowest_body(bounds: &[f32], out: &mut [f32]) {
-    for (bounds, out) in bounds.as_chunks::<WIDTH>().0.iter().zip(out) {
-        let mut lanes: [f32; WIDTH] = *bounds;
-        let mut width = WIDTH / 2;
-        while width > 0 {
-            for lane in 0..width {
-                lanes[lane] =
-                    if lanes[lane + width] < lanes[lane] { lanes[lane + width] } else { lanes[lane] };
-            }
-            width /= 2;
-        }
-        *out = lanes[0];
+fn replace_body(squares: &[f32], base: f64, unit: f64, reach: f32, bounds: &mut [f32]) {
+    for (bound, square) in bounds.iter_mut().zip(squares) {
+        let square = f64::from(*square) + base;
+        let distance = (if square > 0.0 { square } else { 0.0 }).sqrt() * unit * (1.0 - 2e-7);
+        let within = if distance < 1e38 { distance } else { 1e38 };
+        let new = if within > 1e-30 { within as f32 } else { 0.0 };
+        *bound = if *bound <= reach { new } else { *bound };
     }
 }
 
@@ -319,29 +320,21 @@ struct Centres<'a> {
     errors: &'a [f32],
 }
 
-fn tiles(
-    found: Found,
-    rows: &Bytes,
-    centres: Centres<'_>,
-    places: &[u32],
-    out: &mut [f32],
-    stride: usize,
-    at: usize,
-) {
+fn tiles(found: Found, rows: &Bytes, centres: Centres<'_>, places: &[u32], out: Out<'_>) {
     let Found(()) = found;
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the instructions were found on this processor")]
     // SAFETY: `found` exists only where `is_x86_feature_detected!` said so.
     unsafe {
-        registers::tiles(rows, centres, places, out, stride, at);
+        registers::tiles(rows, centres, places, out);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (rows, centres, places, out, stride, at);
+    let _ = (rows, centres, places, out);
 }
 
 #[cfg(target_arch = "x86_64")]
 mod registers {
-    use super::{Bytes, Centres, Line, MIDDLE, Row, SHORT, TALL, WIDTH};
+    use super::{Bytes, Centres, Line, MIDDLE, Out, Row, SHORT, TALL, WIDTH};
     use crate::kernels::nearest::unrolled;
     use std::arch::x86_64::*;
 
@@ -349,20 +342,13 @@ mod registers {
     const AHEAD: usize = 8;
 
     #[target_feature(enable = "avx512f,avx512vnni")]
-    pub(super) fn tiles(
-        rows: &Bytes,
-        centres: Centres<'_>,
-        places: &[u32],
-        out: &mut [f32],
-        stride: usize,
-        at: usize,
-    ) {
-        let mut left = places;
+    pub(super) fn tiles(rows: &Bytes, centres: Centres<'_>, places: &[u32], out: Out<'_>) {
+        let (mut left, mut out) = (places, out);
         while !left.is_empty() {
             let done = match left.len() {
-                9.. => one::<TALL>(rows, centres, left, out, stride, at),
-                5..=8 => one::<MIDDLE>(rows, centres, left, out, stride, at),
-                _ => one::<SHORT>(rows, centres, left, out, stride, at),
+                9.. => one::<TALL>(rows, centres, left, &mut out),
+                5..=8 => one::<MIDDLE>(rows, centres, left, &mut out),
+                _ => one::<SHORT>(rows, centres, left, &mut out),
             };
             left = &left[done..];
         }
@@ -371,14 +357,7 @@ mod registers {
     /// Does the first rows of a list; returns how many.
     #[target_feature(enable = "avx512f,avx512vnni")]
     #[inline]
-    fn one<const M: usize>(
-        rows: &Bytes,
-        centres: Centres<'_>,
-        places: &[u32],
-        out: &mut [f32],
-        stride: usize,
-        at: usize,
-    ) -> usize {
+    fn one<const M: usize>(rows: &Bytes, centres: Centres<'_>, places: &[u32], out: &mut Out<'_>) -> usize {
         let places = &places[..M.min(places.len())];
         let words = centres.bytes.len() / 2;
         // A short list is filled up with its last row.
@@ -392,9 +371,12 @@ mod registers {
         let (first, second) = (Facts::new(centres, 0), Facts::new(centres, 16));
         unrolled!(i < M: if i < places.len() {
             let row = fact(i);
-            let to = &mut out[places[i] as usize * stride + at..][..WIDTH];
-            store_numbers(first.least(row, sums[i][0]), to);
-            store_numbers(second.least(row, sums[i][1]), &mut to[16..]);
+            let place = places[i] as usize * out.panels + out.panel;
+            let to = &mut out.bounds[place * WIDTH..][..WIDTH];
+            let (first, second) = (first.least(row, sums[i][0]), second.least(row, sums[i][1]));
+            store_numbers(first, to);
+            store_numbers(second, &mut to[16..]);
+            out.lowest[place] = _mm512_reduce_min_ps(_mm512_min_ps(first, second));
         });
         places.len()
     }
@@ -568,9 +550,14 @@ mod tests {
                 bytes.take(&screen, Rows::new(&x, dims, dims), &list);
                 let panels = k.div_ceil(WIDTH);
                 let mut bounds = vec![f32::NAN; n * panels * WIDTH];
+                let mut lowest = vec![f32::NAN; n * panels];
                 let places: Vec<u32> = (0..n as u32).collect();
                 for panel in 0..panels {
-                    bytes.bounds(&screen, panel, &places, &mut bounds, panels * WIDTH, panel * WIDTH);
+                    let out = Out { bounds: &mut bounds, lowest: &mut lowest, panels, panel };
+                    bytes.bounds(&screen, panel, &places, out);
+                }
+                for (bounds, lowest) in bounds.chunks_exact(WIDTH).zip(&lowest) {
+                    assert_eq!(bounds.iter().fold(f32::INFINITY, |a, b| a.min(*b)), *lowest);
                 }
                 let unit = screen.unit();
                 let mut widest = 0.0_f64;

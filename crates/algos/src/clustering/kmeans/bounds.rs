@@ -97,6 +97,7 @@ pub(super) fn up(value: f64) -> f32 {
 #[derive(Clone, Copy)]
 pub(super) struct Slack {
     unit: f64,
+    largest: f64,
     absolute: f64,
     longest: f64,
 }
@@ -106,7 +107,12 @@ impl Slack {
         let longest = targets.norms().iter().map(|norm| norm.to_f64()).fold(0.0, f64::max);
         // Below the smallest normal number roundings are absolute.
         let absolute = 4.0 * if size_of::<T>() == 4 { 2e-45 } else { 1e-323 };
-        Slack { unit: T::UNIT, absolute, longest: longest.sqrt() * 1.000_001 }
+        Slack { unit: T::UNIT, largest: T::LARGEST, absolute, longest: longest.sqrt() * 1.000_001 }
+    }
+
+    /// Whether the scores of a row of this length are far from overflowing.
+    pub(super) fn are_finite(&self, length: f64) -> bool {
+        8.0 * self.longest * (length + self.longest) < self.largest
     }
 
     /// For a row of this length whose scores are chains of so many products. A chain is off by its number of roundings
@@ -149,13 +155,19 @@ impl Seeker {
 /// The centres that rows are given to, with the distances computed that bounds could not rule out.
 #[qjam::map]
 pub fn assign_bounded<C: Points>(step: &Step<C::Number>, x: &C, bounds: &mut Kept<C, Bounds>) -> Sums {
+    bounded(step, x, bounds)
+}
+qjam::register!(assign_bounded::<Dense<f32>>, assign_bounded::<Dense<f64>>);
+qjam::register!(assign_bounded::<Csr<f32>>, assign_bounded::<Csr<f64>>);
+
+pub(super) fn bounded<C: Points>(step: &Step<C::Number>, x: &C, bounds: &mut Bounds) -> Sums {
     let targets = &step.targets;
     let rows = x.view(step.weighted);
     let mut sums = Sums::new(targets.len(), targets.dims());
     sums.comparisons = (rows.len() * targets.len()) as u64;
     let known = bounds.nearest.len() == rows.len() && !step.moved.is_empty();
     if !known {
-        **bounds = Bounds::unknown(rows.len(), targets.panels_len(), |i| rows.square(i).sqrt());
+        *bounds = Bounds::unknown(rows.len(), targets.panels_len(), |i| rows.square(i).sqrt());
     }
     let slack = Slack::new(targets);
     let mut screened = rows.dense().zip(targets.screen().map(|screen| Screened::new(targets, screen)));
@@ -176,8 +188,6 @@ pub fn assign_bounded<C: Points>(step: &Step<C::Number>, x: &C, bounds: &mut Kep
     rows.add_all(&bounds.nearest, &mut sums);
     sums
 }
-qjam::register!(assign_bounded::<Dense<f32>>, assign_bounded::<Dense<f64>>);
-qjam::register!(assign_bounded::<Csr<f32>>, assign_bounded::<Csr<f64>>);
 
 /// What movements of centres do to bounds, and who is left in doubt.
 struct Drift {

@@ -6,7 +6,7 @@
 //! [`relocate`](super::relocate), or stay where they are.
 
 use super::points::{Points, View, chained_square, squared_distance};
-use super::targets::Targets;
+use super::targets::{self, Targets};
 use super::touched::Touched;
 use crate::kernels::nearest::{Panels, Real};
 use qjam::{Csr, Dense, MergeError, Reduce};
@@ -95,26 +95,26 @@ impl Reduce for Sums {
 /// Centres as chunks get them.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Compared<T: Real> {
-    pub(super) panels: Panels<T>,
+    pub(super) targets: Targets<T>,
     /// Whether rows have weights.
     pub(super) weighted: bool,
 }
 
-/// The centres that rows are given to, with all distances computed.
+/// The centres that rows are given to, with nothing remembered of rounds before.
 #[qjam::map]
 pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
-    let panels = &with.panels;
+    let targets = &with.targets;
     let rows = x.view(with.weighted);
-    let mut sums = Sums::new(panels.centres(), panels.dims());
-    let block_rows = if C::View::AT_ONCE { rows.len().max(1) } else { BLOCK_ROWS.min(rows.len()) };
+    let mut sums = Sums::new(targets.len(), targets.dims());
+    let block_rows = if C::View::AT_ONCE { rows.len() } else { BLOCK_ROWS.min(rows.len()) }.max(1);
     let mut nearest = vec![0; block_rows];
     for from in (0..rows.len()).step_by(block_rows) {
         let rows = rows.part(from..(from + block_rows).min(rows.len()));
         let nearest = &mut nearest[..rows.len()];
-        rows.nearest(panels, nearest);
+        targets.nearest(rows, nearest);
         rows.add_all(nearest, &mut sums);
     }
-    sums.comparisons = (rows.len() * panels.centres()) as u64;
+    sums.comparisons = (rows.len() * targets.len()) as u64;
     sums.compared = sums.comparisons;
     sums
 }
@@ -122,8 +122,7 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
 /// What is needed to measure how well centres fit.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Measure<T: Real> {
-    panels: Panels<T>,
-    centres: Vec<T>,
+    targets: Targets<T>,
     squares: Vec<f64>,
     pub(super) weighted: bool,
 }
@@ -131,20 +130,20 @@ pub struct Measure<T: Real> {
 impl<T: Real> Measure<T> {
     pub(super) fn new(centres: &Centres<T>, weighted: bool) -> Measure<T> {
         let squares = centres.values.chunks_exact(centres.dims).map(chained_square).collect();
-        Measure { panels: centres.panels(), centres: centres.values.clone(), squares, weighted }
+        Measure { targets: centres.targets(true), squares, weighted }
     }
 
     /// The nearest centre of every row.
     pub(super) fn nearest(&self, rows: impl View<T>) -> Vec<u32> {
         let mut nearest = vec![0; rows.len()];
-        rows.nearest(&self.panels, &mut nearest);
+        self.targets.nearest(rows, &mut nearest);
         nearest
     }
 
     /// The coordinates of a centre, and its square as [`View::squared_distance`] wants it.
     pub(super) fn centre(&self, centre: u32) -> (&[T], f64) {
-        let (centre, dims) = (centre as usize, self.panels.dims());
-        (&self.centres[centre * dims..][..dims], self.squares[centre])
+        let (centre, dims) = (centre as usize, self.targets.dims());
+        (&self.targets.values()[centre * dims..][..dims], self.squares[centre])
     }
 
     /// The weighted squared distances of rows to their nearest centres, added in the order of the rows.
@@ -161,7 +160,7 @@ impl<T: Real> Measure<T> {
     pub(super) fn distances(&self, rows: impl View<T>) -> Vec<T> {
         let mut out = Vec::with_capacity(rows.len() * self.squares.len());
         for i in 0..rows.len() {
-            let centres = self.centres.chunks_exact(self.panels.dims()).zip(&self.squares);
+            let centres = self.targets.values().chunks_exact(self.targets.dims()).zip(&self.squares);
             out.extend(centres.map(|(c, square)| T::from_f64(rows.squared_distance(i, c, *square).sqrt())));
         }
         out
@@ -230,7 +229,7 @@ pub const NO_LABEL: u32 = u32::MAX;
 pub fn label<C: Points>(with: &Compared<C::Number>, x: &C) -> Labels {
     let rows = x.view(with.weighted);
     let mut labels = vec![0; rows.len()];
-    rows.nearest(&with.panels, &mut labels);
+    with.targets.nearest(rows, &mut labels);
     let bad = first_unusable(rows);
     for i in bad.map_or(rows.len(), |(row, ..)| row as usize)..rows.len() {
         if rows.unusable(i).is_some() {
@@ -288,12 +287,14 @@ impl<T: Real> Centres<T> {
         Panels::new(&self.values, self.dims)
     }
 
+    /// For chunks to compare rows with. Products of bytes may sort centres out only if that is worth its while.
     pub(super) fn targets(&self, screening: bool) -> Targets<T> {
-        Targets::new(&self.values, self.dims, screening)
+        let worthwhile = targets::worth_screening(self.len(), self.dims);
+        Targets::new(&self.values, self.dims, screening && worthwhile)
     }
 
-    pub(super) fn compared(&self, weighted: bool) -> Compared<T> {
-        Compared { panels: self.panels(), weighted }
+    pub(super) fn compared(&self, screening: bool, weighted: bool) -> Compared<T> {
+        Compared { targets: self.targets(screening), weighted }
     }
 
     /// The means of the rows each centre was given. One without rows, or whose rows weigh nothing, stays.

@@ -104,7 +104,7 @@ pub fn learn<C: Points>(
     if weights.len() != centres.len() {
         return Err(FitError::BatchWeights { found: weights.len(), k: centres.len() });
     }
-    let sums = master.run(assign::<C>, &centres.compared(params.weighted()), &prepared.data)?.in_full();
+    let sums = master.run(assign::<C>, &centres.compared(true, params.weighted()), &prepared.data)?.in_full();
     Ok(moved_towards(centres, &sums, weights))
 }
 

@@ -53,6 +53,7 @@ use lloyd::{Measure, Sums, assign, inertia};
 use points::Kept;
 use qjam::{DataSet, Held, Master};
 use relocate::{Wanted, farthest};
+use targets::Targets;
 use thiserror::Error;
 
 /// Why there is no result.
@@ -351,7 +352,7 @@ pub struct Lloyd<'m, C: Points> {
     fixed: bool,
     empty_clusters: EmptyClusters,
     pruning: Pruning<C>,
-    /// Whether products of bytes may sort centres out, where rows keep bounds.
+    /// Whether products of bytes may sort centres out.
     screening: bool,
 }
 
@@ -384,7 +385,7 @@ impl<'m, C: Points> Lloyd<'m, C> {
             true => Pruning::Resting(0),
             false => Pruning::Never,
         };
-        let screening = targets::worth_screening(centres.len(), centres.dims());
+        let screening = params.pruning() && targets::worth_screening(centres.len(), centres.dims());
         let (weighted, sizes) = (params.weighted(), vec![]);
         let empty_clusters = params.empty_clusters();
         let (iterations, fixed) = (0, false);
@@ -459,12 +460,12 @@ impl<'m, C: Points> Lloyd<'m, C> {
         }
         match &mut self.pruning {
             Pruning::Kept { held, moved, .. } => {
-                let targets = self.centres.targets(self.screening);
+                let targets = Targets::new(&self.centres.values, self.centres.dims, self.screening);
                 let step = Step::new(targets, std::mem::take(moved), self.weighted);
                 Ok(held.run(assign_bounded::<C>, &step)?.in_full())
             }
             _ => {
-                let with = self.centres.compared(self.weighted);
+                let with = self.centres.compared(self.screening, self.weighted);
                 Ok(self.master.run(assign::<C>, &with, &self.data)?.in_full())
             }
         }

@@ -54,6 +54,9 @@ pub trait Points: Chunk {
 /// Sums of more numbers are not kept in a cache while rows come in any order.
 const ADD_IN_ORDER_MAX: usize = 1 << 15;
 
+/// Shorter rows are added where they are met: choosing wide instructions would take longer.
+const ADD_WIDE_MIN: usize = 64;
+
 /// Rows of one chunk.
 pub trait View<T: Real>: Copy {
     /// How many.
@@ -246,17 +249,13 @@ impl<T: Real> View<T> for DenseRows<'_, T> {
 
     #[inline(always)]
     fn add(&self, i: usize, sums: &mut [f64]) -> f64 {
-        match self.0.rest(i).first() {
-            None => {
-                sums.iter_mut().zip(self.0.row(i)).for_each(|(s, v)| *s += v.to_f64());
-                1.0
-            }
-            Some(weight) => {
-                let weight = weight.to_f64();
-                sums.iter_mut().zip(self.0.row(i)).for_each(|(s, v)| *s += weight * v.to_f64());
-                weight
-            }
+        let (row, weight) = (self.0.row(i), self.weight(i));
+        if row.len() >= ADD_WIDE_MIN {
+            T::add_to(Level::best(), row, weight, sums);
+        } else {
+            sums.iter_mut().zip(row).for_each(|(s, v)| *s += weight * v.to_f64());
         }
+        weight
     }
 
     fn mark(&self, _: usize, marks: &mut [u64]) {

@@ -17,7 +17,7 @@ use super::points::DenseRows;
 use super::targets::Targets;
 use crate::kernels::Level;
 use crate::kernels::nearest::{Real, Rows, distance_error};
-use crate::kernels::screen::{Bytes, Screen, lowest};
+use crate::kernels::screen::{Bytes, Out, Screen, replace_bounds};
 use std::ops::Range;
 
 /// Rows whose bytes are compared with all panels before the next ones: with a thousand dimensions and centres, they and
@@ -55,6 +55,8 @@ pub(super) struct Screened<'a, T: Real> {
     bytes: Bytes,
     /// Lower bounds of some panels, row after row.
     lower: Vec<f32>,
+    /// The lowest of each panel.
+    lowest: Vec<f32>,
     looks: Vec<Look>,
     rivals: Vec<Rival>,
     found: Found<T>,
@@ -68,7 +70,6 @@ pub(super) struct Screened<'a, T: Real> {
 
 /// Memory of one row's turn.
 struct Found<T> {
-    lowest: Vec<f32>,
     list: Vec<u32>,
     squares: Vec<f64>,
     scores: Vec<T>,
@@ -81,9 +82,10 @@ impl<'a, T: Real> Screened<'a, T> {
             screen,
             bytes: Bytes::new(),
             lower: vec![],
+            lowest: vec![],
             looks: vec![],
             rivals: vec![],
-            found: Found { lowest: vec![], list: vec![], squares: vec![], scores: vec![] },
+            found: Found { list: vec![], squares: vec![], scores: vec![] },
             left: vec![],
             exact: Exact::new(),
             untried: 0,
@@ -170,8 +172,8 @@ impl<'a, T: Real> Screened<'a, T> {
     /// Lower bounds for the centres of a group of panels, as far as rows want them.
     fn compare(&mut self, seekers: &[Seeker], group: Range<usize>, bounds: &Bounds) {
         let count = self.targets.panels_len();
-        let stride = group.len() * T::WIDTH;
-        self.lower.resize(ROWS * stride, 0.0);
+        self.lower.resize(ROWS * group.len() * T::WIDTH, 0.0);
+        self.lowest.resize(ROWS * group.len(), 0.0);
         let places = &mut self.found.list;
         for panel in group.clone() {
             places.clear();
@@ -180,8 +182,9 @@ impl<'a, T: Real> Screened<'a, T> {
                     places.push(place as u32);
                 }
             }
-            let at = (panel - group.start) * T::WIDTH;
-            self.bytes.bounds(self.screen, panel, places, &mut self.lower, stride, at);
+            let (bounds, lowest) = (&mut self.lower, &mut self.lowest);
+            let out = Out { bounds, lowest, panels: group.len(), panel: panel - group.start };
+            self.bytes.bounds(self.screen, panel, places, out);
         }
     }
 
@@ -205,9 +208,8 @@ impl<'a, T: Real> Screened<'a, T> {
         if look.given_up {
             return;
         }
-        let Found { lowest: minima, list, squares, .. } = &mut self.found;
-        minima.resize(group.len(), 0.0);
-        lowest(Level::best(), lower, minima);
+        let Found { list, squares, .. } = &mut self.found;
+        let minima = &mut self.lowest[place * group.len()..][..group.len()];
         // Where nothing was compared there is nothing to be found.
         for (minimum, known) in minima.iter_mut().zip(&*known) {
             *minimum = if *known <= seeker.reach { *minimum } else { f32::INFINITY };
@@ -274,11 +276,7 @@ impl<'a, T: Real> Screened<'a, T> {
                     lower[panel * T::WIDTH..][..T::WIDTH].iter().fold(f32::INFINITY, |a, b| a.min(*b));
             }
         }
-        for (known, minimum) in known.iter_mut().zip(minima) {
-            if *known <= seeker.reach {
-                *known = down((f64::from(*minimum) + base).max(0.0).sqrt() * unit);
-            }
-        }
+        replace_bounds(Level::best(), minima, base, unit, seeker.reach, known);
     }
 
     /// Chooses among the measured ones.

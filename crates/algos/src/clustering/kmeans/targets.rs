@@ -14,6 +14,9 @@ use std::sync::OnceLock;
 /// Rows that look for their centres together.
 pub(super) const BLOCK_ROWS: usize = 448;
 
+/// So few rows are compared with all centres.
+const SCREENED_ROWS_MIN: usize = 128;
+
 /// Centres that rows are compared with.
 #[derive(Clone, Debug)]
 pub struct Targets<T: Real> {
@@ -77,17 +80,27 @@ impl<T: Real> Targets<T> {
 
     /// Writes for every row the index of its nearest centre.
     pub(super) fn nearest(&self, rows: impl View<T>, out: &mut [u32]) {
-        let (Some(dense), Some(screen)) = (rows.dense(), self.screen()) else {
+        // For few rows it costs less to compute all distances than to make bytes of the centres.
+        let screen = if rows.len() < SCREENED_ROWS_MIN { None } else { self.screen() };
+        let (Some(dense), Some(screen)) = (rows.dense(), screen) else {
             return rows.nearest(self.panels(), out);
         };
         let slack = Slack::new(self);
         let mut screened = Screened::new(self, screen);
         for (block, out) in out.chunks_mut(BLOCK_ROWS).enumerate() {
             let from = block * BLOCK_ROWS;
-            let rows = dense.part(from..from + out.len());
-            let mut bounds = Bounds::unknown(rows.len(), self.panels_len(), |i| square(rows.row(i)).sqrt());
-            screened.seek_all(rows, 0..rows.len(), slack, &mut bounds);
+            let part = dense.part(from..from + out.len());
+            let mut bounds = Bounds::unknown(part.len(), self.panels_len(), |i| square(part.row(i)).sqrt());
+            screened.seek_all(part, 0..part.len(), slack, &mut bounds);
             out.copy_from_slice(bounds.nearest());
+            // What is too large to have scores is left to the plain kernel, whatever that makes of it.
+            let odd = |i: &u32| !slack.are_finite(bounds.lengths[*i as usize]);
+            let list: Vec<u32> = (0..part.len() as u32).filter(odd).collect();
+            let mut nearest = vec![0; list.len()];
+            if !list.is_empty() {
+                rows.part(from..from + part.len()).nearest_of(self.panels(), &list, &mut nearest);
+            }
+            list.iter().zip(nearest).for_each(|(i, nearest)| out[*i as usize] = nearest);
         }
     }
 }

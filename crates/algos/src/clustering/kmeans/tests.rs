@@ -178,7 +178,8 @@ fn check<T: Fused + Sparse>(workers: &str, empty_clusters: EmptyClusters) {
         for iteration in 1..=25 {
             let (labels, sums) = plainly(&data, &expected, empty_clusters);
             expected = expected.moved_to(&sums);
-            let found = master.run(lloyd::label::<Dense<T>>, &all.centres().compared(false), &data).unwrap();
+            let found =
+                master.run(lloyd::label::<Dense<T>>, &all.centres().compared(true, false), &data).unwrap();
             assert_eq!(found.labels, labels, "{kind}, iteration {iteration}");
             all.step().unwrap();
             all_sparse.step().unwrap();
