@@ -48,7 +48,8 @@ fn sparse_rows_end_where_the_same_rows_end_in_dense_form() {
     let sparse_data = DataSet::csr(&sparse).unwrap();
     // Otherwise only sums in full would have been tried.
     let first = Centres::new(values[..12 * 2_400].to_vec(), 2_400).unwrap();
-    let part = lloyd::assign(&first.compared(false), &sparse_data.partitions(4).unwrap().chunk(1).unwrap());
+    let part =
+        lloyd::assign(&first.compared(true, false), &sparse_data.partitions(4).unwrap().chunk(1).unwrap());
     assert!(part.sums.is_empty() && !part.in_full().sums.is_empty());
     for start in [Start::PlusPlus, Start::Parallel, Start::Random] {
         let params = Params::new(12).unwrap().with_start(start).with_starts(2).unwrap().with_seed(4);

@@ -231,9 +231,10 @@ pub fn label<C: Points>(with: &Compared<C::Number>, x: &C) -> Labels {
     let mut labels = vec![0; rows.len()];
     with.targets.nearest(rows, &mut labels);
     let bad = first_unusable(rows);
-    for i in bad.map_or(rows.len(), |(row, ..)| row as usize)..rows.len() {
+    let clean = bad.map_or(rows.len(), |(row, ..)| row as usize);
+    for (i, label) in labels.iter_mut().enumerate().skip(clean) {
         if rows.unusable(i).is_some() {
-            labels[i] = NO_LABEL;
+            *label = NO_LABEL;
         }
     }
     Labels { labels, bad }

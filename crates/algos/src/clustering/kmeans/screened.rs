@@ -335,3 +335,107 @@ impl<'a, T: Real> Screened<'a, T> {
         self.left.push(*seeker);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clustering::kmeans::bounds::{Step, bounded};
+    use crate::clustering::kmeans::lloyd::Centres;
+    use crate::clustering::kmeans::points::Memory;
+    use crate::kernels::nearest::Panels;
+    use qjam::{Dense, Rng};
+
+    const KINDS: [&str; 12] = [
+        "noise",
+        "clusters",
+        "whole numbers with ties",
+        "copies of few rows",
+        "each row twice",
+        "constant rows",
+        "mostly zeros",
+        "huge",
+        "tiny",
+        "below the smallest normal number",
+        "far from the origin",
+        "all scales",
+    ];
+
+    fn rows<T: Real>(kind: &str, count: usize, dims: usize) -> Vec<T> {
+        let mut random = Rng::keyed(KINDS.iter().position(|k| *k == kind).unwrap() as u64, dims as u64, 0);
+        let middles: Vec<f64> = (0..40 * dims).map(|_| random.normal() * 2.0).collect();
+        let small = if size_of::<T>() == 4 { 1e-43 } else { 1e-321 };
+        let mut values = Vec::<T>::with_capacity(count * dims);
+        for i in 0..count {
+            let (middle, scale) = (random.below(40) as usize, 10f64.powi(random.below(30) as i32 - 15));
+            for p in 0..dims {
+                let noise = random.normal();
+                values.push(T::from_f64(match kind {
+                    "clusters" => middles[middle * dims + p] + noise,
+                    "whole numbers with ties" => noise.round(),
+                    "copies of few rows" => middles[i % 17 * dims + p],
+                    "each row twice" if i % 2 == 1 => values[(i - 1) * dims + p].to_f64(),
+                    "constant rows" => (i % 90) as f64,
+                    "mostly zeros" if noise.abs() < 1.5 => 0.0,
+                    "huge" => noise * 1e16,
+                    "tiny" => noise * 1e-20,
+                    "below the smallest normal number" => (noise * 4.0).round() * small,
+                    "far from the origin" => 3000.0 + noise,
+                    "all scales" => noise * scale,
+                    _ => noise,
+                }));
+            }
+        }
+        values
+    }
+
+    fn check<T: Real>() {
+        for kind in KINDS {
+            for (count, dims, k) in [(300, 64, 64), (500, 101, 150)] {
+                let values = rows::<T>(kind, count, dims);
+                let mut centres = Centres::new(values[..k * dims].to_vec(), dims).unwrap();
+                let chunk = Dense::from_vec(values, dims).unwrap();
+                let mut bounds = Bounds::begin(0);
+                let mut moved = vec![];
+                for iteration in 0..6 {
+                    let targets = Targets::new(centres.values(), dims, true);
+                    let sums = bounded(&Step::new(targets, moved, false), &chunk, &mut bounds);
+                    let mut expected = vec![0; count];
+                    let all = Rows::new(chunk.as_slice(), dims, dims);
+                    T::nearest(Level::best(), &Panels::new(centres.values(), dims), all, &mut expected);
+                    assert_eq!(bounds.nearest, expected, "{kind}, {dims} dimensions, iteration {iteration}");
+                    let next = centres.moved_to(&sums);
+                    moved = next.distances_to(&centres);
+                    centres = next;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_centres_are_measured_and_the_same_ones_found_in_single_precision() {
+        check::<f32>();
+    }
+
+    #[test]
+    fn few_centres_are_measured_and_the_same_ones_found_in_double_precision() {
+        check::<f64>();
+    }
+
+    #[test]
+    fn rows_too_large_to_have_scores_are_labelled_as_without_screening() {
+        let (count, dims, k) = (400, 64, 64);
+        let mut values = rows::<f32>("noise", count, dims);
+        let targets = Targets::new(&values[..k * dims], dims, true);
+        let panels = Panels::new(&values[..k * dims], dims);
+        values[200 * dims] = 1e38;
+        values[201 * dims..202 * dims].fill(3e38);
+        values[202 * dims] = f32::INFINITY;
+        values[203 * dims] = f32::NAN;
+        values[204 * dims] = 1e25;
+        let all = Rows::new(&values, dims, dims);
+        let (mut expected, mut found) = (vec![0; count], vec![0; count]);
+        f32::nearest(Level::best(), &panels, all, &mut expected);
+        targets.nearest(DenseRows(all), &mut found);
+        assert_eq!(found, expected);
+    }
+}
