@@ -2,8 +2,8 @@
 //!
 //! Every row remembers its nearest centre, how far that is at most, and for every panel of centres how near the nearest
 //! of its *other* centres is at least. When centres move, the bounds give way by as much (the triangle inequality). First
-//! a row whose bounds leave a doubt measures the way to its own centre again; then a panel whose bound is beyond that
-//! is not looked at. Where the processor can, [`screened`](super::screened) sorts out most centres of the other panels
+//! a row whose bounds leave a doubt measures the way to its own centre again, which settles the matter if that centre is
+//! more than twice as far from all others; then a panel whose bound is beyond is not looked at. Where the processor can, [`screened`](super::screened) sorts out most centres of the other panels
 //! by products of bytes; else [`exact`](super::exact) computes all of them. What decides is always the one definition of
 //! distance in [`nearest`](crate::kernels::nearest), so a row's centre is the one [`assign`](super::lloyd::assign) finds;
 //! then all rows are added as it does.
@@ -23,6 +23,9 @@ use super::targets::{BLOCK_ROWS, Targets};
 use crate::kernels::nearest::Real;
 use qjam::{Csr, Dense};
 use std::ops::Range;
+
+/// For fewer rows of a block in doubt it is not asked how far centres are apart.
+const APART_ROWS_MIN: usize = 32;
 
 /// What the rows of a chunk remember. Empty before their first round.
 #[derive(Clone, Debug, qjam::Wire)]
@@ -254,6 +257,12 @@ impl Drift {
             if nearest <= seeker.reach {
                 self.seekers.push(seeker);
             }
+        }
+        if self.seekers.len() >= APART_ROWS_MIN {
+            // Other centres are as far as they are from the row's own at least, less the way there.
+            self.seekers.retain(|seeker| {
+                step.targets.apart(seeker.centre as usize) - seeker.upper <= f64::from(seeker.reach)
+            });
         }
         &self.seekers
     }

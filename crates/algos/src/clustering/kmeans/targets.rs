@@ -6,14 +6,16 @@
 use super::bounds::{Bounds, Slack};
 use super::points::View;
 use super::screened::Screened;
-use crate::kernels::nearest::{Panels, Real, square};
-use crate::kernels::screen::Screen;
+use crate::kernels::nearest::{Panels, Real, Rows, square};
+use crate::kernels::screen::{Bytes, Out, Screen};
 use qjam::{DecodeError, Decoder, Encoder, Params, Slab, Wire};
 use std::sync::OnceLock;
 
 /// Rows that look for their centres together.
 pub(super) const BLOCK_ROWS: usize = 448;
 
+/// Centres whose distances from each other are found together: a thread that wants some need not wait for all.
+const APART: usize = 112;
 /// So few rows are compared with all centres.
 const SCREENED_ROWS_MIN: usize = 128;
 
@@ -28,6 +30,8 @@ pub struct Targets<T: Real> {
     screening: bool,
     panels: OnceLock<Panels<T>>,
     screen: OnceLock<Option<Screen<T>>>,
+    /// Of so many centres each, how far the nearest other one is at least.
+    apart: Vec<OnceLock<Vec<f64>>>,
 }
 
 /// Whether sorting centres out by bytes is worth its while: with few of them or few dimensions their distances are soon
@@ -44,7 +48,9 @@ impl<T: Real> Targets<T> {
     }
 
     fn of(dims: u64, values: Slab<T>, norms: Vec<T>, screening: bool) -> Targets<T> {
-        Targets { dims, values, norms, screening, panels: OnceLock::new(), screen: OnceLock::new() }
+        let apart = (0..norms.len().div_ceil(APART)).map(|_| OnceLock::new()).collect();
+        let (panels, screen) = (OnceLock::new(), OnceLock::new());
+        Targets { dims, values, norms, screening, panels, screen, apart }
     }
 
     /// How many.
@@ -76,6 +82,38 @@ impl<T: Real> Targets<T> {
     pub(super) fn screen(&self) -> Option<&Screen<T>> {
         let make = || self.screening.then(|| Screen::new(&self.values, self.dims())).flatten();
         self.screen.get_or_init(make).as_ref()
+    }
+
+    /// At least the distance of a centre to the nearest other one; 0 where nobody knows.
+    pub(super) fn apart(&self, centre: usize) -> f64 {
+        let measure =
+            |screen| self.apart[centre / APART].get_or_init(|| self.distances_apart(screen, centre / APART));
+        self.screen().map_or(0.0, |screen| measure(screen)[centre % APART])
+    }
+
+    fn distances_apart(&self, screen: &Screen<T>, group: usize) -> Vec<f64> {
+        let first = group * APART;
+        let list: Vec<u32> = (first as u32..(first + APART).min(self.len()) as u32).collect();
+        let places: Vec<u32> = (0..list.len() as u32).collect();
+        let mut bytes = Bytes::new();
+        bytes.take(screen, Rows::new(&self.values, self.dims(), self.dims()), &list);
+        let (mut bounds, mut lowest) = (vec![0.0; list.len() * T::WIDTH], vec![0.0; list.len()]);
+        let mut least = vec![f32::INFINITY; list.len()];
+        for panel in 0..self.panels_len() {
+            let out = Out { bounds: &mut bounds, lowest: &mut lowest, panels: 1, panel: 0 };
+            bytes.bounds(screen, panel, &places, out);
+            for (place, bounds) in bounds.chunks_exact_mut(T::WIDTH).enumerate() {
+                let mut here = lowest[place];
+                if (first + place) / T::WIDTH == panel {
+                    bounds[(first + place) % T::WIDTH] = f32::INFINITY;
+                    here = bounds.iter().fold(f32::INFINITY, |a, b| a.min(*b));
+                }
+                least[place] = least[place].min(here);
+            }
+        }
+        let distance =
+            |(place, least): (usize, f32)| (f64::from(least) + bytes.square_least(place)).max(0.0).sqrt();
+        least.into_iter().enumerate().map(|least| distance(least) * screen.unit() * (1.0 - 1e-12)).collect()
     }
 
     /// Writes for every row the index of its nearest centre.
