@@ -110,12 +110,13 @@ pub(super) fn sweep(added: &Path) {
 /// Removes files that nobody uses until the rest has no more than so many bytes; gives the bytes of those removed.
 fn sweep_to(folder: &Path, cap_bytes: u64, added: Option<&Path>) -> u64 {
     let mut files = list(folder).unwrap_or_default();
-    files.sort_by_key(|file| file.used);
+    let is_unfinished = |path: &Path| path.extension().is_some_and(|ending| ending == "part");
+    files.sort_by_key(|file| (!is_unfinished(&file.path), file.used));
     let mut left: u64 = files.iter().map(|file| file.bytes).sum();
     let mut removed = 0;
     for file in files {
         // What was being written by a program that is no more goes in any case.
-        let unfinished = file.path.extension().is_some_and(|ending| ending == "part");
+        let unfinished = is_unfinished(&file.path);
         if (left <= cap_bytes && !unfinished) || added == Some(&file.path) {
             continue;
         }
