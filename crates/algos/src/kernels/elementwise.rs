@@ -214,10 +214,9 @@ pub(crate) fn exp_lanes<V: Arithmetic<Number: Constants + Number>>(x: V) -> V {
     let n = x.mul_add(V::splat(V::Number::LOG2_E), round).sub(round);
     // Exact: multiples of the number nearest ln 2 are multiples of its last place, and |r| needs no finer unit.
     let r = n.neg_mul_add(V::splat(V::Number::LN_2), x);
+    let r = n.neg_mul_add(V::splat(V::Number::LN_2_REST), r);
     let square = r.mul(r);
-    let rest = square.mul(polynomial(r, square, V::Number::EXP));
-    let rest = n.neg_mul_add(V::splat(V::Number::LN_2_REST), rest);
-    let value = one.add(r.add(rest));
+    let value = one.add(square.mul_add(polynomial(r, square, V::Number::EXP), r));
     // 2ⁿ in two factors, since n may be an exponent that only subnormal numbers have; the first product is exact.
     let first = n.mul_add(half, round);
     let second = n.sub(first.sub(round)).add(round);
