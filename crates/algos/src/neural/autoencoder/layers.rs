@@ -8,7 +8,6 @@ use super::params::Shape;
 use crate::kernels::aligned::Aligned;
 use crate::kernels::arithmetic::{Arithmetic, Side};
 use crate::kernels::elementwise::{tanh, tanh_lanes};
-use crate::kernels::lanes::Lanes;
 use crate::kernels::multiply::{Left, Size, add_product};
 use crate::kernels::nearest::Real;
 use crate::kernels::{Level, per_level};
