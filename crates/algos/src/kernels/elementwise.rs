@@ -14,15 +14,15 @@ use super::lanes::Lanes;
 use super::{Level, per_level};
 
 /// Largest error of [`exp`].
-pub const EXP_ULPS: f64 = 1.0;
+pub const EXP_ULPS: f64 = 1.25;
 /// Largest error of [`log`].
 pub const LOG_ULPS: f64 = 1.0;
 /// Largest error of [`tanh`].
 pub const TANH_ULPS: f64 = 2.5;
 /// Largest error of [`sigmoid`].
-pub const SIGMOID_ULPS: f64 = 2.0;
+pub const SIGMOID_ULPS: f64 = 2.5;
 /// Largest error of [`softplus`].
-pub const SOFTPLUS_ULPS: f64 = 2.0;
+pub const SOFTPLUS_ULPS: f64 = 2.5;
 
 /// Numbers that have these functions: `f32` and `f64`.
 pub trait Elementwise: Sized + sealed::Constants {
@@ -214,10 +214,9 @@ pub(crate) fn exp_lanes<V: Arithmetic<Number: Constants + Number>>(x: V) -> V {
     let n = x.mul_add(V::splat(V::Number::LOG2_E), round).sub(round);
     // Exact: multiples of the number nearest ln 2 are multiples of its last place, and |r| needs no finer unit.
     let r = n.neg_mul_add(V::splat(V::Number::LN_2), x);
+    let r = n.neg_mul_add(V::splat(V::Number::LN_2_REST), r);
     let square = r.mul(r);
-    let rest = square.mul(polynomial(r, square, V::Number::EXP));
-    let rest = n.neg_mul_add(V::splat(V::Number::LN_2_REST), rest);
-    let value = one.add(r.add(rest));
+    let value = one.add(square.mul_add(polynomial(r, square, V::Number::EXP), r));
     // 2ⁿ in two factors, since n may be an exponent that only subnormal numbers have; the first product is exact.
     let first = n.mul_add(half, round);
     let second = n.sub(first.sub(round)).add(round);

@@ -9,7 +9,6 @@
 //! registers of 512 bits) stays in registers for the whole inner loop. `A` may lie as it is or transposed; `B` and `C`
 //! are row-major. What is large, or does not end with a register, is copied in strips as wide as a tile.
 
-use super::arithmetic::Arithmetic;
 use super::lanes::Lanes;
 use super::{Level, per_level};
 
@@ -110,11 +109,11 @@ const INNER_BLOCK: usize = 384;
 const ROWS_BLOCK: usize = 96;
 /// Elements that are copied to the stack.
 const SMALLEST: usize = 512;
-/// A right factor of fewer elements stays in the first-level cache as it lies.
-const RIGHT_SMALL: usize = 4096;
+/// A right factor of fewer elements stays in a cache near enough as it lies.
+const RIGHT_SMALL: usize = 16_384;
 
 #[inline(always)]
-fn blocks<V: Arithmetic<Number: Copy + Default>>(
+fn blocks<V: Lanes<Number: Copy + Default>>(
     size: Size,
     left: Left<'_, V::Number>,
     (b, b_stride): (&[V::Number], usize),
@@ -126,7 +125,7 @@ fn blocks<V: Arithmetic<Number: Copy + Default>>(
     let mut place = Sums { values: c, stride: c_stride, cols: size.cols, shift: (0, 0) };
     let whole = size.cols.is_multiple_of(V::COUNT);
     if whole && (size.inner * size.cols <= RIGHT_SMALL || size.rows <= 12) {
-        walk::<V, _>(size, left, (b, b_stride), &mut place);
+        walk::<V>(size, left, (b, b_stride), &mut place);
         return;
     }
     let strip = widest::<V>() * V::COUNT;
@@ -168,93 +167,87 @@ fn blocks<V: Arithmetic<Number: Copy + Default>>(
                 let width = (size.cols - col).min(strip).next_multiple_of(V::COUNT);
                 place.shift = (row, col);
                 let size = Size { rows, inner, cols: width };
-                walk::<V, _>(size, left, (&copy[inner * col..], width), &mut place);
+                walk::<V>(size, left, (&copy[inner * col..], width), &mut place);
             }
         }
     }
 }
 
-/// Where a tile of sums comes from, and what becomes of it.
-pub(crate) trait Place<T> {
-    /// What the sums of a tile start with.
-    fn begin<V: Arithmetic<Number = T>, const M: usize, const N: usize>(
-        &self,
-        row: usize,
-        col: usize,
-    ) -> [[V; N]; M];
-
-    /// Takes the sums.
-    fn end<V: Arithmetic<Number = T>, const M: usize, const N: usize>(
-        &mut self,
-        row: usize,
-        col: usize,
-        tile: [[V; N]; M],
-    );
-}
-
 /// Registers along a row of the widest tile: there are 32 of 512 bits and 16 of others.
 #[inline(always)]
-pub(crate) const fn widest<V>() -> usize {
+const fn widest<V>() -> usize {
     if size_of::<V>() == 64 { 4 } else { 2 }
 }
 
 /// Goes through the tiles of a product whose columns are whole registers, strip by strip and down each strip.
 #[inline(always)]
-pub(crate) fn walk<V: Arithmetic, P: Place<V::Number>>(
+fn walk<V: Lanes<Number: Copy + Default>>(
     size: Size,
     left: Left<'_, V::Number>,
     right: (&[V::Number], usize),
-    place: &mut P,
+    place: &mut Sums<'_, V::Number>,
 ) {
-    assert!(size.cols.is_multiple_of(V::COUNT), "{} columns are no whole registers", size.cols);
-    let mut col = 0;
-    macro_rules! strips {
-        ($across:literal) => {
-            while col + $across * V::COUNT <= size.cols {
-                match left {
-                    Left::Rows { values, stride } => {
-                        strips!(rows_tile, $across, (values, stride));
-                    }
-                    Left::Columns { values, stride } => {
-                        strips!(columns_tile, $across, (values, stride));
-                    }
-                }
-                col += $across * V::COUNT;
-            }
-        };
-        ($tile:ident, $across:literal, $left:expr) => {
-            let mut row = 0;
-            while row + 6 <= size.rows {
-                $tile::<V, P, 6, $across>(size.inner, (row, col), $left, right, place);
-                row += 6;
-            }
-            if row + 4 <= size.rows {
-                $tile::<V, P, 4, $across>(size.inner, (row, col), $left, right, place);
-                row += 4;
-            }
-            if row + 2 <= size.rows {
-                $tile::<V, P, 2, $across>(size.inner, (row, col), $left, right, place);
-                row += 2;
-            }
-            if row < size.rows {
-                $tile::<V, P, 1, $across>(size.inner, (row, col), $left, right, place);
-            }
-        };
+    match left {
+        Left::Rows { values, stride } => walk_rows::<V>(size, (values, stride), right, place),
+        Left::Columns { values, stride } => walk_columns::<V>(size, (values, stride), right, place),
     }
-    if widest::<V>() == 4 {
-        strips!(4);
-    }
-    strips!(2);
-    strips!(1);
+}
+
+macro_rules! walks {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident = $tile:ident) => {
+        $(#[$meta])*
+        #[inline(always)]
+        $vis fn $name<V: Lanes<Number: Copy + Default>>(
+            size: Size,
+            left: (&[V::Number], usize),
+            right: (&[V::Number], usize),
+            place: &mut Sums<'_, V::Number>,
+        ) {
+            assert!(size.cols.is_multiple_of(V::COUNT), "{} columns are no whole registers", size.cols);
+            let mut col = 0;
+            macro_rules! strips {
+                ($across:literal) => {
+                    while col + $across * V::COUNT <= size.cols {
+                        let mut row = 0;
+                        while row + 6 <= size.rows {
+                            $tile::<V, 6, $across>(size.inner, (row, col), left, right, place);
+                            row += 6;
+                        }
+                        while row + 2 <= size.rows {
+                            $tile::<V, 2, $across>(size.inner, (row, col), left, right, place);
+                            row += 2;
+                        }
+                        if row < size.rows {
+                            $tile::<V, 1, $across>(size.inner, (row, col), left, right, place);
+                        }
+                        col += $across * V::COUNT;
+                    }
+                };
+            }
+            if widest::<V>() == 4 {
+                strips!(4);
+            }
+            strips!(2);
+            strips!(1);
+        }
+    };
+}
+walks! {
+    /// The same for a left factor in rows.
+    fn walk_rows = rows_tile
+}
+walks! {
+    /// The same for a left factor stored transposed.
+    fn walk_columns = columns_tile
 }
 
 #[inline(always)]
-fn rows_tile<V: Arithmetic, P: Place<V::Number>, const M: usize, const N: usize>(
+fn rows_tile<V: Lanes<Number: Copy + Default>, const M: usize, const N: usize>(
     inner: usize,
     at: (usize, usize),
     (a, a_stride): (&[V::Number], usize),
     (b, b_stride): (&[V::Number], usize),
-    place: &mut P,
+    place: &mut Sums<'_, V::Number>,
 ) {
     let mut sums = place.begin::<V, M, N>(at.0, at.1);
     // Slices of the exact length let the compiler drop the check on every element.
@@ -272,12 +265,12 @@ fn rows_tile<V: Arithmetic, P: Place<V::Number>, const M: usize, const N: usize>
 }
 
 #[inline(always)]
-fn columns_tile<V: Arithmetic, P: Place<V::Number>, const M: usize, const N: usize>(
+fn columns_tile<V: Lanes<Number: Copy + Default>, const M: usize, const N: usize>(
     inner: usize,
     at: (usize, usize),
     (a, a_stride): (&[V::Number], usize),
     (b, b_stride): (&[V::Number], usize),
-    place: &mut P,
+    place: &mut Sums<'_, V::Number>,
 ) {
     let mut sums = place.begin::<V, M, N>(at.0, at.1);
     for p in 0..inner {
@@ -300,7 +293,7 @@ fn step<V: Lanes, const N: usize>(sums: &mut [V; N], a: V::Number, b: &[V; N]) {
 
 /// `N` registers from one row.
 #[inline(always)]
-pub(crate) fn row<V: Lanes, const N: usize>(values: &[V::Number], at: usize) -> [V; N] {
+fn row<V: Lanes, const N: usize>(values: &[V::Number], at: usize) -> [V; N] {
     let values = &values[at..][..N * V::COUNT];
     let mut row = [V::load(values); N];
     for (register, values) in row.iter_mut().zip(values.chunks_exact(V::COUNT)) {
@@ -318,9 +311,10 @@ struct Sums<'a, T> {
     shift: (usize, usize),
 }
 
-impl<T: Copy + Default> Place<T> for Sums<'_, T> {
+impl<T: Copy + Default> Sums<'_, T> {
+    /// A tile as it is.
     #[inline(always)]
-    fn begin<V: Arithmetic<Number = T>, const M: usize, const N: usize>(
+    fn begin<V: Lanes<Number = T>, const M: usize, const N: usize>(
         &self,
         row_at: usize,
         col: usize,
@@ -340,8 +334,9 @@ impl<T: Copy + Default> Place<T> for Sums<'_, T> {
         tile
     }
 
+    /// Puts a tile back.
     #[inline(always)]
-    fn end<V: Arithmetic<Number = T>, const M: usize, const N: usize>(
+    fn end<V: Lanes<Number = T>, const M: usize, const N: usize>(
         &mut self,
         row_at: usize,
         col: usize,
@@ -363,7 +358,7 @@ impl<T: Copy + Default> Place<T> for Sums<'_, T> {
 
 /// Stores registers one after the other.
 #[inline(always)]
-pub(crate) fn put<V: Lanes, const N: usize>(values: &mut [V::Number], line: &[V; N]) {
+fn put<V: Lanes, const N: usize>(values: &mut [V::Number], line: &[V; N]) {
     let values = &mut values[..N * V::COUNT];
     for (register, values) in line.iter().zip(values.chunks_exact_mut(V::COUNT)) {
         register.store(values);

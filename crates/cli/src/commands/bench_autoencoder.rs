@@ -20,6 +20,8 @@ pub(super) const SIDE: usize = 8;
 const HIDDEN: usize = 30;
 /// Evaluations that the one worker is timed over.
 const ALONE_EVALUATIONS: u32 = 20;
+/// Rows that go through the gradient while it is timed alone.
+const GRADIENT_ROWS: u64 = 1_000_000;
 /// How long the workers that don't talk are to run.
 const CEILING_US: u64 = 1_000_000;
 
@@ -28,6 +30,10 @@ struct Row {
     patches: u64,
     workers: String,
     evaluation_ms: f64,
+    /// How many were made.
+    evaluations: usize,
+    /// The fastest cost and gradient of all patches on one thread, without a round or an optimiser around it.
+    gradient_ms: f64,
     total_s: f64,
     speedup: f64,
     ceiling: f64,
@@ -61,6 +67,7 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
     let data = DataSet::dense(images::patches(args.patches as usize, SIDE, 1), SIDE * SIDE)?;
     let slots: u32 = m.workers().iter().map(|w| w.slots).sum();
 
+    let gradient_ms = gradient_ms(&params, &data)?;
     let alone_us = {
         let kind = if args.workers.contains("proc") { "proc:1" } else { "local:1" };
         let one = Master::connect(kind)?;
@@ -79,6 +86,8 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
         patches: args.patches,
         workers: args.workers.clone(),
         evaluation_ms: trained.median_us() as f64 / 1e3,
+        evaluations: trained.spent.evaluations_us.len(),
+        gradient_ms,
         total_s: trained.seconds,
         speedup: alone_us as f64 / trained.median_us().max(1) as f64,
         ceiling: alone_us as f64 / ceiling_us.max(1.0),
@@ -95,6 +104,7 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
         row.evaluation_ms,
         output::time(alone_us)
     ));
+    output::line(format!("  gradient    {:.3} ms on one thread, outside any round", row.gradient_ms));
     output::line(format!(
         "  total       {:.2} s for {} evaluations",
         row.total_s,
@@ -116,6 +126,19 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
     output::line(format!("  cost        {}", row.cost));
     output::line(format!("  hash        {}", row.hash));
     Ok(())
+}
+
+/// One cost and gradient of all patches as one chunk, the fastest of a few.
+fn gradient_ms(params: &Params, data: &DataSet<Dense<f64>>) -> anyhow::Result<f64> {
+    let (whole, theta) = (data.partitions(1)?.chunk(0)?, autoencoder::initial(&params.shape(), 1));
+    let times = (GRADIENT_ROWS / data.records().max(1)).clamp(5, 1000);
+    let mut fastest = f64::INFINITY;
+    for _ in 0..times {
+        let start = Instant::now();
+        black_box(autoencoder::cost_of_slice(params, &theta, black_box(whole.as_slice())));
+        fastest = fastest.min(start.elapsed().as_secs_f64());
+    }
+    Ok(fastest * 1e3)
 }
 
 /// Time of one evaluation when everybody has a share and nobody talks.

@@ -1,16 +1,14 @@
 //! Batches of rows on their way through the network and back.
 //!
 //! A batch is what stays in the second-level cache together with the weights. What a layer does to its sums (tanh, the
-//! error, the slope, the sums over columns) is done to each tile of a product while it is in registers, so that nothing
-//! is written twice. All sums run over the rows in order, one fused multiply-add each and continued from batch to batch,
+//! error, the slope, the sums over columns) is one pass over the batch, a few registers side by side. All sums run over the rows in order, one fused multiply-add each and continued from batch to batch,
 //! so the bits depend on the rows and not on the size of a batch or the width of a register.
 
 use super::params::Shape;
 use crate::kernels::aligned::Aligned;
 use crate::kernels::arithmetic::{Arithmetic, Side};
-use crate::kernels::elementwise::tanh_lanes;
-use crate::kernels::lanes::Lanes;
-use crate::kernels::multiply::{Left, Place, Size, add_product, put, row, walk};
+use crate::kernels::elementwise::{tanh, tanh_lanes};
+use crate::kernels::multiply::{Left, Size, add_product};
 use crate::kernels::nearest::Real;
 use crate::kernels::{Level, per_level};
 
@@ -165,14 +163,8 @@ impl Batch {
         self.shape
     }
 
-    /// Takes in rows and computes their `a2`, adding it to the sums over columns.
-    pub(super) fn forward<T: Real>(
-        &mut self,
-        level: Level,
-        weights: &Weights,
-        x: &[T],
-        activation: &mut [f64],
-    ) {
+    /// Takes in rows and computes their `a2`.
+    pub(super) fn forward<T: Real>(&mut self, level: Level, weights: &Weights, x: &[T]) {
         let visible = self.shape.visible();
         self.rows = x.len() / visible;
         for (to, from) in self.x.chunks_exact_mut(self.width.visible).zip(x.chunks_exact(visible)) {
@@ -181,21 +173,23 @@ impl Batch {
             }
         }
         let size = Size { rows: self.rows, inner: visible, cols: self.width.hidden };
-        let place = Hidden { bias: &weights.b1, a2: &mut self.hidden, activation };
-        hidden_layer(level, size, &self.x, self.width.visible, &weights.w1_transposed, place);
-    }
-
-    /// Sums over columns for who does not want them.
-    pub(super) fn no_activation(&self) -> Aligned {
-        Aligned::zeros(self.width.hidden)
+        layer(
+            level,
+            size,
+            (&self.x, self.width.visible),
+            &weights.w1_transposed,
+            &weights.b1,
+            &mut self.hidden,
+        );
+        tanh(level, &mut self.hidden[..self.rows * self.width.hidden]);
     }
 
     /// `a3` of the rows taken in.
     pub(super) fn reconstruct(&mut self, level: Level, weights: &Weights) {
         let size = Size { rows: self.rows, inner: self.shape.hidden(), cols: self.width.visible };
-        let mut unused = Aligned::zeros(self.width.visible);
-        let place = Hidden { bias: &weights.b2, a2: &mut self.output, activation: &mut unused };
-        hidden_layer(level, size, &self.hidden, self.width.hidden, &weights.w2_transposed, place);
+        let left = (&self.hidden[..], self.width.hidden);
+        layer(level, size, left, &weights.w2_transposed, &weights.b2, &mut self.output);
+        tanh(level, &mut self.output[..self.rows * self.width.visible]);
     }
 
     /// The activations of the rows taken in, without the padding.
@@ -212,14 +206,21 @@ impl Batch {
 
     /// `d3`, the hidden layer's error and slope, and the sums over columns.
     pub(super) fn backward(&mut self, level: Level, weights: &Weights, totals: &mut Totals) {
-        let Totals { recon, g_b1, g_b2, m_b, .. } = totals;
+        let Totals { recon, activation, g_b1, g_b2, m_b, .. } = totals;
         let (rows, width) = (self.rows, self.width);
         let size = Size { rows, inner: self.shape.hidden(), cols: width.visible };
-        let place = Output { bias: &weights.b2, x: &self.x, d3: &mut self.output, recon, g_b2 };
-        output_layer(level, size, &self.hidden, width.hidden, &weights.w2_transposed, place);
+        let left = (&self.hidden[..], width.hidden);
+        layer(level, size, left, &weights.w2_transposed, &weights.b2, &mut self.output);
+        let values = rows * width.visible;
+        output_error(level, &self.x[..values], &mut self.output[..values], recon, g_b2);
         let size = Size { rows, inner: self.shape.visible(), cols: width.hidden };
-        let place = Back { a2: &self.hidden, error: &mut self.error, slope: &mut self.slope, g_b1, m_b };
-        back_layer(level, size, &self.output, width.visible, &weights.w2, place);
+        let left = Left::Rows { values: &self.output[..], stride: width.visible };
+        let values = rows * width.hidden;
+        self.error[..values].fill(0.0);
+        add_product(level, size, left, (&weights.w2, width.hidden), (&mut self.error, width.hidden));
+        let (a2, error, slope) =
+            (&self.hidden[..values], &mut self.error[..values], &mut self.slope[..values]);
+        hidden_error(level, a2, error, slope, [activation, g_b1, m_b]);
     }
 
     /// The three matrices of outer products, summed over the rows.
@@ -237,164 +238,84 @@ impl Batch {
     }
 }
 
-/// Adds the rows of a tile to sums over columns, one after the other.
-#[inline(always)]
-fn add_rows<V: Arithmetic<Number = f64>, const M: usize, const N: usize>(
-    totals: &mut [f64],
-    col: usize,
-    tile: &[[V; N]; M],
+/// `A B` plus a bias for every column.
+fn layer(
+    level: Level,
+    size: Size,
+    (values, stride): (&[f64], usize),
+    right: &[f64],
+    bias: &[f64],
+    out: &mut [f64],
 ) {
-    let mut sums = row::<V, N>(totals, col);
-    for line in tile {
-        for (sum, value) in sums.iter_mut().zip(line) {
-            *sum = sum.add(*value);
+    out.chunks_exact_mut(size.cols).take(size.rows).for_each(|row| row.copy_from_slice(bias));
+    add_product(level, size, Left::Rows { values, stride }, (right, size.cols), (out, size.cols));
+}
+
+per_level! {
+    /// Turns `W2 a2 + b2` into `d3`, adding squared errors and `d3` to the columns' sums.
+    fn output_error(x: &[f64], z3: &mut [f64], recon: &mut [f64], g_b2: &mut [f64]) = output_error_body<Lanes>
+}
+
+#[inline(always)]
+fn output_error_body<V: Arithmetic<Number = f64>>(
+    x: &[f64],
+    z3: &mut [f64],
+    recon: &mut [f64],
+    g_b2: &mut [f64],
+) {
+    let cols = recon.len();
+    for (x, z3) in x.chunks_exact(cols).zip(z3.chunks_exact_mut(cols)) {
+        let mut at = 0;
+        while at + 4 * V::COUNT <= cols {
+            output_step::<Side<V, 4>>(&x[at..], &mut z3[at..], &mut recon[at..], &mut g_b2[at..]);
+            at += 4 * V::COUNT;
+        }
+        while at < cols {
+            output_step::<V>(&x[at..], &mut z3[at..], &mut recon[at..], &mut g_b2[at..]);
+            at += V::COUNT;
         }
     }
-    put(&mut totals[col..], &sums);
 }
 
-/// A layer of tanh units.
-struct Hidden<'a> {
-    bias: &'a [f64],
-    a2: &'a mut [f64],
-    activation: &'a mut [f64],
+#[inline(always)]
+fn output_step<V: Arithmetic<Number = f64>>(x: &[f64], z3: &mut [f64], recon: &mut [f64], g_b2: &mut [f64]) {
+    let a3 = tanh_lanes(V::load(z3));
+    let miss = a3.sub(V::load(x));
+    miss.mul_add(miss, V::load(recon)).store(recon);
+    let d3 = miss.mul(a3.neg_mul_add(a3, V::splat(1.0)));
+    d3.store(z3);
+    V::load(g_b2).add(d3).store(g_b2);
 }
 
-impl Place<f64> for Hidden<'_> {
-    #[inline(always)]
-    fn begin<V: Arithmetic<Number = f64>, const M: usize, const N: usize>(
-        &self,
-        _: usize,
-        col: usize,
-    ) -> [[V; N]; M] {
-        [row(self.bias, col); M]
-    }
+per_level! {
+    /// Makes the slope `1 - a2²`, multiplies the error by it, and adds all three to the columns' sums.
+    fn hidden_error(
+        a2: &[f64],
+        error: &mut [f64],
+        slope: &mut [f64],
+        totals: [&mut [f64]; 3],
+    ) = hidden_error_body<Lanes>
+}
 
-    #[inline(always)]
-    fn end<V: Arithmetic<Number = f64>, const M: usize, const N: usize>(
-        &mut self,
-        row_at: usize,
-        col: usize,
-        mut tile: [[V; N]; M],
-    ) {
-        let stride = self.bias.len();
-        for (i, line) in tile.iter_mut().enumerate() {
-            *line = tanh_lanes(Side(*line)).0;
-            put(&mut self.a2[(row_at + i) * stride + col..], line);
+#[inline(always)]
+fn hidden_error_body<V: Arithmetic<Number = f64>>(
+    a2: &[f64],
+    error: &mut [f64],
+    slope: &mut [f64],
+    [activation, g_b1, m_b]: [&mut [f64]; 3],
+) {
+    let cols = activation.len();
+    let batch = a2.chunks_exact(cols).zip(error.chunks_exact_mut(cols)).zip(slope.chunks_exact_mut(cols));
+    for ((a2, error), slope) in batch {
+        for at in (0..cols).step_by(V::COUNT) {
+            let a = V::load(&a2[at..]);
+            let steep = a.neg_mul_add(a, V::splat(1.0));
+            let miss = V::load(&error[at..]).mul(steep);
+            steep.store(&mut slope[at..]);
+            miss.store(&mut error[at..]);
+            V::load(&activation[at..]).add(a).store(&mut activation[at..]);
+            V::load(&g_b1[at..]).add(miss).store(&mut g_b1[at..]);
+            V::load(&m_b[at..]).add(steep).store(&mut m_b[at..]);
         }
-        add_rows(self.activation, col, &tile);
     }
-}
-
-/// The output layer, its error, and the squares of what it misses by.
-struct Output<'a> {
-    bias: &'a [f64],
-    x: &'a [f64],
-    d3: &'a mut [f64],
-    recon: &'a mut [f64],
-    g_b2: &'a mut [f64],
-}
-
-impl Place<f64> for Output<'_> {
-    #[inline(always)]
-    fn begin<V: Arithmetic<Number = f64>, const M: usize, const N: usize>(
-        &self,
-        _: usize,
-        col: usize,
-    ) -> [[V; N]; M] {
-        [row(self.bias, col); M]
-    }
-
-    #[inline(always)]
-    fn end<V: Arithmetic<Number = f64>, const M: usize, const N: usize>(
-        &mut self,
-        row_at: usize,
-        col: usize,
-        mut tile: [[V; N]; M],
-    ) {
-        let stride = self.bias.len();
-        let one = Side([V::splat(1.0); N]);
-        let mut recon = Side(row::<V, N>(self.recon, col));
-        for (i, line) in tile.iter_mut().enumerate() {
-            let at = (row_at + i) * stride + col;
-            let a3 = tanh_lanes(Side(*line));
-            let miss = a3.sub(Side(row(self.x, at)));
-            recon = miss.mul_add(miss, recon);
-            *line = miss.mul(a3.neg_mul_add(a3, one)).0;
-            put(&mut self.d3[at..], line);
-        }
-        put(&mut self.recon[col..], &recon.0);
-        add_rows(self.g_b2, col, &tile);
-    }
-}
-
-/// What of the output's error comes back to the hidden layer.
-struct Back<'a> {
-    a2: &'a [f64],
-    error: &'a mut [f64],
-    slope: &'a mut [f64],
-    g_b1: &'a mut [f64],
-    m_b: &'a mut [f64],
-}
-
-impl Place<f64> for Back<'_> {
-    #[inline(always)]
-    fn begin<V: Arithmetic<Number = f64>, const M: usize, const N: usize>(
-        &self,
-        _: usize,
-        _: usize,
-    ) -> [[V; N]; M] {
-        [[V::splat(0.0); N]; M]
-    }
-
-    #[inline(always)]
-    fn end<V: Arithmetic<Number = f64>, const M: usize, const N: usize>(
-        &mut self,
-        row_at: usize,
-        col: usize,
-        tile: [[V; N]; M],
-    ) {
-        let stride = self.g_b1.len();
-        let one = Side([V::splat(1.0); N]);
-        let (mut g_b1, mut m_b) = (Side(row::<V, N>(self.g_b1, col)), Side(row::<V, N>(self.m_b, col)));
-        for (i, line) in tile.iter().enumerate() {
-            let at = (row_at + i) * stride + col;
-            let a2 = Side(row(self.a2, at));
-            let slope = a2.neg_mul_add(a2, one);
-            let error = Side(*line).mul(slope);
-            put(&mut self.slope[at..], &slope.0);
-            put(&mut self.error[at..], &error.0);
-            g_b1 = g_b1.add(error);
-            m_b = m_b.add(slope);
-        }
-        put(&mut self.g_b1[col..], &g_b1.0);
-        put(&mut self.m_b[col..], &m_b.0);
-    }
-}
-
-macro_rules! layers {
-    ($($name:ident $body:ident $place:ident;)*) => {
-        $(
-            per_level! {
-                fn $name(size: Size, left: &[f64], stride: usize, right: &[f64], place: $place<'_>) = $body<Lanes>
-            }
-
-            #[inline(always)]
-            fn $body<V: Arithmetic<Number = f64>>(
-                size: Size,
-                left: &[f64],
-                stride: usize,
-                right: &[f64],
-                mut place: $place<'_>,
-            ) {
-                walk::<V, _>(size, Left::Rows { values: left, stride }, (right, size.cols), &mut place);
-            }
-        )*
-    };
-}
-
-layers! {
-    hidden_layer hidden_body Hidden;
-    output_layer output_body Output;
-    back_layer back_body Back;
 }

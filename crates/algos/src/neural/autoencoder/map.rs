@@ -74,6 +74,9 @@ pub fn sums_of_slice<T: Real>(level: Level, shape: Shape, theta: &[f64], rows: &
 
 /// Everything a chunk needs besides its result.
 struct Scratch {
+    /// The parameters that `weights` were made from: chunks of one round have the same, and making them takes as long as
+    /// a dozen rows.
+    theta: Vec<f64>,
     weights: Weights,
     batch: Batch,
     totals: Totals,
@@ -81,18 +84,29 @@ struct Scratch {
 
 impl Scratch {
     fn new(shape: Shape) -> Scratch {
-        Scratch { weights: Weights::new(shape), batch: Batch::new(shape), totals: Totals::new(shape) }
+        Scratch {
+            theta: Vec::new(),
+            weights: Weights::new(shape),
+            batch: Batch::new(shape),
+            totals: Totals::new(shape),
+        }
     }
 
     fn sums<T: Real>(&mut self, level: Level, theta: &[f64], rows: &[T]) -> Sums {
-        let Scratch { weights, batch, totals } = self;
+        let Scratch { theta: last, weights, batch, totals } = self;
         let shape = batch.shape();
         let (visible, hidden) = (shape.visible(), shape.hidden());
         assert_eq!(rows.len() % visible, 0, "{} values are no whole number of rows of {visible}", rows.len());
-        weights.set(theta);
+        let same =
+            last.len() == theta.len() && last.iter().zip(theta).all(|(a, b)| a.to_bits() == b.to_bits());
+        if !same {
+            weights.set(theta);
+            last.clear();
+            last.extend_from_slice(theta);
+        }
         totals.clear();
         for x in rows.chunks(Batch::ROWS * visible) {
-            batch.forward(level, weights, x, &mut totals.activation);
+            batch.forward(level, weights, x);
             batch.backward(level, weights, totals);
             batch.add_gradients(level, totals);
         }

@@ -127,9 +127,8 @@ impl Autoencoder {
         }
         let (mut weights, mut batch) = (Weights::new(self.shape), Batch::new(self.shape));
         weights.set(&self.theta);
-        let mut unused = batch.no_activation();
         for x in rows.chunks(Batch::ROWS * visible) {
-            batch.forward(Level::best(), &weights, x, &mut unused);
+            batch.forward(Level::best(), &weights, x);
             seen(&mut batch, &weights);
         }
         Ok(())
