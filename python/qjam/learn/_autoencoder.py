@@ -133,8 +133,7 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _rows(self, X: Any, workers: WorkersLike, *, reset: bool) -> _native.Rows:
         if is_data(X):
             return of_data(self, X, shares(workers), reset=reset)[0]
-        matrix = as_matrix(self, X, reset=reset, sparse=False, kinds=[np.float64])
-        must_be_finite(matrix)
+        matrix = as_matrix(self, X, reset=reset, sparse=False)
         return kept(workers, as_rows(matrix, shares(workers)))
 
     def _ask(self, X: Any, what: Question) -> Any:

@@ -49,6 +49,7 @@ class KMeans(HasCentres):
         random_state: Any = None,
         copy_x: bool = True,
         algorithm: str = "auto",
+        empty_clusters: str = "farthest",
         skip_bad_rows: bool = False,
         workers: WorkersLike = None,
     ) -> None:
@@ -61,6 +62,7 @@ class KMeans(HasCentres):
         self.random_state = random_state
         self.copy_x = copy_x
         self.algorithm = algorithm
+        self.empty_clusters = empty_clusters
         self.skip_bad_rows = skip_bad_rows
         self.workers = workers
 

@@ -24,16 +24,19 @@ pub(super) fn autoencoder_fit<'py>(
     options: &Bound<'py, PyDict>,
     tick: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let Table::DenseF64(data) = &rows.table else {
-        return Err(PyTypeError::new_err("the autoencoder takes dense rows of 64-bit numbers"));
-    };
     let settings = settings(py, NAME, options)?;
     let wrong = |wrong: Wrong| wrong.raise(py, NAME);
     let params = Params::from_settings(&settings, rows.cols as usize).map_err(|e| wrong(e.into()))?;
     let seed = settings.integer("random_state").map_err(|e| wrong(e.into()))?;
     let fit = running(py, master, tick, NAME, |master| {
         let theta = autoencoder::initial(&params.shape(), seed);
-        Ok(autoencoder::fit(master, &params, data, theta, |_| {})?)
+        match &rows.table {
+            Table::DenseF64(data) => Ok(autoencoder::fit(master, &params, data, theta, |_| {})?),
+            Table::DenseF32(data) => Ok(autoencoder::fit(master, &params, data, theta, |_| {})?),
+            _ => {
+                Err(Wrong::Python(PyTypeError::new_err("the autoencoder takes dense rows, not sparse ones")))
+            }
+        }
     })?;
     let minimum = fit.minimum;
     let shape = [minimum.x.len()];

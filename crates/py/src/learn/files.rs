@@ -90,7 +90,6 @@ fn options<'py>(py: Python<'py>, notes: &Notes) -> PyResult<Bound<'py, PyDict>> 
 
 /// Keeps a network in a file.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "called from one place")]
 pub(super) fn autoencoder_save(
     py: Python<'_>,
     path: PathBuf,

@@ -73,7 +73,6 @@ impl Rows {
     /// A matrix, row after row: an object with a contiguous buffer, whether its numbers have 64 bits, and whether the last
     /// of its columns are weights.
     #[staticmethod]
-    #[expect(clippy::too_many_arguments, reason = "called in one place, by names")]
     fn dense(
         py: Python<'_>,
         memory: &Bound<'_, PyAny>,
@@ -155,7 +154,7 @@ impl Rows {
 }
 
 fn copied<T: bytemuck::Pod>(bytes: &[u8]) -> PyResult<Vec<T>> {
-    if bytes.len() % size_of::<T>() != 0 {
+    if !bytes.len().is_multiple_of(size_of::<T>()) {
         return Err(PyValueError::new_err(format!("{} bytes are no whole numbers", bytes.len())));
     }
     Ok(bytemuck::pod_collect_to_vec(bytes))
