@@ -259,9 +259,16 @@ impl Drift {
             }
         }
         if self.seekers.len() >= APART_ROWS_MIN {
-            // Other centres are as far as they are from the row's own at least, less the way there.
+            // Other centres are as far as they are from the row's own at least, less the way there. A row that is certain by
+            // that remembers it, so that it is still certain when centres stay.
             self.seekers.retain(|seeker| {
-                step.targets.apart(seeker.centre as usize) - seeker.upper <= f64::from(seeker.reach)
+                let others = step.targets.apart(seeker.centre as usize) - seeker.upper;
+                let doubtful = others <= f64::from(seeker.reach);
+                if !doubtful {
+                    let lower = &mut bounds.lower[seeker.row * count..][..count];
+                    lower.iter_mut().for_each(|lower| *lower = lower.max(down(others)));
+                }
+                doubtful
             });
         }
         &self.seekers
