@@ -8,8 +8,8 @@ it looks for them:
 - `python/qjam/_vendor/cloudpickle`, with its licence, from the environment that installers make for the build. It
   turns functions into bytes. Carried along, it is the same on every host, and NumPy stays the only dependency.
 
-Both builds name the same target and use cargo's own target folder, so the crates they share are compiled once, and a
-second build compiles only what has changed.
+Both builds use cargo's own target folder and name no target, so the crates they share are compiled once, also with the
+command that `cargo build --release` makes, and a second build compiles only what has changed.
 """
 
 from __future__ import annotations
@@ -154,15 +154,14 @@ def _prepare(config_settings: Settings) -> dict[str, Any]:
     """Puts worker and library in place, and returns the settings that make maturin build where they were built."""
     cargo = _cargo()
     target = _target_folder(cargo)
-    triple = _own_triple()
-    _put_worker(cargo, target, triple)
+    _put_worker(cargo, target)
     _put_library("cloudpickle")
     words = list(_maturin().get_maturin_pep517_args(config_settings))
-    if "--target" not in words:
-        words += ["--target", triple]
     if "--zig" in words:
         # Cargo does not notice another linker, so its outputs must not meet those of the usual one.
         words += ["--target-dir", str(target / "old-glibc")]
+        if "--target" not in words:
+            words += ["--target", _own_triple()]
     return {**(config_settings or {}), "maturin.build-args": words}
 
 
@@ -189,15 +188,15 @@ def _output(words: list[str]) -> str:
     return subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _put_worker(cargo: str, target: Path, triple: str) -> None:
+def _put_worker(cargo: str, target: Path) -> None:
     """Builds the worker. Only its own linking is static: the crates below it are those of the native module."""
-    words = f"rustc --release --locked --package qjam-cli --bin qjam --target {triple} --".split()
+    words = "rustc --release --locked --package qjam-cli --bin qjam --".split()
     words = [cargo, *words, "-C", "target-feature=+crt-static", "-C", "strip=symbols"]
     print(f"Running `{' '.join(words)}`", flush=True)
     # Standard output belongs to the installer.
     if subprocess.run(words, cwd=ROOT, stdout=sys.stderr, check=False).returncode != 0:
         sys.exit("The worker `qjam` could not be built: the compiler's message is above.")
-    _put(target / triple / "release" / "qjam", SCRIPTS / "qjam")
+    _put(target / "release" / "qjam", SCRIPTS / "qjam")
 
 
 def _put_library(name: str) -> None:

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from ._worker.context import context
     from ._workers import RemoteWorker
     from .dataset import (
+        AudioDataSet,
         BaseDataSet,
         DataSet,
+        FileDataSet,
+        ImageDataSet,
         ListDataSet,
         NumpyMatrixDataSet,
         NumpyMatrixFileDataSet,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AudioDataSet",
     "BaseDataSet",
     "Busy",
     "Cancelled",
@@ -59,7 +63,9 @@ __all__ = [
     "DataSet",
     "DoesNotFit",
     "Entry",
+    "FileDataSet",
     "Held",
+    "ImageDataSet",
     "ListDataSet",
     "Master",
     "MasterClosed",
@@ -91,8 +97,11 @@ _WHERE: Dict[str, str] = {
     "RoundReport": "._report",
     "Worker": "._report",
     "RemoteWorker": "._workers",
+    "AudioDataSet": ".dataset",
     "BaseDataSet": ".dataset",
     "DataSet": ".dataset",
+    "FileDataSet": ".dataset",
+    "ImageDataSet": ".dataset",
     "ListDataSet": ".dataset",
     "NumpyMatrixDataSet": ".dataset",
     "NumpyMatrixFileDataSet": ".dataset",

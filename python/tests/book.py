@@ -1,14 +1,18 @@
 """Runs the code of a page of the book, as a program of its own: `python book.py PAGE`, in an empty folder.
 
-Blocks marked `python` run one after the other in one namespace; a `text` block right after one is what it must have
-printed. `python file=NAME` is a file of the reader's, `python no_run` is only compiled.
+Blocks marked `python` run one after the other in one namespace, and between them those marked `sh run`, in a shell that
+has the commands of this environment; a `text` block right after one is what it must have printed. `python file=NAME` is a
+file of the reader's, `python no_run` is only compiled. The files in `data` beside the page are there for it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
+import shutil
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -47,26 +51,50 @@ def run(path: Path) -> int:
     ran = 0
     for block, after in zip(blocks, [*blocks[1:], Block("", 0, "")]):
         words = block.mark.split()
-        if not words or words[0] != "python":
+        if words == ["sh", "run"]:
+            said = shell(block, path)
+        elif not words or words[0] != "python":
             continue
-        if len(words) > 1 and words[1].startswith("file="):
+        elif len(words) > 1 and words[1].startswith("file="):
             Path(words[1][5:]).write_text(block.text, encoding="utf-8")
             continue
-        # The lines keep their numbers, so tracebacks show the page.
-        code = compile("\n" * (block.line - 1) + block.text, str(path), "exec", dont_inherit=True)
-        if words[1:] == ["no_run"]:
-            continue
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(code, main.__dict__)
+        else:
+            # The lines keep their numbers, so tracebacks show the page.
+            code = compile("\n" * (block.line - 1) + block.text, str(path), "exec", dont_inherit=True)
+            if words[1:] == ["no_run"]:
+                continue
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(code, main.__dict__)
+            said = printed.getvalue()
         ran += 1
-        if after.mark == "text" and printed.getvalue() != after.text:
+        if after.mark == "text" and said != after.text:
             raise SystemExit(
-                "{}, line {}: prints\n{}where the page says\n{}".format(
-                    path, block.line, printed.getvalue(), after.text
-                )
+                "{}, line {}: prints\n{}where the page says\n{}".format(path, block.line, said, after.text)
             )
     return ran
+
+
+def shell(block: Block, path: Path) -> str:
+    """Runs lines as one would type them; what they print, complaints included. One that fails is the end."""
+    here = os.path.dirname(sys.executable)
+    environment = {**os.environ, "PATH": here + os.pathsep + os.environ.get("PATH", "")}
+    for file in sorted((path.parent / "data").glob("*.gz")):
+        if not Path(file.name).exists():
+            shutil.copy(str(file), file.name)
+    done = subprocess.run(
+        ["sh", "-e", "-c", block.text],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SystemExit(
+            "{}, line {}: ended with {} and said\n{}".format(path, block.line, done.returncode, done.stdout)
+        )
+    return done.stdout
 
 
 if __name__ == "__main__":

@@ -10,7 +10,11 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 BOOK = HERE.parent.parent / "docs" / "book"
-PAGES = [*sorted(BOOK.glob("python-*.md")), BOOK.parent.parent / "README.md"]
+PAGES = [
+    *sorted(BOOK.glob("python-*.md")),
+    BOOK / "k-means-start-to-finish.md",
+    BOOK.parent.parent / "README.md",
+]
 
 
 def run_page(page: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
@@ -39,3 +43,10 @@ def test_a_page_that_says_something_else_fails(tmp_path: Path) -> None:
     page.write_text("```python\nprint(1)\n```\n\n```text\n2\n```\n")
     done = run_page(page, tmp_path)
     assert done.returncode != 0 and "prints\n1\nwhere the page says\n2" in done.stderr
+
+
+def test_commands_of_a_page_run_and_those_that_fail_are_told(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh run\necho one >file\ncat file\n```\n\n```text\none\n```\n\n```sh run\ncat none\n```\n")
+    done = run_page(page, tmp_path)
+    assert done.returncode != 0 and "line 11: ended with 1" in done.stderr and "none" in done.stderr

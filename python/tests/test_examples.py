@@ -50,3 +50,11 @@ def test_the_autoencoder_learns_the_same_on_all_workers(workers: str, tmp_path: 
 def test_logistic_regression_finds_the_labels(tmp_path: Path) -> None:
     printed = run("logistic_regression.py", ["local:2"], tmp_path)
     assert "round 50: loss 0.21" in printed and "90.7% of the labels are right" in printed
+
+
+def test_k_means_finds_the_digits_and_draws_the_same_picture_on_all_workers(tmp_path: Path) -> None:
+    said = [run("kmeans_digits.py", [workers, f"{workers[0]}.png"], tmp_path) for workers in ("local:2", "proc:2")]
+    match = re.match(r"inertia (\S+) after \d+ iterations; agreement with the digits (\S+)", said[0])
+    assert match is not None and float(match.group(2)) > 0.5, said[0]
+    assert said[0].splitlines()[0] == said[1].splitlines()[0]
+    assert (tmp_path / "l.png").read_bytes() == (tmp_path / "p.png").read_bytes()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -303,3 +304,25 @@ def test_nothing_is_left_on_hosts_when_the_program_is_ended(how: signal.Signals)
         if program.stdout is not None:
             program.stdout.close()
     assert within(GONE_WITHIN, lambda: not processes("py") and not processes("py2")), processes("py")
+
+
+# ---- learners ----------------------------------------------------------------------------------------------------
+
+
+def test_learners_run_on_hosts_without_python_with_the_same_bits_and_rows_are_sent_once() -> None:
+    from qjam.learn import KMeans, _masters, close_workers
+
+    def sent() -> int:
+        reports = [entry.text for entry in _masters.master_for("d,py").journal if entry.kind == "report"]
+        return sum(int(re.findall(r"(\d+) sent to hosts", text)[0]) for text in reports)
+
+    expected = KMeans(5, random_state=0, workers="local:1").fit(rows(7))
+    fit = KMeans(5, random_state=0, workers="d,py").fit(rows(7))
+    assert fit.cluster_centers_.tobytes() == expected.cluster_centers_.tobytes()
+    assert fit.labels_.tobytes() == expected.labels_.tobytes()
+    first = sent()
+    for tol in (1e-3, 1e-2, 1e-1):
+        KMeans(5, random_state=0, tol=tol, workers="d,py").fit(rows(7))
+    # Eight chunks on two hosts: each has had each once at most.
+    assert 8 <= first and sent() <= 16
+    close_workers()

@@ -13,7 +13,7 @@ import re
 import sys
 from typing import Any, Iterator, List
 
-MODULES = ["qjam", "qjam.dataset", "qjam.common.reducing", "qjam.errors"]
+MODULES = ["qjam", "qjam.dataset", "qjam.common.reducing", "qjam.learn", "qjam.errors"]
 
 HEAD = """# Reference
 
@@ -87,10 +87,13 @@ def signature(obj: Any) -> str:
 
 
 def members(kind: type) -> Iterator[str]:
-    """Public methods and properties of a class, in the order they are written."""
-    for name, value in vars(kind).items():
-        if name.startswith("_"):
+    """Public methods and properties of a class and of bases that are not public themselves, in the order they are written."""
+    bases = [base for base in kind.__mro__ if base is kind or re.search(r"^qjam\..*\._", base.__module__)]
+    told = set()
+    for name, value in (item for base in bases for item in vars(base).items()):
+        if name.startswith("_") or name in told:
             continue
+        told.add(name)
         plain = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
         doc = inspect.getdoc(plain if not isinstance(value, property) else value)
         if isinstance(value, property):

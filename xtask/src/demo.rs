@@ -1,5 +1,6 @@
 //! Runs `qjam demo` the way somebody who has just built it would, and looks at what it did.
 
+use crate::dist;
 use crate::failure::{AboutFile, Failure};
 use crate::shop::Shop;
 use crate::step::Outcome;
@@ -11,9 +12,10 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// In an empty folder: it must say that the bits are equal, leave a picture there and no process anywhere.
 pub fn run(shop: &Shop) -> Outcome {
     let folder = shop.empty_folder("demo")?;
-    shop.cargo("build --release -p qjam-cli").run()?;
-    let qjam = shop.release.join("qjam");
-    let text = shop.program(qjam).arg("demo").dir(&folder).limit_min(5).tee_and_leave_nothing()?;
+    // The one that travels: another would be the same crates, linked once more.
+    dist::build(shop)?;
+    let text =
+        shop.program(dist::path(shop)).arg("demo").dir(&folder).limit_min(5).tee_and_leave_nothing()?;
     if !says_bits_are_equal(&text) {
         let what = "`qjam demo` ended well without a word about bits".to_string();
         return Err(Failure::Unexpected { what, expected: "a line that says the bits are equal" });

@@ -14,12 +14,13 @@ const TARGETS: &[(&str, u32)] = &[
     ("idx", 512),
     ("libsvm", 1024),
     ("messages", 4096),
+    ("model_file", 1024),
     ("npy", 1024),
     ("run_file", 4096),
     ("worker_string", 256),
 ];
 
-/// Inputs for each target: sixteen million in all.
+/// Inputs for each target: eighteen million in all.
 const RUNS: u32 = 2_000_000;
 
 /// Type-checks, lints and formats the targets.

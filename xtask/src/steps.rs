@@ -22,18 +22,17 @@ pub const CHECKS: &[Step] = &[
         s.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
     }),
     Step::new("reference", Quick, |s| s.program(s.venv_program("python")?).args(PEER_CHECK).run()),
-    Step::new("build", Quick, |s| s.cargo("build --release -p qjam-cli").run()),
+    Step::new("dist", Quick, dist::check),
     Step::new("tests", Quick, suite::run),
     Step::new("fuzz-compiles", Quick, fuzz::check),
-    Step::new("simulation", Quick, |s| sweep(s, "0..1000")),
+    Step::new("simulation", Quick, |s| sweep(s, "", "0..1000")),
     Step::new("demo", Quick, demo::run),
-    Step::new("dist", Quick, dist::check),
     Step::new("python-lint", Quick, package::lint),
     Step::new("python-wheel", Quick, package::install),
     Step::new("python-tests", Quick, package::tests),
     Step::new("python-account", Quick, fresh::account),
     Step::new("hosts", Quick, hosts::test),
-    Step::new("long-simulation", Full, |s| sweep(s, "0..10000")),
+    Step::new("long-simulation", Full, |s| sweep(s, "--release", "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),
     Step::new("long-hosts", Full, hosts::long_test),
@@ -44,6 +43,8 @@ pub const CHECKS: &[Step] = &[
     Step::new("bench-python", Bench, bench::python),
     Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
+    Step::new("bench-kmeans", Bench, bench::kmeans),
+    Step::new("bench-readers", Bench, bench::readers),
     Step::new("bench-hosts", Bench, bench::on_hosts),
     Step::new("bench-auto", Bench, bench::auto),
 ];
@@ -51,7 +52,8 @@ pub const CHECKS: &[Step] = &[
 /// The peer's gradient against central differences: it is what the tests compare with, so it is checked first.
 const PEER_CHECK: &[&str] = &["bench/peer_autoencoder.py", "check"];
 
-fn sweep(shop: &Shop, seeds: &'static str) -> Outcome {
-    let words = format!("run --release -p qjam-sim --bin sweep -- --seeds {seeds}");
+/// A thousand seeds are soon run by what the tests have compiled already; with ten thousand, compiling once more pays.
+fn sweep(shop: &Shop, profile: &str, seeds: &'static str) -> Outcome {
+    let words = format!("run {profile} -p qjam-sim --bin sweep -- --seeds {seeds}");
     shop.cargo(&words).limit_min(60).run().map(|_| format!("seeds {seeds}"))
 }

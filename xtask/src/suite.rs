@@ -9,9 +9,16 @@ const PYTHON: &str = "QJAM_TEST_PYTHON";
 
 /// All tests. That none leaves a process behind is part of passing.
 pub fn run(shop: &Shop) -> Outcome {
-    let words = "test --workspace --no-fail-fast";
-    let text = shop.cargo(words).env(PYTHON, python(shop)?).limit_min(20).tee_and_leave_nothing()?;
-    Ok(summary(&text))
+    let python = python(shop)?;
+    // Named one by one, since plain `cargo test` also builds what has no tests: examples, which lints have seen already,
+    // and the native module.
+    let kinds = ["--lib --bins --tests", "--doc"];
+    let outcomes = kinds.map(|kind| {
+        let cargo = shop.cargo(&format!("test --workspace --no-fail-fast {kind}")).env(PYTHON, &python);
+        cargo.limit_min(20).tee_and_leave_nothing()
+    });
+    // Whoever reads the failures wants all of them.
+    Ok(summary(&outcomes.into_iter().collect::<Result<String, _>>()?))
 }
 
 /// The tests that are marked as ignored because they take minutes: two hundred runs of chaos, twenty schedules of kills on

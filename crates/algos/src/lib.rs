@@ -13,3 +13,12 @@ pub mod models;
 pub mod neural;
 pub mod optimize;
 pub mod options;
+
+/// The code in the book is run like any other example.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/book/k-means-start-to-finish.md")]
+    struct KMeansStartToFinish;
+    #[doc = include_str!("../../../docs/book/model-files.md")]
+    struct ModelFiles;
+}

@@ -25,7 +25,7 @@ const HEADER_BYTES_MAX: u64 = 100_000_000;
 #[derive(Debug, Error)]
 pub enum FileError {
     /// The system said no.
-    #[error("model file {}: {source}", path.display())]
+    #[error("model file {}: {source}{}", path.display(), remedy(source))]
     Io {
         /// Which file.
         path: PathBuf,
@@ -80,6 +80,15 @@ pub enum FileError {
         /// The newest known.
         known: u32,
     },
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound => "; is the path right?",
+        io::ErrorKind::PermissionDenied => "; may you read and write there?",
+        io::ErrorKind::StorageFull => "; make room, or name another place",
+        _ => "",
+    }
 }
 
 /// What a file says of its model besides the numbers. All of it may be empty.

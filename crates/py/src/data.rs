@@ -65,6 +65,12 @@ impl From<Kind> for Data {
     }
 }
 
+impl From<DataSet<Raw>> for Data {
+    fn from(set: DataSet<Raw>) -> Data {
+        Kind::Set(set).into()
+    }
+}
+
 impl Data {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -163,6 +169,21 @@ impl Data {
             }
             Kind::Set(_) => Ok(None),
         })
+    }
+
+    /// The same rows in another cut, so many in each slice. What is cut that way already stays as it is.
+    fn cut(&self, py: Python<'_>, slice_size: usize) -> PyResult<Data> {
+        let set = self.lock().set().clone();
+        let cut = py.detach(|| {
+            // Its first slice tells, since all but the last have as many records.
+            let (records, first) = (set.records(), set.chunk(0)?.header);
+            let is_even = first.kind == "dense" && first.shape.first() == Some(&(slice_size as u64));
+            if is_even && set.len() as u64 == records.div_ceil(slice_size as u64) {
+                return Ok(set.clone());
+            }
+            set.chunk_records(slice_size)
+        });
+        Ok(Kind::Set(cut.map_err(raise)?).into())
     }
 
     /// Looks whether the array's memory is still what was named, and names again what is not. Says whether that was so.

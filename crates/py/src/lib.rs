@@ -10,11 +10,13 @@ mod data;
 mod errors;
 mod held;
 mod host;
+mod learn;
 mod master;
 mod memory;
 mod news;
 mod options;
 mod pending;
+mod reading;
 mod told;
 mod values;
 mod wait;
@@ -26,5 +28,7 @@ use pyo3::prelude::*;
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     data::register(m)?;
+    learn::register(m)?;
+    reading::register(m)?;
     master::register(m)
 }

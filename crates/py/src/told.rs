@@ -55,7 +55,12 @@ pub(crate) fn in_words(master: &qjam::Master, what: &What) -> (&'static str, Str
         What::RoundOver { round, finished } => {
             ("round over", format!("{}: {}", round.0, if *finished { "it has a value" } else { "it failed" }))
         }
-        What::Report(report) => ("report", format!("round {} took {} µs", report.round, report.total_us)),
+        What::Report(report) => {
+            let RoundReport { round, total_us, bytes_out, bytes_in, cache_misses, chunks_sent, .. } = report;
+            let bytes = format!("{bytes_out} bytes out, {bytes_in} in");
+            let chunks = format!("{cache_misses} chunks opened, {chunks_sent} sent to hosts");
+            ("report", format!("round {round} took {total_us} µs; {bytes}; {chunks}"))
+        }
         What::RoundRecalled { round } => ("round recalled", round.0.to_string()),
         What::WorkersChosen { round, why, .. } => {
             ("workers chosen", format!("from round {} on: {why}", round.0))

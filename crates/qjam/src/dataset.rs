@@ -46,6 +46,8 @@ pub(crate) struct CutData {
     pub(crate) located: DataSetId,
     pub(crate) chunks: Vec<Arc<ChunkEntry>>,
     source: Arc<dyn Source>,
+    /// How it was cut, where that is known: the same cut again is this one.
+    rule: Option<Rule>,
 }
 
 impl CutData {
@@ -211,6 +213,21 @@ impl DataSet<Raw> {
         array::open(path.as_ref(), offset, layout, slice_size)
     }
 
+    /// An array in memory, in so many chunks (or one per row, if there are fewer). Nobody may write to the memory as long
+    /// as the data set is in use: see [`python::Array`](crate::python::Array) where somebody may.
+    ///
+    /// ```
+    /// use qjam::python::Layout;
+    /// use qjam::{DataSet, Dense};
+    /// let layout = Layout { kind: "ndarray".into(), dtype: "<f4".into(), shape: vec![3, 1], item_bytes: 4 };
+    /// let x = DataSet::array(vec![0; 12].into(), layout, 2)?.typed::<Dense<f32>>()?;
+    /// assert_eq!((x.len(), x.partitions(2)?.id()), (2, x.id()));
+    /// # Ok::<(), qjam::DataError>(())
+    /// ```
+    pub fn array(memory: bytes::Bytes, layout: Layout, chunks: usize) -> Result<Self, DataError> {
+        array::parts(memory, layout, chunks as u64)
+    }
+
     /// A matrix in a text file whose lines are equally long. What is in the lines is looked at by whoever opens a chunk.
     pub fn number_lines(
         path: impl AsRef<Path>,
@@ -237,7 +254,20 @@ impl DataSet<Raw> {
             Ok(moved)
         });
         let moved = moved.into_iter().collect::<Result<Vec<_>, DataError>>()?;
-        Ok(Self::of_chunks(moved, self.inner.source.clone()))
+        Ok(Self::made(moved, self.inner.source.clone(), self.inner.rule))
+    }
+
+    /// The same data set for functions that take chunks of one kind, if its chunks are of that kind.
+    ///
+    /// ```
+    /// use qjam::{DataSet, Dense};
+    /// let raw = DataSet::dense(vec![1.0_f32, 2.0], 1).unwrap().untyped();
+    /// assert_eq!(raw.typed::<Dense<f32>>().unwrap().chunk(0).unwrap().as_slice(), [1.0, 2.0]);
+    /// assert!(raw.typed::<Dense<f64>>().is_err());
+    /// ```
+    pub fn typed<C: Chunk>(&self) -> Result<DataSet<C>, DataError> {
+        let data = DataSet { inner: self.inner.clone(), kind: PhantomData };
+        data.chunk(0).map(|_: C| data)
     }
 
     /// The content hash of a chunk.
@@ -278,15 +308,19 @@ impl<C: Chunk> DataSet<C> {
 
     pub(crate) fn cut(source: Arc<dyn Source>, rule: Rule) -> Result<Self, DataError> {
         let chunks = source.cut(rule)?;
-        Ok(Self::of_chunks(chunks, source))
+        Ok(Self::made(chunks, source, Some(rule)))
     }
 
     /// A cut that is known already.
     pub(crate) fn of_chunks(chunks: Vec<ChunkEntry>, source: Arc<dyn Source>) -> Self {
+        Self::made(chunks, source, None)
+    }
+
+    fn made(chunks: Vec<ChunkEntry>, source: Arc<dyn Source>, rule: Option<Rule>) -> Self {
         let id = DataSetId::of(chunks.iter().map(|chunk| &chunk.id));
         let located = place::located(id, &chunks);
         let chunks = chunks.into_iter().map(Arc::new).collect();
-        DataSet { inner: Arc::new(CutData { id, located, chunks, source }), kind: PhantomData }
+        DataSet { inner: Arc::new(CutData { id, located, chunks, source, rule }), kind: PhantomData }
     }
 
     /// The same records in another cut: exactly `k` chunks (or one per record, if there are fewer), contiguous and as
@@ -300,6 +334,8 @@ impl<C: Chunk> DataSet<C> {
     pub fn partitions(&self, k: usize) -> Result<DataSet<C>, DataError> {
         match k {
             0 => Err(DataError::ZeroCut { what: "0 partitions" }),
+            // Naming it once more would read all of it.
+            _ if self.inner.rule == Some(Rule::Partitions(k as u64)) => Ok(self.clone()),
             _ => Self::cut(self.inner.source.clone(), Rule::Partitions(k as u64)),
         }
     }

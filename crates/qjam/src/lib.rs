@@ -37,7 +37,7 @@
 //! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
-//! | random numbers, cancellation | [`Ctx`] |
+//! | random numbers, cancellation | [`Ctx`]; [`watched`] for what a library runs |
 //! | look after hosts | [`hosts`] |
 //! | how much memory there is and is taken | [`memory`] |
 //! | what every run leaves, and going on from it | [`runs`] |
@@ -91,7 +91,7 @@ pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
 pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
-pub use master::{Awaited, Builder, Held, LogLine, Master, Pending, Waiting, WorkerInfo};
+pub use master::{Awaited, Builder, Held, LogLine, Master, Pending, Waiting, WorkerInfo, watched};
 pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
 pub use reduce::{MergeError, Reduce};

@@ -7,6 +7,12 @@
 use qjam_readers::{Csv, Libsvm};
 use std::time::Instant;
 
+/// Seconds that all threads of this program have used so far.
+fn processor() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [kind, path, rest @ ..] = &args[..] else {
@@ -15,7 +21,7 @@ fn main() {
     let threads: usize = rest.first().map_or(2, |n| n.parse().unwrap());
     let folder = rest.get(1);
     let bytes = std::fs::metadata(path).unwrap().len();
-    let start = Instant::now();
+    let (start, used) = (Instant::now(), processor());
     let (records, id) = match kind.as_str() {
         "csv" => {
             let reader = Csv::new(path).threads(threads);
@@ -38,6 +44,9 @@ fn main() {
         }
         other => panic!("{other}"),
     };
-    let seconds = start.elapsed().as_secs_f64();
-    println!("{seconds:.4} s, {:.0} MB/s, {records} records, {id:?}", bytes as f64 / seconds / 1e6);
+    let (seconds, used) = (start.elapsed().as_secs_f64(), processor() - used);
+    println!(
+        "{seconds:.4} s, {used:.4} s of processors, {:.0} MB/s, {records} records, {id:?}",
+        bytes as f64 / seconds / 1e6
+    );
 }

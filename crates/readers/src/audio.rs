@@ -77,6 +77,14 @@ impl Notes {
     }
 }
 
+impl<T: Real> Sounds<T> {
+    /// The classes that the folders stand for, and for each row which of them it is: files in `larks/` are of the class
+    /// `larks`, and those in no folder of that of the empty name.
+    pub fn classes(&self) -> (Vec<String>, Vec<usize>) {
+        folder::classes(&self.files, &self.rows)
+    }
+}
+
 impl Audio {
     /// The folder. The window has 1024 samples and moves by 512 when nobody says.
     pub fn new(folder: impl Into<PathBuf>) -> Self {

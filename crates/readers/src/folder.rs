@@ -67,3 +67,19 @@ fn walk(folder: &Path, endings: &[&str], depth: usize, files: &mut Vec<PathBuf>)
 pub(crate) fn names(folder: &Path, files: &[PathBuf]) -> Vec<String> {
     files.iter().map(|file| file.strip_prefix(folder).unwrap_or(file).display().to_string()).collect()
 }
+
+/// The first folder in each name, all of them in order, and which of them each row is of.
+#[cfg(any(feature = "audio", feature = "images"))]
+pub(crate) fn classes(files: &[String], rows: &[u64]) -> (Vec<String>, Vec<usize>) {
+    let folder = |file: &String| file.split_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let mut classes: Vec<String> = files.iter().map(folder).collect();
+    classes.sort();
+    classes.dedup();
+    let class = |file: &String| classes.binary_search(&folder(file)).unwrap_or(0);
+    let mut of_rows = Vec::new();
+    for (file, rows) in files.iter().zip(rows) {
+        let class = class(file);
+        of_rows.extend((0..*rows).map(|_| class));
+    }
+    (classes, of_rows)
+}

@@ -54,6 +54,7 @@ impl Pixel for f64 {
 pub struct Images {
     folder: PathBuf,
     grey: bool,
+    size: Option<(usize, usize)>,
     patches: Option<(usize, usize)>,
     pub(crate) settings: Settings,
 }
@@ -103,7 +104,15 @@ struct Picture {
 impl Images {
     /// The folder. Pictures are taken whole, in colour, and must be of one size.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Images { folder: folder.into(), grey: false, patches: None, settings: Settings::default() }
+        let settings = Settings::default();
+        Images { folder: folder.into(), grey: false, size: None, patches: None, settings }
+    }
+
+    /// Brings all pictures to this size before anything else: each new pixel is the mean of those it takes the place of.
+    #[must_use]
+    pub fn size(mut self, width: usize, height: usize) -> Self {
+        self.size = Some((width, height));
+        self
     }
 
     /// Takes the brightness alone: 0.299 of red, 0.587 of green and 0.114 of blue.
@@ -127,8 +136,16 @@ impl Images {
             let reason = format!("squares need a side of 1 to {SIDE_MAX} pixels and a step of at least 1");
             return Err(ReadError::Options { path: self.folder, reason });
         }
+        if self
+            .size
+            .is_some_and(|(width, height)| ![width, height].iter().all(|n| (1..=SIDE_MAX).contains(n)))
+        {
+            let reason = format!("pictures have 1 to {SIDE_MAX} pixels across and down");
+            return Err(ReadError::Options { path: self.folder, reason });
+        }
         let found = folder::find(&self.folder, &folder::PICTURES, "PNG or JPEG files")?;
-        let options = format!("images {} {:?} {:?} {}", self.grey, self.patches, found.files, T::DTYPE);
+        let Images { grey, size, patches, .. } = self;
+        let options = format!("images {grey} {size:?} {patches:?} {:?} {}", found.files, T::DTYPE);
         let likely = found.bytes.saturating_mul(8 * size_of::<T>() as u64);
         let keep = self.settings.keep_as(&self.folder, &found.stamps, likely, &options)?;
         if let Keep::File(path) = &keep
@@ -151,6 +168,7 @@ impl Images {
         for (files, stamps) in found.files.chunks(threads * 2).zip(found.stamps.chunks(threads * 2)) {
             for ((file, stamp), picture) in files.iter().zip(stamps).zip(decode_all(files, threads)) {
                 let picture = picture?;
+                let picture = if let Some(size) = self.size { picture.resized(size) } else { picture };
                 let (width, height) = *size.get_or_insert((picture.width, picture.height));
                 let wrong = |reason| ReadError::Format { path: file.clone(), format: "picture", reason };
                 values.clear();
@@ -173,7 +191,7 @@ impl Images {
                     count = 1;
                 } else {
                     return Err(wrong(format!(
-                        "it has {} × {} pixels and the first, {}, has {width} × {height}; whole pictures must be of one size, or ask for patches",
+                        "it has {} × {} pixels and the first, {}, has {width} × {height}; whole pictures must be of one size; ask for them to be brought to one with `size`, or for patches",
                         picture.width,
                         picture.height,
                         found.files[0].display()
@@ -198,7 +216,39 @@ impl Images {
     }
 }
 
+impl<T: Element> Pictures<T> {
+    /// The classes that the folders stand for, and for each row which of them it is: files in `cats/` and `dogs/` are of the
+    /// classes `cats` and `dogs`. Files that are in no folder below are of the class of the empty name.
+    pub fn classes(&self) -> (Vec<String>, Vec<usize>) {
+        folder::classes(&self.files, &self.rows)
+    }
+}
+
 impl Picture {
+    fn resized(&self, (width, height): (usize, usize)) -> Picture {
+        // A new pixel covers these of the old ones, at least one.
+        let covered = |i: usize, new: usize, old: usize| {
+            let from = i * old / new;
+            from..((i + 1) * old).div_ceil(new).max(from + 1).min(old)
+        };
+        let mut pixels = Vec::with_capacity(width * height * 3);
+        for y in 0..height {
+            let lines = covered(y, height, self.height);
+            for x in 0..width {
+                let columns = covered(x, width, self.width);
+                let count = (lines.len() * columns.len()) as u64;
+                for channel in 0..3 {
+                    let of_line = |line: usize| -> u64 {
+                        let at = |column: usize| self.pixels[(line * self.width + column) * 3 + channel];
+                        columns.clone().map(|column| u64::from(at(column))).sum()
+                    };
+                    pixels.push(((lines.clone().map(of_line).sum::<u64>() + count / 2) / count) as u8);
+                }
+            }
+        }
+        Picture { width, height, pixels }
+    }
+
     fn square<T: Pixel>(
         &self,
         (left, top): (usize, usize),

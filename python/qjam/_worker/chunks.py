@@ -33,6 +33,8 @@ def opener(kind: str, dtype: str, shape: Sequence[int]) -> Callable[[Any], Any]:
         return _nothing
     if kind == "dense":
         return _arrays(_DENSE[dtype], shape)
+    if kind in ("csr", "csc"):
+        return _sparse(kind, numpy_type=_DENSE[dtype], shape=shape)
     if kind == "pickle5":
         return _unpickle
     if kind in ("ndarray", "ndarray.T", "matrix", "matrix.T"):
@@ -63,6 +65,46 @@ def _arrays(
         return array.view(numpy.matrix) if is_matrix else array
 
     return open_array
+
+
+def _sparse(kind: str, numpy_type: str, shape: Sequence[int]) -> Callable[[Any], Any]:
+    """Rows or columns of a sparse matrix, as SciPy has them, over the memory they lie in.
+
+    Where each line starts, the values, a label for each line if there are any, the places in the lines.
+    """
+    import numpy
+
+    try:
+        from scipy import sparse
+    except ImportError as cause:
+        raise ModuleNotFoundError(
+            f"chunks of sparse matrices are opened with SciPy, which this interpreter has not got ({cause}); "
+            "install scipy where workers run, or read the file into dense rows",
+            name="scipy",
+        ) from cause
+    lines, across, count, labelled = shape
+    is_rows = kind == "csr"
+    make = sparse.csr_matrix if is_rows else sparse.csc_matrix
+    dims = (lines, across) if is_rows else (across, lines)
+    width = numpy.dtype(numpy_type).itemsize
+    labels_at = (lines + 1) * 8 + count * width
+    places_at = labels_at + (lines * width if labelled else 0)
+
+    def open_sparse(buffer: Any) -> Any:
+        memory = memoryview(buffer).cast("B").toreadonly()
+        # SciPy wants both of one type. Starts are few; places, of which there are many, stay where they are as long as
+        # they fit the sign.
+        starts = numpy.frombuffer(memory, "<u8", lines + 1)
+        places = numpy.frombuffer(memory, "<i4", count, places_at)
+        if across > 1 << 31:
+            places = places.view("<u4").astype("<i8")
+        values = numpy.frombuffer(memory, numpy_type, count, (lines + 1) * 8)
+        matrix = make((values, places, starts.astype(places.dtype)), shape=dims, copy=False)
+        matrix.has_canonical_format = True
+        matrix.labels = numpy.frombuffer(memory, numpy_type, lines, labels_at) if labelled else None
+        return matrix
+
+    return open_sparse
 
 
 def _dtype(text: str) -> Any:

@@ -5,6 +5,8 @@ how large slices are, that columns are wanted and not rows, that nobody changes 
 
 * :class:`DataSet` takes anything and picks what fits: lists, NumPy arrays, SciPy's sparse matrices, pandas, polars and
   Arrow tables, and names of files.
+* :class:`FileDataSet` reads tables and sparse matrices in files of many kinds, :class:`ImageDataSet` and
+  :class:`AudioDataSet` folders of pictures and sounds.
 * :class:`ListDataSet`, :class:`NumpyMatrixDataSet` and :class:`NumpyMatrixFileDataSet` are the classes of the report.
 * :class:`BaseDataSet` is for data sets of your own: give it ``chunks()`` and ``slice(index)``.
 
@@ -23,10 +25,14 @@ from .base import BaseDataSet
 from .general import DataSet, as_dataset
 from .lists import ListDataSet
 from .matrices import NumpyMatrixDataSet, NumpyMatrixFileDataSet
+from .readers import AudioDataSet, FileDataSet, ImageDataSet
 
 __all__ = [
+    "AudioDataSet",
     "BaseDataSet",
     "DataSet",
+    "FileDataSet",
+    "ImageDataSet",
     "ListDataSet",
     "NumpyMatrixDataSet",
     "NumpyMatrixFileDataSet",

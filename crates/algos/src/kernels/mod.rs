@@ -18,6 +18,7 @@ pub mod gram;
 pub(crate) mod lanes;
 pub mod multiply;
 pub mod nearest;
+pub mod screen;
 pub mod sparse;
 pub mod vectors;
 

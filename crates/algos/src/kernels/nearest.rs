@@ -14,6 +14,7 @@
 //! many times slower.
 
 use super::lanes::Lanes;
+use super::screen::shifted_body;
 use super::{Level, per_level};
 use qjam::chunk::Element;
 use qjam::{DecodeError, Decoder, Encoder, Params, Slab, Wire};
@@ -31,7 +32,7 @@ const BLOCK_ROWS: usize = 8 * TALL;
 
 /// `f32` or `f64`: the numbers rows and centres are made of.
 pub trait Real: Element + Wire + Default + PartialOrd {
-    /// Centres side by side in one panel: two of the widest registers.
+    /// Centres side by side in one panel: two of the widest registers of 32-bit numbers.
     const WIDTH: usize;
     /// Half of the distance from 1 to the next number.
     const UNIT: f64;
@@ -45,6 +46,24 @@ pub trait Real: Element + Wire + Default + PartialOrd {
     /// The nearest number.
     fn from_f64(value: f64) -> Self;
 
+    /// `(self - origin) * scale` as a 32-bit number, each operation rounded once.
+    fn minus_scaled(self, origin: Self, scale: Self) -> f32;
+    /// Writes `(row - origin) * scale`, element by element.
+    fn shifted(level: Level, row: &[Self], origin: &[Self], scale: Self, out: &mut [f32]);
+    /// Writes the squared distances of a row to the centres in a list, which lie row after row. They are within
+    /// [`distance_error`] of the true ones, and not the same on all processors: for bounds, not for results.
+    fn distances(level: Level, row: &[Self], centres: &[Self], list: &[u32], out: &mut [f64]);
+    /// Writes the scores of a row and the centres in a list, which lie row after row.
+    fn scores_of(
+        level: Level,
+        row: &[Self],
+        centres: &[Self],
+        norms: &[Self],
+        list: &[u32],
+        out: &mut [Self],
+    );
+    /// Adds a row times its weight to sums in doubles.
+    fn add_to(level: Level, row: &[Self], weight: f64, sums: &mut [f64]);
     /// Writes for every row the index of its nearest centre.
     fn nearest(level: Level, panels: &Panels<Self>, rows: Rows<'_, Self>, out: &mut [u32]);
     /// Writes the scores of the rows in `list` and all centres of one panel, [`Real::WIDTH`] for each row.
@@ -216,7 +235,8 @@ pub fn square<T: Real>(values: &[T]) -> f64 {
 }
 
 macro_rules! real {
-    ($number:ident, $width:literal, $lanes:ident, $nearest:ident, $scores:ident) => {
+    ($number:ident, $width:literal, $lanes:ident, $nearest:ident, $scores:ident, $shifted:ident, $distances:ident,
+     $scores_of:ident, $add_to:ident) => {
         impl Real for $number {
             const WIDTH: usize = $width;
             const UNIT: f64 = $number::EPSILON as f64 / 2.0;
@@ -231,6 +251,34 @@ macro_rules! real {
             #[inline(always)]
             fn from_f64(value: f64) -> Self {
                 value as $number
+            }
+
+            #[inline(always)]
+            fn minus_scaled(self, origin: Self, scale: Self) -> f32 {
+                ((self - origin) * scale) as f32
+            }
+
+            fn shifted(level: Level, row: &[Self], origin: &[Self], scale: Self, out: &mut [f32]) {
+                $shifted(level, row, origin, scale, out);
+            }
+
+            fn distances(level: Level, row: &[Self], centres: &[Self], list: &[u32], out: &mut [f64]) {
+                $distances(level, row, centres, list, out);
+            }
+
+            fn scores_of(
+                level: Level,
+                row: &[Self],
+                centres: &[Self],
+                norms: &[Self],
+                list: &[u32],
+                out: &mut [Self],
+            ) {
+                $scores_of(level, row, centres, norms, list, out);
+            }
+
+            fn add_to(level: Level, row: &[Self], weight: f64, sums: &mut [f64]) {
+                $add_to(level, row, weight, sums);
             }
 
             fn nearest(level: Level, panels: &Panels<Self>, rows: Rows<'_, Self>, out: &mut [u32]) {
@@ -261,11 +309,30 @@ macro_rules! real {
                 out: &mut [$number],
             ) = scores_body<$lanes>
         }
+        per_level! {
+            fn $shifted(row: &[$number], origin: &[$number], scale: $number, out: &mut [f32]) = shifted_body
+        }
+        per_level! {
+            fn $distances(row: &[$number], centres: &[$number], list: &[u32], out: &mut [f64]) =
+                distances_body<$lanes>
+        }
+        per_level! {
+            fn $scores_of(
+                row: &[$number],
+                centres: &[$number],
+                norms: &[$number],
+                list: &[u32],
+                out: &mut [$number],
+            ) = scores_of_body
+        }
+        per_level! {
+            fn $add_to(row: &[$number], weight: f64, sums: &mut [f64]) = add_to_body
+        }
     };
 }
 
-real!(f32, 32, Lanes32, nearest_f32, scores_f32);
-real!(f64, 16, Lanes, nearest_f64, scores_f64);
+real!(f32, 32, Lanes32, nearest_f32, scores_f32, shifted_f32, distances_f32, scores_of_f32, add_to_f32);
+real!(f64, 32, Lanes, nearest_f64, scores_f64, shifted_f64, distances_f64, scores_of_f64, add_to_f64);
 
 /// Copies up to `M` rows side by side; the places of rows that are missing stay what they were.
 #[inline(always)]
@@ -508,6 +575,89 @@ fn score_tile<V: Lanes<Number: Real>, const M: usize>(
         });
     }
     list.len()
+}
+
+/// By how much [`Real::distances`] may miss a squared distance `d` of points of so many dimensions: this share of `d`, and
+/// this much more.
+pub fn distance_error<T: Real>(dims: usize) -> (f64, f64) {
+    let smallest = if size_of::<T>() == 4 { 2e-45 } else { 1e-323 };
+    ((dims as f64 / 4.0 + 40.0) * T::UNIT, (dims as f64 + 40.0) * smallest)
+}
+
+#[inline(always)]
+fn distances_body<V: Lanes<Number: Real>>(
+    row: &[V::Number],
+    centres: &[V::Number],
+    list: &[u32],
+    out: &mut [f64],
+) {
+    assert_eq!(list.len(), out.len(), "a place for every centre");
+    let (zero, minus) = (V::splat(V::Number::default()), V::splat(V::Number::from_f64(-1.0)));
+    let step = 4 * V::COUNT;
+    let whole = row.len() / step * step;
+    for (j, out) in list.iter().zip(out) {
+        let centre = &centres[*j as usize * row.len()..][..row.len()];
+        let mut parts = [zero; 4];
+        let mut p = 0;
+        while p < whole {
+            let (x, c) = (&row[p..p + step], &centre[p..p + step]);
+            unrolled!(i < FOUR: {
+                let away = V::load(&c[i * V::COUNT..]).mul_add(minus, V::load(&x[i * V::COUNT..]));
+                parts[i] = away.mul_add(away, parts[i]);
+            });
+            p += step;
+        }
+        let mut sum = 0.0;
+        for part in parts {
+            let mut lanes = [V::Number::default(); 16];
+            part.store(&mut lanes);
+            sum += lanes[..V::COUNT].iter().map(|v| v.to_f64()).sum::<f64>();
+        }
+        for (x, c) in row[whole..].iter().zip(&centre[whole..]) {
+            let away = x.to_f64() - c.to_f64();
+            sum += away * away;
+        }
+        *out = sum;
+    }
+}
+
+#[inline(always)]
+fn add_to_body<T: Real>(row: &[T], weight: f64, sums: &mut [f64]) {
+    if weight == 1.0 {
+        sums.iter_mut().zip(row).for_each(|(s, v)| *s += v.to_f64());
+    } else {
+        sums.iter_mut().zip(row).for_each(|(s, v)| *s += weight * v.to_f64());
+    }
+}
+
+/// Sums of a distance that run side by side.
+const FOUR: usize = 4;
+/// Chains that run side by side, so that they hide each other's latency.
+const CHAINS: usize = 8;
+
+#[inline(always)]
+fn scores_of_body<T: Real + Lanes<Number = T>>(
+    row: &[T],
+    centres: &[T],
+    norms: &[T],
+    list: &[u32],
+    out: &mut [T],
+) {
+    let dims = row.len();
+    for (list, out) in list.chunks(CHAINS).zip(out.chunks_mut(CHAINS)) {
+        // A short list is filled up with its last centre.
+        let those: [&[T]; CHAINS] =
+            std::array::from_fn(|n| &centres[list[n.min(list.len() - 1)] as usize * dims..][..dims]);
+        let mut sums = [T::default(); CHAINS];
+        for (p, x) in row.iter().enumerate() {
+            for n in 0..CHAINS {
+                sums[n] = x.mul_add(those[n][p], sums[n]);
+            }
+        }
+        for ((j, sum), out) in list.iter().zip(sums).zip(out) {
+            *out = sum.mul_add(T::from_f64(-2.0), norms[*j as usize]);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! and moved there when it is whole.
 
 use super::npy;
+use crate::output;
 use anyhow::{Context, bail};
 use qjam_algos::kernels::nearest::Real;
 use std::ffi::OsStr;
@@ -16,24 +17,32 @@ pub(crate) struct Answers {
     places: Option<(PathBuf, PathBuf)>,
     binary: bool,
     columns: usize,
+    /// What there is, for people.
+    what: String,
 }
 
 impl Answers {
     /// For so many labels.
     pub(crate) fn labels(out: Option<&Path>, rows: u64) -> anyhow::Result<Answers> {
-        Answers::begin(out, 1, || npy::header("<u4", &format!("({rows},)")))
+        Answers::begin(out, 1, output::count(rows, "label"), || npy::header("<u4", &format!("({rows},)")))
     }
 
     /// For so many rows of numbers.
     pub(crate) fn new<T: Real>(out: Option<&Path>, rows: u64, columns: usize) -> anyhow::Result<Answers> {
         let kind = if size_of::<T>() == 4 { "<f4" } else { "<f8" };
-        Answers::begin(out, columns, || npy::header(kind, &format!("({rows}, {columns})")))
+        let what = format!("{} of {}", output::count(rows, "row"), output::count(columns as u64, "number"));
+        Answers::begin(out, columns, what, || npy::header(kind, &format!("({rows}, {columns})")))
     }
 
-    fn begin(out: Option<&Path>, columns: usize, header: impl Fn() -> Vec<u8>) -> anyhow::Result<Answers> {
+    fn begin(
+        out: Option<&Path>,
+        columns: usize,
+        what: String,
+        header: impl Fn() -> Vec<u8>,
+    ) -> anyhow::Result<Answers> {
         let Some(out) = out else {
             let to = Box::new(BufWriter::new(std::io::stdout()));
-            return Ok(Answers { to, places: None, binary: false, columns });
+            return Ok(Answers { to, places: None, binary: false, columns, what });
         };
         let binary = is_binary(out)?;
         let mut aside = out.as_os_str().to_owned();
@@ -45,6 +54,7 @@ impl Answers {
             places: Some((out.into(), aside)),
             binary,
             columns,
+            what,
         };
         if binary {
             this.put(|to| to.write_all(&header()))?;
@@ -80,12 +90,11 @@ impl Answers {
     /// All is there.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         self.put(|to| to.flush())?;
-        match self.places.take() {
-            Some((out, aside)) => {
-                std::fs::rename(&aside, &out).with_context(|| format!("cannot write {}", out.display()))
-            }
-            None => Ok(()),
+        if let Some((out, aside)) = self.places.take() {
+            std::fs::rename(&aside, &out).with_context(|| format!("cannot write {}", out.display()))?;
+            output::line(format!("{} in {}", self.what, out.display()));
         }
+        Ok(())
     }
 
     fn put(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> anyhow::Result<()> {

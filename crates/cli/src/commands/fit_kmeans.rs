@@ -170,13 +170,9 @@ fn shown(sizes: &[f64], what: &str) -> String {
 /// First centres from a file of any kind.
 pub(super) fn centres<T: Real>(path: &Path) -> anyhow::Result<Centres<T>> {
     let dtype = if size_of::<T>() == 4 { Dtype::F32 } else { Dtype::F64 };
-    let read =
-        open(path, &OpenOptions { dtype: Some(dtype), ..OpenOptions::default() }).with_context(|| {
-            format!(
-                "--init {} gives no first centres; give k-means++, parallel, random or a file of centres",
-                path.display()
-            )
-        })?;
+    let read = open(path, &OpenOptions { dtype: Some(dtype), ..OpenOptions::default() }).map_err(|e| {
+        anyhow!("--init {}: {e}; give k-means++, parallel, random or a file of centres", path.display())
+    })?;
     fn all<T: Real>(data: &DataSet<Dense<T>>) -> anyhow::Result<(Vec<f64>, usize)> {
         let rows = data.partitions(1)?.chunk(0)?;
         Ok((rows.as_slice().iter().map(|v| v.to_f64()).collect(), rows.cols()))

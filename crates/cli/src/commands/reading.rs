@@ -2,7 +2,7 @@
 
 use crate::args::Data;
 use crate::output;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use qjam::Builder;
 use qjam::source::kept;
 use qjam_readers::{Dtype, Kind, OpenOptions, Opened, Problem, ReadError, Rows, open};
@@ -188,12 +188,11 @@ pub(crate) fn type_name(rows: &Rows) -> &'static str {
 
 /// Finds out before the work whether its result can be written.
 pub(crate) fn can_be_written(path: &Path) -> anyhow::Result<()> {
-    let context = || format!("--out {} cannot be written; name another file", path.display());
     if path.is_dir() {
         bail!("--out {} is a folder; name a file in it", path.display());
     }
     let mut probe = path.as_os_str().to_owned();
     probe.push(format!(".{}.part", std::process::id()));
-    std::fs::File::create(&probe).with_context(context)?;
-    std::fs::remove_file(&probe).with_context(context)
+    let tried = std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe));
+    tried.map_err(|e| anyhow::anyhow!("--out {} cannot be written: {e}; name another file", path.display()))
 }

@@ -15,4 +15,5 @@
 
 mod care;
 mod faults;
+mod kmeans;
 mod support;

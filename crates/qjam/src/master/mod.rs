@@ -13,10 +13,12 @@ mod lent;
 mod options;
 mod round;
 mod tender;
+mod watch;
 
 pub use held::Held;
 pub(crate) use options::Throttle;
 pub use options::{Awaited, LogLine, Waiting};
+pub use watch::watched;
 
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
@@ -556,7 +558,7 @@ fn begin<T>(
     let submit = |driver: &mut Driver| (driver.submit(wanted, params, lent), driver.take_inline());
     let (round, inline) = tended.with(urgent, submit).ok_or(Error::NoMaster)?;
     if let Some(inline) = inline {
-        let done = inline.run(called_off);
+        let done = inline.run(called_off.or_else(watch::current));
         tended.with(false, |driver| driver.end_inline(done));
     }
     let tended = tended.clone();
@@ -621,7 +623,12 @@ impl<T: 'static> Pending<T> {
         assert!(!self.is_over, "this round has given its value already");
         let answer = &self.answer;
         answer.awaited.get_or_init(Instant::now);
-        if self.tended.drive(limit, |_| answer.is_given().then_some(()))?.is_none() {
+        let wait = |limit| self.tended.drive(limit, |_| answer.is_given().then_some(()));
+        let is_there = match (limit, watch::current()) {
+            (None, Some(called_off)) => watch::wait(&called_off, wait)?,
+            _ => wait(limit)?.is_some(),
+        };
+        if !is_there {
             return Ok(None);
         }
         self.is_over = true;

@@ -132,6 +132,22 @@ pub(crate) fn open(
     DataSet::cut(Arc::new(Rows::over(Backing::File(file), offset, layout, found)?), rule(slice_size))
 }
 
+/// An array in the user's memory that nobody writes to while the data set is in use, in so many chunks.
+pub(crate) fn parts(memory: Bytes, layout: Layout, chunks: u64) -> Result<DataSet<Raw>, DataError> {
+    if chunks == 0 {
+        return Err(DataError::ZeroCut { what: "0 partitions" });
+    }
+    let rows = Rows::over(backing(&memory)?, 0, layout, memory.len() as u64)?;
+    DataSet::cut(Arc::new(rows), Rule::Partitions(chunks))
+}
+
+fn backing(memory: &Bytes) -> Result<Backing, DataError> {
+    Ok(match memory.len() <= COPY_BYTES_MAX {
+        true => Backing::Shared(copy(memory)?),
+        false => Backing::Memory(Memory::over(memory.clone())),
+    })
+}
+
 /// An array in the user's memory as a data set, and what is needed to notice that it was written to.
 #[derive(Debug)]
 pub struct Array {
@@ -175,11 +191,7 @@ impl Array {
             return Err(DataError::ZeroCut { what: "chunks of 0 records" });
         }
         let is_small = memory.len() <= COPY_BYTES_MAX;
-        let backing = if is_small {
-            Backing::Shared(copy(&memory)?)
-        } else {
-            Backing::Memory(Memory::over(memory.clone()))
-        };
+        let backing = backing(&memory)?;
         let rows = Rows::over(backing, 0, layout.clone(), memory.len() as u64)?;
         let watch = match (may_change, is_small) {
             (false, _) => Watch::Not,

@@ -168,6 +168,8 @@ pub struct Opened {
     pub columns: Vec<String>,
     /// Whether rows have labels: the last column of dense ones, [`Csr::labels`] of sparse ones.
     pub labelled: bool,
+    /// The files of a folder, in order, and how many rows each of them gave.
+    pub files: Vec<(String, u64)>,
     /// Rows that were left out because a value was missing.
     pub dropped: u64,
     /// Values that were put where some were missing.
@@ -238,11 +240,12 @@ impl Number for f64 {
 }
 
 fn read<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Opened, ReadError> {
-    let of_rows = |data: DataSet<Dense<T>>, columns: Vec<String>| Opened {
+    let of_rows = |data: DataSet<Dense<T>>, files: Vec<(String, u64)>| Opened {
         rows: T::dense(data),
         kind,
-        columns,
+        columns: Vec::new(),
         labelled: false,
+        files,
         dropped: 0,
         filled: 0,
     };
@@ -264,8 +267,8 @@ fn read<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Ope
             reader = if options.zero_based { reader.zero_based() } else { reader };
             reader = if let Some(features) = options.features { reader.cols(features) } else { reader };
             let data = reader.read::<T>()?;
-            let columns = Vec::new();
-            Ok(Opened { rows: T::csr(data), kind, columns, labelled: true, dropped: 0, filled: 0 })
+            let (columns, files) = (Vec::new(), Vec::new());
+            Ok(Opened { rows: T::csr(data), kind, columns, labelled: true, files, dropped: 0, filled: 0 })
         }
         Kind::Idx => {
             let mut reader = Idx::new(path);
@@ -280,7 +283,11 @@ fn read<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Ope
             if let Some((side, step)) = options.patches {
                 reader = reader.patches(side, step);
             }
-            Ok(of_rows(reader.read::<T>()?.data, Vec::new()))
+            if let Some((width, height)) = options.size {
+                reader = reader.size(width, height);
+            }
+            let found = reader.read::<T>()?;
+            Ok(of_rows(found.data, found.files.into_iter().zip(found.rows).collect()))
         }
         #[cfg(feature = "audio")]
         Kind::Audio => {
@@ -291,7 +298,8 @@ fn read<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Ope
                 Some(spectrum) => reader.spectrogram(window, step, spectrum),
                 None => reader.frames(window, step),
             };
-            Ok(of_rows(reader.read::<T>()?.data, Vec::new()))
+            let found = reader.read::<T>()?;
+            Ok(of_rows(found.data, found.files.into_iter().zip(found.rows).collect()))
         }
         #[cfg(not(all(feature = "images", feature = "audio")))]
         kind => Err(not_built(path, kind)),
@@ -306,7 +314,7 @@ fn not_built(path: &Path, kind: Kind) -> ReadError {
 
 fn opened<T: Number>(kind: Kind, table: Table<T>) -> Opened {
     let Table { data, columns, labelled, dropped, filled } = table;
-    Opened { rows: T::dense(data), kind, columns, labelled, dropped, filled }
+    Opened { rows: T::dense(data), kind, columns, labelled, files: Vec::new(), dropped, filled }
 }
 
 /// A table, with its target where it is wanted.

@@ -40,6 +40,11 @@ impl Column {
         Column { unsigned, present: about.max_def_level(), levels: Vec::new(), values }
     }
 
+    /// Whether some of the values are missing.
+    pub(super) fn has_gaps(&self) -> bool {
+        !self.levels.is_empty()
+    }
+
     /// Reads the next values.
     fn decode(&mut self, reader: &mut ColumnReader, count: usize) -> Result<(), ParquetError> {
         use ColumnReader as Reader;
@@ -97,11 +102,13 @@ impl Column {
         number: impl Fn(&V) -> T,
     ) {
         let count = rows.len() / width;
-        let places = rows[column..].iter_mut().step_by(width);
         if self.levels.is_empty() {
-            places.zip(&values[first..first + count]).for_each(|(place, value)| *place = number(value));
+            for (row, value) in rows.chunks_exact_mut(width).zip(&values[first..first + count]) {
+                row[column] = number(value);
+            }
             return;
         }
+        let places = rows[column..].iter_mut().step_by(width);
         // Values that are missing have no place among the others, and stay what they were made: missing.
         let is_there = |level: &&i16| **level == self.present;
         let mut values = values[self.levels[..first].iter().filter(is_there).count()..].iter();

@@ -4,6 +4,7 @@
 //! are stored as. Columns of text, lists and decimals are refused by name.
 
 mod columns;
+mod spill;
 
 use crate::gathered::Gathered;
 use crate::input::Input;
@@ -18,15 +19,23 @@ use bytes::Bytes;
 use columns::{Column, decode, turn};
 use qjam::DataSet;
 use qjam::source::kept::Keep;
+use spill::Spill;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// A page of a column has about this many bytes at most; its writer may have said otherwise.
+const PAGE_BYTES: u64 = 1 << 20;
+
+/// Columns are read together as long as their pages, packed and unpacked, are not expected to take more than this.
+const STRIPE_BYTES: u64 = 24 << 20;
+
 /// Values that are put together at once, from all columns.
-const BATCH_VALUES: usize = 1 << 19;
+const BATCH_VALUES: usize = 1 << 17;
 
 /// Reads a Parquet file.
 ///
@@ -118,7 +127,7 @@ impl Parquet {
         let damaged = |error: ParquetError| ReadError::Format {
             path: input.path().into(),
             format: "Parquet",
-            reason: error.to_string(),
+            reason: format!("{error}; it was cut short or is damaged, copy it again"),
         };
         let file =
             input.file().try_clone().map_err(|source| ReadError::Io { path: input.path().into(), source })?;
@@ -129,8 +138,10 @@ impl Parquet {
         let chosen =
             choose(&self.path, &all, self.columns.as_deref(), &self.without, self.target.as_deref())?;
         for column in &chosen {
-            numeric(&schema.column(*column))
-                .map_err(|what| self.wrong(format!("column {:?} {what}; leave it out", all[*column])))?;
+            numeric(&schema.column(*column)).map_err(|what| ReadError::Options {
+                path: self.path.clone(),
+                reason: format!("column {:?} {what}; leave it out", all[*column]),
+            })?;
         }
         let names: Vec<String> = chosen.iter().map(|column| all[*column].clone()).collect();
         let (labelled, width) = (self.target.is_some(), names.len());
@@ -139,28 +150,48 @@ impl Parquet {
         let groups = file.num_row_groups();
         let mut columns: Vec<Column> =
             chosen.iter().map(|column| Column::new(&schema.column(*column))).collect();
-        let batch_rows = (BATCH_VALUES / width).max(64);
         let threads = self.settings.threads();
         let mut values = Vec::new();
         for index in 0..groups {
             let group = file.get_row_group(index).map_err(damaged)?;
-            let mut left =
+            let count =
                 usize::try_from(group.metadata().num_rows()).map_err(|_| self.wrong("it is damaged"))?;
-            let rows_in_group = left;
-            let open = |column: &usize| group.get_column_reader(*column);
-            let mut readers = chosen.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
-            while left > 0 {
-                let count = left.min(batch_rows);
-                decode(&mut columns, &mut readers, count, threads).map_err(damaged)?;
-                values.clear();
-                values.resize(count * width, T::MISSING);
-                turn(&columns, &mut values, threads);
-                rows.take(&mut values)?;
-                left -= count;
-                let (done, all) = ((rows_in_group - left) as u64, rows_in_group as u64);
-                let share = total / groups as u64;
-                self.settings
-                    .tell(share * index as u64 + (share as f64 * done as f64 / all as f64) as u64, total);
+            let held = |column: &usize| {
+                let bytes = group.metadata().column(*column).uncompressed_size();
+                2 * u64::try_from(bytes).unwrap_or(0).min(PAGE_BYTES)
+            };
+            let stripes = stripes(chosen.iter().map(held), keep);
+            let mut spill = (stripes.len() > 1).then(|| Spill::create(keep, count)).transpose()?;
+            let batch_rows = (BATCH_VALUES / width).max(64);
+            let share = total / groups as u64;
+            for stripe in stripes {
+                let open = |column: &usize| group.get_column_reader(*column);
+                let readers = chosen[stripe.clone()].iter().map(open).collect::<Result<Vec<_>, _>>();
+                let mut readers = readers.map_err(damaged)?;
+                let columns = &mut columns[stripe.clone()];
+                for first in (0..count).step_by(batch_rows) {
+                    let some = batch_rows.min(count - first);
+                    decode(columns, &mut readers, some, threads).map_err(damaged)?;
+                    // What is missing is not written to; all else is.
+                    if columns.iter().any(Column::has_gaps) {
+                        values.clear();
+                    }
+                    values.resize(some * columns.len(), T::MISSING);
+                    turn(columns, &mut values, threads);
+                    match &mut spill {
+                        None => rows.take(&mut values)?,
+                        Some(spill) => spill.put(stripe.clone(), first, &values)?,
+                    }
+                    let done = (stripe.start * count + (first + some) * columns.len()) as f64;
+                    let done = share as f64 * done / (count * width) as f64;
+                    self.settings.tell(share * index as u64 + done as u64, total);
+                }
+            }
+            if let Some(spill) = spill {
+                for first in (0..count).step_by(batch_rows) {
+                    spill.take(first..(first + batch_rows).min(count), &mut values)?;
+                    rows.take(&mut values)?;
+                }
             }
         }
         self.settings.tell(total, total);
@@ -216,6 +247,20 @@ impl ChunkReader for Positioned {
     }
 }
 
+/// The columns that are read together. What stays in memory is all there at the end anyway.
+fn stripes(held: impl Iterator<Item = u64>, keep: &Keep) -> Vec<Range<usize>> {
+    let (mut stripes, mut start, mut bytes, mut count) = (Vec::new(), 0, 0, 0);
+    for (column, more) in held.enumerate() {
+        if column > start && bytes + more > STRIPE_BYTES && *keep != Keep::Memory {
+            stripes.push(start..column);
+            (start, bytes) = (column, 0);
+        }
+        (bytes, count) = (bytes + more, column + 1);
+    }
+    stripes.push(start..count);
+    stripes
+}
+
 /// Whether a column is of numbers; else what it is.
 fn numeric(column: &ColumnDescriptor) -> Result<(), String> {
     if column.max_rep_level() > 0 {
@@ -224,6 +269,7 @@ fn numeric(column: &ColumnDescriptor) -> Result<(), String> {
     match (column.physical_type(), column.converted_type()) {
         (_, ConvertedType::DECIMAL) => Err("has decimals of fixed width; write it as double".into()),
         (Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE, _) => Ok(()),
+        (Type::BYTE_ARRAY, _) => Err("has text (BYTE_ARRAY), which is no number".into()),
         (other, _) => Err(format!("has values of type {other}, which are no numbers")),
     }
 }

@@ -2,31 +2,42 @@
 //!
 //! The first half runs on the chunks: [`assign`] sends home a sum of rows and of weights for every centre. The second,
 //! [`Centres::moved_to`], is the master's. Rows are added in their order within a chunk, in doubles, and chunks along the
-//! fixed tree, so the new centres have the same bits whoever did it. A centre without rows stays where it is.
+//! fixed tree, so the new centres have the same bits whoever did it. Centres without rows are looked after by
+//! [`relocate`](super::relocate), or stay where they are.
 
 use super::points::{Points, View, chained_square, squared_distance};
+use super::targets::{self, Targets};
+use super::touched::Touched;
 use crate::kernels::nearest::{Panels, Real};
-use qjam::{Csr, Dense};
+use qjam::{Csr, Dense, MergeError, Reduce};
 
 /// Rows that are assigned and then added while they are still in a cache.
 const BLOCK_ROWS: usize = 896;
 
 /// What all rows of each centre come to.
-#[derive(Clone, Debug, PartialEq, qjam::Wire, qjam::Sum)]
+#[derive(Clone, Debug, PartialEq, qjam::Wire)]
 pub struct Sums {
     /// Sum of the weights of its rows.
     pub weights: Vec<f64>,
-    /// Weighted sum of its rows, centre after centre.
+    /// Weighted sum of its rows, centre after centre. Empty where `touched` has it.
     pub sums: Vec<f64>,
-    /// Comparisons of a row with a panel of centres that were made, and that there are.
+    /// The same where most of it is 0.
+    pub(super) touched: Touched,
+    /// Distances of a row and a centre that were computed.
     pub compared: u64,
-    /// All comparisons there are.
+    /// All there are.
     pub comparisons: u64,
 }
 
 impl Sums {
     pub(super) fn new(k: usize, dims: usize) -> Sums {
-        Sums { weights: vec![0.0; k], sums: vec![0.0; k * dims], compared: 0, comparisons: 0 }
+        Sums {
+            weights: vec![0.0; k],
+            sums: vec![0.0; k * dims],
+            touched: Touched::default(),
+            compared: 0,
+            comparisons: 0,
+        }
     }
 
     /// Adds one row to its centre.
@@ -35,32 +46,75 @@ impl Sums {
         let dims = rows.dims();
         self.weights[centre] += rows.add(i, &mut self.sums[centre * dims..][..dims]);
     }
+
+    /// With `sums` in full.
+    pub(super) fn in_full(mut self) -> Sums {
+        if !self.touched.is_unused() {
+            self.sums = std::mem::take(&mut self.touched).full();
+        }
+        self
+    }
+}
+
+impl Reduce for Sums {
+    fn merge(&mut self, right: Self) {
+        if let Err(error) = self.try_merge(right) {
+            panic!("{error}");
+        }
+    }
+
+    fn try_merge(&mut self, mut right: Self) -> Result<(), MergeError> {
+        self.weights.try_merge(right.weights).map_err(|error| error.in_field("weights"))?;
+        self.compared += right.compared;
+        self.comparisons += right.comparisons;
+        match (self.touched.is_unused(), right.touched.is_unused()) {
+            (false, false) if !self.touched.overflows_with(&right.touched) => {
+                self.touched = self.touched.merged(&right.touched);
+                return Ok(());
+            }
+            (false, true) => {
+                // The sum of two numbers is the same from either side.
+                self.touched.add_to(&mut right.sums);
+                self.touched = Touched::default();
+                self.sums = right.sums;
+                return Ok(());
+            }
+            (false, false) => self.sums = std::mem::take(&mut self.touched).full(),
+            (true, _) => {}
+        }
+        match right.touched.is_unused() {
+            true => self.sums.try_merge(right.sums).map_err(|error| error.in_field("sums")),
+            false => {
+                right.touched.add_to(&mut self.sums);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Centres as chunks get them.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Compared<T: Real> {
-    pub(super) panels: Panels<T>,
+    pub(super) targets: Targets<T>,
     /// Whether rows have weights.
     pub(super) weighted: bool,
 }
 
-/// The centres that rows are given to, with all distances computed.
+/// The centres that rows are given to, with nothing remembered of rounds before.
 #[qjam::map]
 pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
-    let panels = &with.panels;
+    let targets = &with.targets;
     let rows = x.view(with.weighted);
-    let mut sums = Sums::new(panels.centres(), panels.dims());
-    let mut nearest = [0; BLOCK_ROWS];
-    for from in (0..rows.len()).step_by(BLOCK_ROWS) {
-        let rows = rows.part(from..(from + BLOCK_ROWS).min(rows.len()));
+    let mut sums = Sums::new(targets.len(), targets.dims());
+    let block_rows = if C::View::AT_ONCE { rows.len() } else { BLOCK_ROWS.min(rows.len()) }.max(1);
+    let mut nearest = vec![0; block_rows];
+    for from in (0..rows.len()).step_by(block_rows) {
+        let rows = rows.part(from..(from + block_rows).min(rows.len()));
         let nearest = &mut nearest[..rows.len()];
-        rows.nearest(panels, nearest);
-        for (i, centre) in nearest.iter().enumerate() {
-            sums.add(*centre as usize, rows, i);
-        }
+        targets.nearest(rows, nearest);
+        rows.add_all(nearest, &mut sums);
     }
-    sums.comparisons = (rows.len() * panels.len()) as u64;
+    sums.comparisons = (rows.len() * targets.len()) as u64;
     sums.compared = sums.comparisons;
     sums
 }
@@ -68,27 +122,36 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
 /// What is needed to measure how well centres fit.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Measure<T: Real> {
-    panels: Panels<T>,
-    centres: Vec<T>,
+    targets: Targets<T>,
     squares: Vec<f64>,
-    weighted: bool,
+    pub(super) weighted: bool,
 }
 
 impl<T: Real> Measure<T> {
     pub(super) fn new(centres: &Centres<T>, weighted: bool) -> Measure<T> {
         let squares = centres.values.chunks_exact(centres.dims).map(chained_square).collect();
-        Measure { panels: centres.panels(), centres: centres.values.clone(), squares, weighted }
+        Measure { targets: centres.targets(true), squares, weighted }
+    }
+
+    /// The nearest centre of every row.
+    pub(super) fn nearest(&self, rows: impl View<T>) -> Vec<u32> {
+        let mut nearest = vec![0; rows.len()];
+        self.targets.nearest(rows, &mut nearest);
+        nearest
+    }
+
+    /// The coordinates of a centre, and its square as [`View::squared_distance`] wants it.
+    pub(super) fn centre(&self, centre: u32) -> (&[T], f64) {
+        let (centre, dims) = (centre as usize, self.targets.dims());
+        (&self.targets.values()[centre * dims..][..dims], self.squares[centre])
     }
 
     /// The weighted squared distances of rows to their nearest centres, added in the order of the rows.
     pub(super) fn sum(&self, rows: impl View<T>) -> f64 {
-        let dims = self.panels.dims();
-        let mut nearest = vec![0; rows.len()];
-        rows.nearest(&self.panels, &mut nearest);
         let mut sum = 0.0;
-        for (i, centre) in nearest.iter().map(|centre| *centre as usize).enumerate() {
-            let coordinates = &self.centres[centre * dims..][..dims];
-            sum += rows.weight(i) * rows.squared_distance(i, coordinates, self.squares[centre]);
+        for (i, centre) in self.nearest(rows).into_iter().enumerate() {
+            let (coordinates, square) = self.centre(centre);
+            sum += rows.weight(i) * rows.squared_distance(i, coordinates, square);
         }
         sum
     }
@@ -97,7 +160,7 @@ impl<T: Real> Measure<T> {
     pub(super) fn distances(&self, rows: impl View<T>) -> Vec<T> {
         let mut out = Vec::with_capacity(rows.len() * self.squares.len());
         for i in 0..rows.len() {
-            let centres = self.centres.chunks_exact(self.panels.dims()).zip(&self.squares);
+            let centres = self.targets.values().chunks_exact(self.targets.dims()).zip(&self.squares);
             out.extend(centres.map(|(c, square)| T::from_f64(rows.squared_distance(i, c, *square).sqrt())));
         }
         out
@@ -121,7 +184,7 @@ pub struct Distances<T: Real> {
     pub bad: Option<(u64, u64, f64)>,
 }
 
-impl<T: Real> qjam::Reduce for Distances<T> {
+impl<T: Real> Reduce for Distances<T> {
     fn merge(&mut self, right: Self) {
         self.bad = self.bad.or(right.bad.map(|(row, column, value)| (self.rows + row, column, value)));
         self.rows += right.rows;
@@ -150,7 +213,7 @@ pub struct Labels {
     pub bad: Option<(u64, u64, f64)>,
 }
 
-impl qjam::Reduce for Labels {
+impl Reduce for Labels {
     fn merge(&mut self, right: Self) {
         let before = self.labels.len() as u64;
         self.bad = self.bad.or(right.bad.map(|(row, column, value)| (before + row, column, value)));
@@ -166,11 +229,12 @@ pub const NO_LABEL: u32 = u32::MAX;
 pub fn label<C: Points>(with: &Compared<C::Number>, x: &C) -> Labels {
     let rows = x.view(with.weighted);
     let mut labels = vec![0; rows.len()];
-    rows.nearest(&with.panels, &mut labels);
+    with.targets.nearest(rows, &mut labels);
     let bad = first_unusable(rows);
-    for i in bad.map_or(rows.len(), |(row, ..)| row as usize)..rows.len() {
+    let clean = bad.map_or(rows.len(), |(row, ..)| row as usize);
+    for (i, label) in labels.iter_mut().enumerate().skip(clean) {
         if rows.unusable(i).is_some() {
-            labels[i] = NO_LABEL;
+            *label = NO_LABEL;
         }
     }
     Labels { labels, bad }
@@ -224,8 +288,14 @@ impl<T: Real> Centres<T> {
         Panels::new(&self.values, self.dims)
     }
 
-    pub(super) fn compared(&self, weighted: bool) -> Compared<T> {
-        Compared { panels: self.panels(), weighted }
+    /// For chunks to compare rows with. Products of bytes may sort centres out only if that is worth its while.
+    pub(super) fn targets(&self, screening: bool) -> Targets<T> {
+        let worthwhile = targets::worth_screening(self.len(), self.dims);
+        Targets::new(&self.values, self.dims, screening && worthwhile)
+    }
+
+    pub(super) fn compared(&self, screening: bool, weighted: bool) -> Compared<T> {
+        Compared { targets: self.targets(screening), weighted }
     }
 
     /// The means of the rows each centre was given. One without rows, or whose rows weigh nothing, stays.

@@ -49,8 +49,8 @@ pub fn assign_some<C: Points>(batch: &Batch<C::Number>, x: &C, ctx: &Ctx) -> Dra
     let list: Vec<u32> = (0..count).map(|_| random.below(rows.len() as u64) as u32).collect();
     let mut nearest = vec![0; count];
     rows.nearest_of(&batch.panels, &list, &mut nearest);
+    rows.add_listed(&list, &nearest, &mut drawn.sums);
     for (i, centre) in list.iter().zip(nearest).map(|(i, centre)| (*i as usize, centre as usize)) {
-        drawn.sums.add(centre, rows, i);
         let coordinates = &batch.centres[centre * dims..][..dims];
         drawn.inertia += rows.weight(i) * rows.squared_distance(i, coordinates, batch.squares[centre]);
     }
@@ -104,7 +104,7 @@ pub fn learn<C: Points>(
     if weights.len() != centres.len() {
         return Err(FitError::BatchWeights { found: weights.len(), k: centres.len() });
     }
-    let sums = master.run(assign::<C>, &centres.compared(params.weighted()), &prepared.data)?;
+    let sums = master.run(assign::<C>, &centres.compared(true, params.weighted()), &prepared.data)?.in_full();
     Ok(moved_towards(centres, &sums, weights))
 }
 
@@ -135,14 +135,15 @@ fn run<C: Points>(
             weighted,
         };
         let drawn = master.run(assign_some::<C>, &batch, &prepared.data)?;
-        let next = moved_towards(&centres, &drawn.sums, &mut weights);
+        let sums = drawn.sums.in_full();
+        let next = moved_towards(&centres, &sums, &mut weights);
         let moved = next.distances_to(&centres).iter().map(|d| d * d).sum();
         centres = next;
         batches += 1;
         let empty = weights.iter().filter(|w| **w == 0.0).count();
         observer(&Iteration { number: batches as usize, moved, computed: 1.0, empty });
         // The first batch says how good the first centres are.
-        let stuck = batches > 1 && progress.is_stuck(drawn.inertia / drawn.sums.weights.iter().sum::<f64>());
+        let stuck = batches > 1 && progress.is_stuck(drawn.inertia / sums.weights.iter().sum::<f64>());
         if stuck || (moved <= enough && params.tolerance() > 0.0) {
             outcome = if stuck { Outcome::NoImprovement } else { Outcome::Tolerance };
         }

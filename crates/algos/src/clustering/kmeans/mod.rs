@@ -5,7 +5,8 @@
 //! rows at a time, [`model`] is what comes out. All of it runs on dense and on sparse rows ([`points`]).
 //!
 //! *Distance* has one definition ([`nearest`](crate::kernels::nearest)); of equally near centres the first is taken; a
-//! centre that no row is nearest to stays where it is. It stops at the fixed point, or earlier by the tolerance.
+//! centre that no row is nearest to takes over the row that is farthest from its own ([`relocate`]). It stops at the fixed
+//! point, or earlier by the tolerance.
 //!
 //! ```
 //! use qjam::{DataSet, Master};
@@ -21,21 +22,28 @@
 //! ```
 
 pub mod bounds;
+#[cfg(test)]
+mod cases;
+mod exact;
 pub mod lloyd;
 pub mod minibatch;
 pub mod model;
 pub mod params;
 pub mod points;
+pub mod relocate;
+mod screened;
 mod skip;
 pub mod start;
 pub mod survey;
+pub mod targets;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 pub use lloyd::{Centres, NO_LABEL};
 pub use minibatch::{fit_minibatch, fit_minibatch_from, learn};
 pub use model::{Model, ModelError};
-pub use params::{Params, ParamsError, Start};
+pub use params::{EmptyClusters, Params, ParamsError, Start};
 pub use points::Points;
 pub use survey::parts;
 
@@ -44,6 +52,8 @@ use bounds::{Bounds, Step, assign_bounded};
 use lloyd::{Measure, Sums, assign, inertia};
 use points::Kept;
 use qjam::{DataSet, Held, Master};
+use relocate::{Wanted, farthest};
+use targets::Targets;
 use thiserror::Error;
 
 /// Why there is no result.
@@ -51,7 +61,7 @@ use thiserror::Error;
 pub enum FitError {
     /// A number that is none.
     #[error(
-        "k-means: row {row}, column {column} (counted from 0) is {value}; remove such rows or fill them in before fitting"
+        "k-means: row {row}, column {column} (counted from 0) is {value}; fill such numbers in before fitting, or have their rows skipped"
     )]
     NotFinite {
         /// Row of the data.
@@ -340,7 +350,10 @@ pub struct Lloyd<'m, C: Points> {
     sizes: Vec<f64>,
     iterations: usize,
     fixed: bool,
+    empty_clusters: EmptyClusters,
     pruning: Pruning<C>,
+    /// Whether products of bytes may sort centres out.
+    screening: bool,
 }
 
 /// Whether rows keep bounds.
@@ -372,11 +385,26 @@ impl<'m, C: Points> Lloyd<'m, C> {
             true => Pruning::Resting(0),
             false => Pruning::Never,
         };
+        let screening = params.pruning() && targets::worth_screening(centres.len(), centres.dims());
         let (weighted, sizes) = (params.weighted(), vec![]);
-        Lloyd { master, data, weighted, centres, sizes, iterations: 0, fixed: false, pruning }
+        let empty_clusters = params.empty_clusters();
+        let (iterations, fixed) = (0, false);
+        Lloyd {
+            master,
+            data,
+            weighted,
+            centres,
+            sizes,
+            iterations,
+            fixed,
+            empty_clusters,
+            pruning,
+            screening,
+        }
     }
 
-    /// Begins from given centres, with all that [`fit_from`] checks. Of the params, `k`, pruning and weights are used.
+    /// Begins from given centres, with all that [`fit_from`] checks. Of the params, `k`, pruning, weights and
+    /// what becomes of empty centres are used.
     pub fn from(
         master: &'m Master,
         params: &Params,
@@ -405,7 +433,14 @@ impl<'m, C: Points> Lloyd<'m, C> {
 
     /// Gives every row to its nearest centre and moves the centres.
     pub fn step(&mut self) -> Result<Iteration, FitError> {
-        let sums = self.sums()?;
+        let mut sums = self.sums()?;
+        let sizes = sums.weights.clone();
+        let empty = sizes.iter().filter(|w| **w == 0.0).count();
+        if empty > 0 && self.empty_clusters == EmptyClusters::Farthest {
+            let measure = Measure::new(&self.centres, self.weighted);
+            let wanted = Wanted { measure, count: empty as u64 };
+            self.master.run(farthest::<C>, &wanted, &self.data)?.give_to_empty(&mut sums);
+        }
         let centres = self.centres.moved_to(&sums);
         let distances = centres.distances_to(&self.centres);
         let moved = distances.iter().map(|d| d * d).sum();
@@ -414,8 +449,7 @@ impl<'m, C: Points> Lloyd<'m, C> {
         self.centres = centres;
         self.iterations += 1;
         self.judge(computed, distances);
-        let empty = sums.weights.iter().filter(|w| **w == 0.0).count();
-        self.sizes = sums.weights;
+        self.sizes = sizes;
         Ok(Iteration { number: self.iterations, moved, computed, empty })
     }
 
@@ -426,10 +460,14 @@ impl<'m, C: Points> Lloyd<'m, C> {
         }
         match &mut self.pruning {
             Pruning::Kept { held, moved, .. } => {
-                let step = Step::new(self.centres.panels(), std::mem::take(moved), self.weighted);
-                Ok(held.run(assign_bounded::<C>, &step)?)
+                let targets = Targets::new(&self.centres.values, self.centres.dims, self.screening);
+                let step = Step::new(targets, std::mem::take(moved), self.weighted);
+                Ok(held.run(assign_bounded::<C>, &step)?.in_full())
             }
-            _ => Ok(self.master.run(assign::<C>, &self.centres.compared(self.weighted), &self.data)?),
+            _ => {
+                let with = self.centres.compared(self.screening, self.weighted);
+                Ok(self.master.run(assign::<C>, &with, &self.data)?.in_full())
+            }
         }
     }
 

@@ -197,7 +197,7 @@ impl<T: Real> Model<T> {
         weighted: bool,
     ) -> Result<Labels, ModelError> {
         self.fits(&data.chunk(0).map_err(qjam::Error::from)?, weighted)?;
-        Ok(master.run(label::<C>, &self.centres.compared(weighted), data)?)
+        Ok(master.run(label::<C>, &self.centres.compared(true, weighted), data)?)
     }
 
     fn fits<C: Points>(&self, x: &C, weighted: bool) -> Result<(), ModelError> {
@@ -219,7 +219,7 @@ impl<T: Real> Model<T> {
 
     fn nearest(&self, rows: impl View<T>) -> Result<Vec<u32>, ModelError> {
         let mut nearest = vec![0; rows.len()];
-        self.usable(rows)?.nearest(&self.centres.panels(), &mut nearest);
+        self.centres.targets(true).nearest(self.usable(rows)?, &mut nearest);
         Ok(nearest)
     }
 

@@ -65,8 +65,8 @@ pub const LEARNER: Learner = Learner {
     class: "KMeans",
     about: "Group rows around k centres; the same bits on any workers",
     detail: "\
-Lloyd's algorithm: every row goes to its nearest centre, every centre to the mean of its rows, until no centre moves. A
-centre that no row is nearest to stays where it is. Running out of iterations is no error; the result says so.",
+Lloyd's algorithm: every row goes to its nearest centre, every centre to the mean of its rows, until no centre moves.
+Running out of iterations is no error; the result says so.",
     weighted: true,
     options: &[
         N_CLUSTERS,
@@ -115,6 +115,19 @@ where no centre moves at all.",
             typed: false,
             help: "How nearest centres are found",
             detail: "Changes the time and no bit of the result.",
+        },
+        Opt {
+            name: "empty_clusters",
+            flag: "empty-clusters",
+            kind: Kind::Word,
+            words: &[
+                ("farthest", "they move to the rows that are farthest from their own centres, as in scikit-learn"),
+                ("keep", "they stay where they are"),
+            ],
+            default: Preset::Word("farthest"),
+            typed: false,
+            help: "What becomes of centres that no row is nearest to",
+            detail: "",
         },
         RANDOM_STATE,
         SKIP_BAD_ROWS,
@@ -199,6 +212,16 @@ pub enum Start {
     Random,
 }
 
+/// What becomes of a centre that no row is nearest to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EmptyClusters {
+    /// It takes over the row that is farthest from its own centre. Costs a round in iterations that have such centres.
+    #[default]
+    Farthest,
+    /// It stays where it is.
+    Keep,
+}
+
 /// Settings of k-means. A value that exists is valid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
@@ -210,6 +233,7 @@ pub struct Params {
     pruning: bool,
     weighted: bool,
     skip_bad_rows: bool,
+    empty_clusters: EmptyClusters,
     batch_rows: usize,
     patience: Option<usize>,
     seed: u64,
@@ -259,6 +283,7 @@ impl Params {
             pruning: true,
             weighted: false,
             skip_bad_rows: false,
+            empty_clusters: EmptyClusters::default(),
             batch_rows: 1024,
             patience: Some(10),
             seed: 0,
@@ -292,7 +317,11 @@ impl Params {
             Some(_) => 1,
         };
         let pruning = settings.word("algorithm")? != Some("lloyd");
-        Ok(params.with_starts(starts)?.with_pruning(pruning))
+        let empty = match settings.word("empty_clusters")? {
+            Some("keep") => EmptyClusters::Keep,
+            _ => EmptyClusters::Farthest,
+        };
+        Ok(params.with_starts(starts)?.with_pruning(pruning).with_empty_clusters(empty))
     }
 
     /// Where the first centres come from.
@@ -340,6 +369,11 @@ impl Params {
     /// Whether rows with NaN or an infinity are left out; otherwise the first is an error that names its place.
     pub fn with_skip_bad_rows(self, skip_bad_rows: bool) -> Params {
         Params { skip_bad_rows, ..self }
+    }
+
+    /// What becomes of a centre that no row is nearest to; on batches it stays where it is.
+    pub fn with_empty_clusters(self, empty_clusters: EmptyClusters) -> Params {
+        Params { empty_clusters, ..self }
     }
 
     /// About how many rows a batch has, where rows are taken in batches.
@@ -401,6 +435,11 @@ impl Params {
         self.skip_bad_rows
     }
 
+    /// What becomes of a centre that no row is nearest to.
+    pub fn empty_clusters(&self) -> EmptyClusters {
+        self.empty_clusters
+    }
+
     /// About how many rows a batch has.
     pub fn batch_rows(&self) -> usize {
         self.batch_rows
@@ -445,12 +484,18 @@ mod tests {
             ("algorithm", "lloyd"),
             ("seed", "9"),
             ("skip-bad-rows", "true"),
+            ("empty-clusters", "keep"),
         ] {
             settings.set_text(flag, text).unwrap();
         }
         let built = Params::new(5).unwrap().with_start(Start::Random).with_iterations_max(7).unwrap();
-        let built =
-            built.with_tolerance(0.0).unwrap().with_pruning(false).with_seed(9).with_skip_bad_rows(true);
+        let built = built
+            .with_tolerance(0.0)
+            .unwrap()
+            .with_pruning(false)
+            .with_seed(9)
+            .with_skip_bad_rows(true)
+            .with_empty_clusters(EmptyClusters::Keep);
         assert_eq!(Params::from_settings(&settings), built.with_starts(10));
         settings.set_text("starts", "3").unwrap();
         assert_eq!(Params::from_settings(&settings), built.with_starts(3));

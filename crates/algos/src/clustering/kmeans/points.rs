@@ -7,8 +7,10 @@
 //!
 //! *Weights* are the last column of dense rows and the labels of sparse ones.
 
+use super::lloyd::Sums;
+use super::touched::Touched;
 use crate::kernels::Level;
-use crate::kernels::nearest::{Panels, Real, Rows, square};
+use crate::kernels::nearest::{Panels, Real, Rows, distance_error, square};
 use crate::kernels::sparse::{Lines, Sparse};
 use qjam::source::kept::{Keep, RowsWriter, SparseWriter};
 use qjam::{Chunk, Csr, Ctx, DataError, DataSet, DecodeError, Decoder, Dense, Encoder, State, Wire};
@@ -49,6 +51,12 @@ pub trait Points: Chunk {
     fn written(&self, writer: Self::Writer) -> Result<DataSet<Self>, DataError>;
 }
 
+/// Sums of more numbers are not kept in a cache while rows come in any order.
+const ADD_IN_ORDER_MAX: usize = 1 << 15;
+
+/// Shorter rows are added where they are met: choosing wide instructions would take longer.
+const ADD_WIDE_MIN: usize = 64;
+
 /// Rows of one chunk.
 pub trait View<T: Real>: Copy {
     /// How many.
@@ -86,8 +94,64 @@ pub trait View<T: Real>: Copy {
     /// Adds a row times its weight to sums by column, and returns the weight.
     fn add(&self, i: usize, sums: &mut [f64]) -> f64;
 
+    /// Whether sums want all rows of a chunk together, rather than some at a time while they are in a cache.
+    const AT_ONCE: bool = false;
+
+    /// Adds all rows to the sums of their centres; those of each centre in order.
+    fn add_all(&self, nearest: &[u32], sums: &mut Sums) {
+        // Sums that fill a cache are added to centre after centre: each then stays in the nearest one.
+        if sums.sums.len() <= ADD_IN_ORDER_MAX {
+            nearest.iter().enumerate().for_each(|(i, centre)| sums.add(*centre as usize, *self, i));
+            return;
+        }
+        let mut places = vec![0; sums.weights.len() + 1];
+        nearest.iter().for_each(|centre| places[*centre as usize + 1] += 1);
+        (1..places.len()).for_each(|n| places[n] += places[n - 1]);
+        let mut order = vec![0_u32; nearest.len()];
+        for (i, centre) in nearest.iter().enumerate() {
+            let place = &mut places[*centre as usize];
+            order[*place] = i as u32;
+            *place += 1;
+        }
+        order.iter().for_each(|i| sums.add(nearest[*i as usize] as usize, *self, *i as usize));
+    }
+
+    /// Sets the bits of the columns for which a row has values stored.
+    fn mark(&self, i: usize, marks: &mut [u64]);
+
+    /// Adds the rows in a list to the sums of their centres, which are empty so far, in order.
+    fn add_listed(&self, list: &[u32], nearest: &[u32], sums: &mut Sums) {
+        let values = list.iter().map(|i| self.terms(*i as usize)).sum();
+        if Touched::worthwhile(values, sums.weights.len(), self.dims()) {
+            sums.touched = Touched::of(*self, list, nearest, &mut sums.weights);
+            sums.sums = vec![];
+        } else {
+            list.iter().zip(nearest).for_each(|(i, centre)| sums.add(*centre as usize, *self, *i as usize));
+        }
+    }
+
     /// The squared distance of a row and a centre, in doubles; `square` is what [`chained_square`] says of the centre.
     fn squared_distance(&self, i: usize, centre: &[T], square: f64) -> f64;
+
+    /// Its rows where all coordinates are stored.
+    fn dense(&self) -> Option<Rows<'_, T>> {
+        None
+    }
+
+    /// The squared distance of a row and a centre, within `distance_error`, and at least their distance; `None` where that
+    /// would be as much work as comparing the row with other centres.
+    fn measured(&self, i: usize, centre: &[T]) -> Option<(f64, f64)> {
+        let _ = (i, centre);
+        None
+    }
+
+    /// By how much of the squared lengths of a row and a centre [`View::squared_distance`] may be off
+    /// [`View::differences`].
+    fn distance_error(&self) -> f64;
+
+    /// The squared distance of a row and a centre as the sum of squared differences in all columns, in doubles: the same
+    /// for a row however it is stored.
+    fn differences(&self, i: usize, centre: &[T]) -> f64;
 
     /// Appends the coordinates of a row.
     fn copy(&self, i: usize, to: &mut Vec<T>);
@@ -185,20 +249,43 @@ impl<T: Real> View<T> for DenseRows<'_, T> {
 
     #[inline(always)]
     fn add(&self, i: usize, sums: &mut [f64]) -> f64 {
-        match self.0.rest(i).first() {
-            None => {
-                sums.iter_mut().zip(self.0.row(i)).for_each(|(s, v)| *s += v.to_f64());
-                1.0
-            }
-            Some(weight) => {
-                let weight = weight.to_f64();
-                sums.iter_mut().zip(self.0.row(i)).for_each(|(s, v)| *s += weight * v.to_f64());
-                weight
-            }
+        let (row, weight) = (self.0.row(i), self.weight(i));
+        if row.len() >= ADD_WIDE_MIN {
+            T::add_to(Level::best(), row, weight, sums);
+        } else {
+            sums.iter_mut().zip(row).for_each(|(s, v)| *s += weight * v.to_f64());
+        }
+        weight
+    }
+
+    fn mark(&self, _: usize, marks: &mut [u64]) {
+        let (whole, rest) = (self.dims() / 64, self.dims() % 64);
+        marks[..whole].fill(u64::MAX);
+        if rest > 0 {
+            marks[whole] = (1 << rest) - 1;
         }
     }
 
     fn squared_distance(&self, i: usize, centre: &[T], _: f64) -> f64 {
+        squared_distance(self.0.row(i), centre)
+    }
+
+    fn dense(&self) -> Option<Rows<'_, T>> {
+        Some(self.0)
+    }
+
+    fn measured(&self, i: usize, centre: &[T]) -> Option<(f64, f64)> {
+        let mut square = [0.0];
+        T::distances(Level::best(), self.0.row(i), centre, &[0], &mut square);
+        let (share, more) = distance_error::<T>(self.dims());
+        Some((square[0], (square[0] * (1.0 + share) + more).sqrt() * (1.0 + 1e-12)))
+    }
+
+    fn distance_error(&self) -> f64 {
+        0.0
+    }
+
+    fn differences(&self, i: usize, centre: &[T]) -> f64 {
         squared_distance(self.0.row(i), centre)
     }
 
@@ -354,6 +441,17 @@ impl<T: Sparse> View<T> for SparseRows<'_, T> {
         }
     }
 
+    const AT_ONCE: bool = true;
+
+    fn add_all(&self, nearest: &[u32], sums: &mut Sums) {
+        let all: Vec<u32> = (0..nearest.len() as u32).collect();
+        self.add_listed(&all, nearest, sums);
+    }
+
+    fn mark(&self, i: usize, marks: &mut [u64]) {
+        self.lines.line(i).0.iter().for_each(|p| marks[*p as usize / 64] |= 1 << (p % 64));
+    }
+
     /// Where the row has values, by differences; elsewhere the centre's own, which are all of it less those. Both sums are
     /// single chains in the order of columns, so a row that is the centre has the distance 0 and not nearly so.
     fn squared_distance(&self, i: usize, centre: &[T], square: f64) -> f64 {
@@ -366,6 +464,16 @@ impl<T: Sparse> View<T> for SparseRows<'_, T> {
             of_centre += c * c;
         }
         near + (square - of_centre).max(0.0)
+    }
+
+    fn distance_error(&self) -> f64 {
+        4.0 * f64::EPSILON * (self.dims() as f64 + 16.0)
+    }
+
+    fn differences(&self, i: usize, centre: &[T]) -> f64 {
+        let mut row = Vec::with_capacity(self.dims());
+        self.copy(i, &mut row);
+        squared_distance(&row, centre)
     }
 
     fn copy(&self, i: usize, to: &mut Vec<T>) {

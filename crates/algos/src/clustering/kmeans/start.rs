@@ -9,7 +9,7 @@
 //! Random numbers are keyed by the seed, the number of the step and the chunk: who computes changes nothing.
 
 use super::FitError;
-use super::lloyd::{Centres, Compared, assign};
+use super::lloyd::{Centres, assign};
 use super::params::{Params, Start};
 use super::points::{Kept, Memory, Points, View, chained_square, squared_distance};
 use crate::kernels::nearest::{Panels, Real};
@@ -165,9 +165,9 @@ pub(super) fn first<C: Points>(
                 // What is still missing is drawn one by one; all candidates are known to the rows.
                 chooser.grow(candidates, params.k(), false)?
             } else {
-                let panels = Panels::new(&candidates, dims);
-                let weights =
-                    master.run(assign::<C>, &Compared { panels, weighted: params.weighted() }, data)?.weights;
+                let weighted = params.weighted();
+                let among = Centres { values: candidates.clone(), dims }.compared(true, weighted);
+                let weights = master.run(assign::<C>, &among, data)?.weights;
                 choose_among(&candidates, &weights, dims, params.k(), seed)
             }
         }

@@ -20,6 +20,8 @@
 
 pub mod nearest;
 mod products;
+#[cfg(test)]
+mod tests;
 
 pub use nearest::Sparse;
 pub use products::{add_scaled, dot, squares, times, transposed_times};
@@ -65,6 +67,11 @@ impl<'a, T: Copy> Lines<'a, T> {
     #[inline(always)]
     pub fn stored(&self, i: usize) -> usize {
         (self.starts[i + 1] - self.starts[i]) as usize
+    }
+
+    /// Number of values stored in all lines.
+    pub fn values(&self) -> usize {
+        (self.starts[self.len()] - self.starts[0]) as usize
     }
 
     /// Some of them that follow each other.

@@ -93,7 +93,7 @@ macro_rules! sparse {
         }
         per_level! {
             fn $transposed(lines: Lines<'_, $number>, b: &[$number], cols: usize, out: &mut [$number])
-                = transposed_body<$lanes>
+                = transposed_body
         }
     };
 }

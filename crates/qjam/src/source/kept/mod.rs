@@ -7,21 +7,26 @@
 //!
 //! Such a file has the chunks of the standard cut first, then an index with their headers, places and names, and last
 //! a trailer of fixed length that says where the index is. It is written beside its place and renamed, so a file of that
-//! name is whole. The names in the index are believed until a chunk is read, and compared with its bytes then.
+//! name is whole. When it is opened again its chunks are compared with their names, unless it is large and has not been
+//! written to since; then each is compared when it is read. A file that fails is made anew. How long files stay is told
+//! in `shelf`.
 
 mod rows;
+mod shelf;
 mod sink;
 mod sparse;
 
 pub use rows::RowsWriter;
+pub use shelf::{Shelf, clear, survey};
 pub use sparse::SparseWriter;
 
 use super::cut::{Rule, chunk_rows};
-use super::place::{Backing, ChunkEntry, UserFile};
+use super::place::{Backing, ChunkEntry, UserFile, spread};
 use super::{DataError, Source};
 use crate::chunk::{ChunkId, Header};
 use serde::{Deserialize, Serialize};
 use sink::Sink;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -41,13 +46,16 @@ pub fn folder() -> Option<PathBuf> {
     std::fs::create_dir_all(&folder).is_ok().then_some(folder)
 }
 
-const MAGIC: [u8; 8] = *b"qjamkep1";
+const MAGIC: [u8; 8] = *b"qjamkep2";
 
 /// Place and length of the index, its checksum, and the magic string.
 const TRAILER_BYTES: u64 = 32;
 
 /// Longest index that is read: a chunk takes about a hundred bytes of it.
 const INDEX_BYTES_MAX: u64 = 1 << 30;
+
+/// Files up to this many bytes are compared with the names of their chunks whenever they are opened.
+const COMPARED_BYTES: u64 = 256 << 20;
 
 /// What a kept file says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,6 +65,8 @@ struct Index {
     bytes: u64,
     /// The chunks of the standard cut: what each is, where it starts, its name.
     chunks: Vec<(Header, u64, ChunkId)>,
+    /// When it was written, which its time of change is set to.
+    modified_s: u64,
     /// Whatever the reader wants to find again.
     notes: Vec<u8>,
 }
@@ -66,6 +76,8 @@ pub(crate) struct Kept {
     backing: Backing,
     index: Index,
     keep: Keep,
+    /// Says that the file is in use.
+    _held: Option<File>,
 }
 
 impl Kept {
@@ -82,9 +94,13 @@ impl Kept {
         let named = written.backing().name(pieces)?;
         let at = |entry: &ChunkEntry| entry.place.offset();
         let chunks = named.into_iter().map(|entry| (entry.header.clone(), at(&entry), entry.id)).collect();
-        let index = Index { records, bytes, chunks, notes };
+        let modified_s = shelf::now_s();
+        let index = Index { records, bytes, chunks, modified_s, notes };
         let whole = |path: &Path| matches!(Kept::open(path), Ok(Some(_)));
-        let backing = written.close(|at| encode(&index, at), whole)?;
+        let (backing, held) = written.close(|at| encode(&index, at), modified_s, whole)?;
+        if let Keep::File(path) = &keep {
+            shelf::sweep(path);
+        }
         // What has the name may be another program's, so it is asked for its own index.
         let index = match &backing {
             Backing::File(file) => decode(file)?.ok_or_else(|| DataError::Changed {
@@ -93,18 +109,38 @@ impl Kept {
             })?,
             Backing::Shared(_) | Backing::Memory(_) => index,
         };
-        Ok(Kept { backing, index, keep })
+        Ok(Kept { backing, index, keep, _held: held })
     }
 
     /// Opens a kept file. `None` when there is none, or none that is whole: it is made again then.
     pub(crate) fn open(path: &Path) -> Result<Option<Kept>, DataError> {
+        let held = shelf::hold(path);
         let file = match UserFile::open(path) {
             Ok(file) => file,
             Err(DataError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let Some(index) = decode(&file)? else { return Ok(None) };
-        Ok(Some(Kept { backing: Backing::File(file), index, keep: Keep::File(path.into()) }))
+        let (Some(held), Some(index)) = (held, decode(&file)?) else { return Ok(None) };
+        let untouched = shelf::is_untouched(path, index.modified_s);
+        let mut kept =
+            Kept { backing: Backing::File(file), index, keep: Keep::File(path.into()), _held: Some(held) };
+        if (!untouched || kept.index.bytes <= COMPARED_BYTES) && !kept.is_as_named() {
+            return Ok(None);
+        }
+        // Who may only read it cannot say that it was used, and need not.
+        let touched = File::options().write(true).open(path);
+        if touched.and_then(|file| shelf::touch(&file, kept.index.modified_s)).is_ok() && !untouched {
+            kept.backing = Backing::File(UserFile::open(path)?);
+        }
+        Ok(Some(kept))
+    }
+
+    /// Whether all chunks are what their names say.
+    fn is_as_named(&self) -> bool {
+        let is_it = |(header, at, id): &(Header, u64, ChunkId)| {
+            self.backing.name_one(header, *at).is_ok_and(|name| name == *id)
+        };
+        spread(&self.index.chunks, self.index.bytes, is_it).into_iter().all(|is_it| is_it)
     }
 
     pub(crate) fn notes(&self) -> &[u8] {

@@ -2,7 +2,7 @@
 
 use super::super::DataError;
 use super::super::place::{Backing, UserFile};
-use super::Keep;
+use super::{Keep, shelf};
 use crate::store::RegionWriter;
 use std::fs::File;
 use std::io::{self, Write};
@@ -39,6 +39,8 @@ impl Beside {
         let path = place.with_extension(name);
         let file = File::options().read(true).write(true).create_new(true).open(&path);
         let file = file.map_err(|source| DataError::Keep { path: path.clone(), source })?;
+        // Nobody else knows it yet, so that this is never refused.
+        let _ = shelf::hold_open(&file);
         Ok(Beside { file, path })
     }
 
@@ -147,19 +149,22 @@ impl Written {
         &self.backing
     }
 
-    /// Adds to a file what goes behind its chunks (told how many bytes they have), and gives it its name. `whole` says
+    /// Adds to a file what goes behind its chunks (told how many bytes they have), and gives it its name and its time. What
+    /// is given besides says that it is in use. `whole` says
     /// whether what already has that name is as good: another program may have read the same input meanwhile, and its
     /// workers must not lose the file under their hands.
     pub(super) fn close(
         self,
         end: impl FnOnce(u64) -> Vec<u8>,
+        modified_s: u64,
         whole: impl FnOnce(&Path) -> bool,
-    ) -> Result<Backing, DataError> {
-        let Some((beside, place)) = self.file else { return Ok(self.backing) };
+    ) -> Result<(Backing, Option<File>), DataError> {
+        let Some((beside, place)) = self.file else { return Ok((self.backing, None)) };
         let finished = beside
             .file
             .write_all_at(&end(self.bytes), self.bytes)
             .and_then(|()| beside.file.sync_data())
+            .and_then(|()| shelf::touch(&beside.file, modified_s))
             .and_then(|()| match std::fs::hard_link(&beside.path, &place) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && whole(&place) => Ok(()),
                 // Damaged, or on a disk that knows no second names.
@@ -167,6 +172,7 @@ impl Written {
                 Ok(()) => Ok(()),
             });
         finished.map_err(|source| beside.failed(source))?;
-        Ok(Backing::File(UserFile::open(&place)?))
+        let held = shelf::hold(&place);
+        Ok((Backing::File(UserFile::open(&place)?), held))
     }
 }

@@ -1,9 +1,7 @@
 //! Tables in text: what is read, and what is said about what cannot be.
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
-mod common;
-
-use common::{Folder, Rng};
+use crate::common::{Folder, Rng};
 use qjam_readers::{Csv, Header, Missing, ReadError};
 use std::cell::RefCell;
 use std::io::Write;

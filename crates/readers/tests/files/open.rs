@@ -1,9 +1,7 @@
 //! The one door for every kind of file.
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
-mod common;
-
-use common::Folder;
+use crate::common::Folder;
 use qjam_readers::{Dtype, Kind, Labels, Missing, OpenOptions, Opened, Rows, open};
 use std::io::Write;
 use std::path::Path;

@@ -1,9 +1,7 @@
 //! Sparse rows in text.
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
-mod common;
-
-use common::{Folder, Rng};
+use crate::common::{Folder, Rng};
 use qjam::Csr;
 use qjam_readers::Libsvm;
 

@@ -2,9 +2,7 @@
 #![cfg(feature = "parquet")]
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
-mod common;
-
-use common::{Folder, Rng};
+use crate::common::{Folder, Rng};
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -120,7 +118,10 @@ fn nulls_are_treated_as_asked_and_text_is_refused_by_name() {
     let mean = (0..40).filter(|i| i % 10 != 3).sum::<i32>() as f64 / 36.0;
     assert_eq!(read(Missing::Mean).0[7], mean);
     let message = Parquet::new(&path).read::<f64>().unwrap_err().to_string();
-    assert!(message.contains("column \"s\" has values of type BYTE_ARRAY"), "{message}");
+    assert!(
+        message.contains("column \"s\" has text (BYTE_ARRAY), which is no number; leave it out"),
+        "{message}"
+    );
     let message = Parquet::new(&path).columns(["nope"]).read::<f64>().unwrap_err().to_string();
     assert!(message.contains("has no column \"nope\"; it has \"d\", \"f\""), "{message}");
 }
@@ -148,4 +149,36 @@ fn files_cut_short_or_changed_never_panic() {
     }
     assert!(read(b"").is_err());
     assert!(read(b"hello").is_err());
+}
+
+#[test]
+fn wide_tables_are_the_same_when_they_are_read_some_columns_at_a_time() {
+    // Columns whose pages would take 60 MB together are read in stripes when the rows go to a file.
+    const COLUMNS: usize = 30;
+    const ROWS: usize = 140_000;
+    let fields: String = (0..COLUMNS).map(|i| format!("required double c{i}; ")).collect();
+    let schema = Arc::new(parse_message_type(&format!("message t {{ {fields} }}")).unwrap());
+    let properties = Arc::new(WriterProperties::builder().set_dictionary_enabled(false).build());
+    let mut bytes = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut index = 0;
+    while let Some(mut column) = group.next_column().unwrap() {
+        let ColumnWriter::DoubleColumnWriter(typed) = column.untyped() else { panic!("a double") };
+        let values: Vec<f64> = (0..ROWS).map(|row| (row * COLUMNS + index) as f64).collect();
+        typed.write_batch(&values, None, None).unwrap();
+        column.close().unwrap();
+        index += 1;
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    let folder = Folder::new();
+    let path = folder.file("wide.parquet", bytes);
+    let kept = folder.path().join("kept");
+    let in_file = Parquet::new(&path).keep_in(&kept).read::<f32>().unwrap();
+    let in_memory = Parquet::new(&path).in_memory().read::<f32>().unwrap();
+    assert_eq!(in_file.data.id(), in_memory.data.id());
+    let last = in_file.data.chunk(in_file.data.len() - 1).unwrap();
+    assert_eq!(last.as_slice().last(), Some(&((ROWS * COLUMNS - 1) as f32)));
+    assert_eq!(std::fs::read_dir(&kept).unwrap().count(), 1);
 }

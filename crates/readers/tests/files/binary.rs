@@ -1,9 +1,7 @@
 //! IDX and `.npz` files.
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
-mod common;
-
-use common::{Folder, Rng};
+use crate::common::{Folder, Rng};
 use qjam_readers::{Idx, Npz};
 use std::io::Write;
 

@@ -2,9 +2,7 @@
 #![cfg(all(feature = "audio", feature = "images"))]
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
-mod common;
-
-use common::{Folder, Rng};
+use crate::common::{Folder, Rng};
 use qjam_readers::{Audio, Images, Spectrum};
 
 fn png(width: u32, height: u32, colour: png::ColorType, pixels: &[u8]) -> Vec<u8> {
@@ -56,6 +54,15 @@ fn pictures_are_read_whole_grey_and_in_patches() {
     assert_eq!(grey.data.chunk(0).unwrap().row(1)[0], f64::from((5 * 587 + 10 * 114 + 500) / 1000) / 255.0);
     let patches = Images::new(folder.path()).patches(2, 2).read::<u8>().unwrap();
     assert_eq!((patches.data.records(), &patches.rows[..]), (4, &[2, 2][..]));
+    let (classes, of_rows) = whole.classes();
+    assert_eq!((&classes[..], &of_rows[..]), (&["a".to_owned(), "b".into()][..], &[0, 1][..]));
+    assert_eq!(patches.classes().1, [0, 0, 1, 1]);
+    let half = Images::new(folder.path()).size(2, 3).read::<u8>().unwrap();
+    assert_eq!((half.width, half.height, half.data.chunk(0).unwrap().row(0)), (2, 3, &[7; 18][..]));
+    // Two neighbours become their mean, halves rounded up.
+    let mean = |i: usize| ((u16::from(colours[i]) + u16::from(colours[i + 3])).div_ceil(2)) as u8;
+    assert_eq!(half.data.chunk(0).unwrap().row(1)[..6], [0, 1, 2, 6, 7, 8].map(mean));
+    assert!(Images::new(folder.path()).size(0, 3).read::<u8>().is_err());
     let second = patches.data.chunk(0).unwrap().row(3).to_vec();
     assert_eq!(second, [&colours[6..12], &colours[18..24]].concat());
     let kept = || Images::new(folder.path()).keep_in(folder.path().join("kept")).read::<u8>().unwrap();

@@ -1,0 +1,66 @@
+"""Signatures and documentation of the estimators against the table of options, which the command has as well."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import qjam.learn
+from qjam import _native
+from qjam.learn import KMeans, MiniBatchKMeans, SparseAutoencoder
+
+LEARNERS = [("kmeans", KMeans), ("minibatch-kmeans", MiniBatchKMeans), ("autoencoder", SparseAutoencoder)]
+#: What only the classes have.
+OWN = {"workers", "verbose", "copy_x", "compute_labels"}
+#: What Python calls words and numbers of the table.
+DEFAULTS = {"random_state": None}
+
+
+@pytest.mark.parametrize(("name", "cls"), LEARNERS)
+def test_a_signature_has_the_options_of_the_table_with_their_defaults(name: str, cls: Any) -> None:
+    table = _native.learner_options(name)
+    assert table["class"] == cls.__name__
+    options = {option["name"]: option for option in table["options"]}
+    parameters = dict(inspect.signature(cls.__init__).parameters)
+    del parameters["self"]
+    assert set(parameters) - OWN == set(options)
+    for option in options.values():
+        expected = DEFAULTS.get(option["name"], option["default"]) if option["name"] in DEFAULTS else option["default"]
+        assert parameters[option["name"]].default == expected, option["name"]
+
+
+@pytest.mark.parametrize(("name", "cls"), LEARNERS)
+def test_documentation_says_what_the_table_says(name: str, cls: Any) -> None:
+    text = cls.__doc__
+    table = _native.learner_options(name)
+    assert text.startswith(table["about"])
+    for option in table["options"]:
+        line = next(line for line in text.splitlines() if line.startswith(f":param {option['name']}:"))
+        assert option["help"] in line
+        for word, meaning in option["words"]:
+            assert word in line and meaning in line
+    for parameter in inspect.signature(cls.__init__).parameters:
+        assert parameter == "self" or f":param {parameter}:" in text
+
+
+def test_an_unknown_learner_has_no_table() -> None:
+    with pytest.raises(ValueError, match="no learner"):
+        _native.learner_options("magic")
+
+
+def test_the_package_does_without_scikit_learn_until_it_is_asked_for_learners() -> None:
+    program = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import qjam; qjam.Master('inproc:1').close()\n"
+        "try:\n    import qjam.learn\nexcept ImportError as e:\n    print(e)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "pip install" in said and "qjam[learn]" in said
+
+
+def test_all_that_is_public_is_named() -> None:
+    assert set(qjam.learn.__all__) == {"KMeans", "MiniBatchKMeans", "SparseAutoencoder", "close_workers"}
