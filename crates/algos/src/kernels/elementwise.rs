@@ -9,8 +9,7 @@
 //! truth is stated by the constants `…_ULPS` in units in the last place, and held to by sweeps against
 //! arithmetic of twice the length. NaN gives NaN (which of them is not said); limits are those of the mathematics.
 
-use super::arithmetic::{Arithmetic, Number, Side};
-use super::lanes::Lanes;
+use super::arithmetic::{Arithmetic, Number};
 use super::{Level, per_level};
 
 /// Largest error of [`exp`].
@@ -188,9 +187,6 @@ const fn twice_32() -> [f32; 6] {
     twice
 }
 
-/// Registers that go through a function together.
-const SIDE: usize = 4;
-
 /// `C[0] + C[1] x + …`, even and odd powers apart: two chains of half the length. Given `x` and `x²`.
 #[inline(always)]
 fn polynomial<V: Arithmetic>(x: V, square: V, coefficients: &'static [V::Number]) -> V {
@@ -289,11 +285,7 @@ macro_rules! slices {
         $(
             #[inline(always)]
             fn $name<V: Arithmetic<Number: Constants + Number + Default>>(values: &mut [V::Number]) {
-                let mut beside = values.chunks_exact_mut(Side::<V, SIDE>::COUNT);
-                for values in &mut beside {
-                    $lanes(Side::<V, SIDE>::load(values)).store(values);
-                }
-                let mut whole = beside.into_remainder().chunks_exact_mut(V::COUNT);
+                let mut whole = values.chunks_exact_mut(V::COUNT);
                 for values in &mut whole {
                     $lanes(V::load(values)).store(values);
                 }

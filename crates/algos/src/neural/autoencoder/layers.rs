@@ -1,12 +1,12 @@
 //! Batches of rows on their way through the network and back.
 //!
 //! A batch is what stays in the second-level cache together with the weights. What a layer does to its sums (tanh, the
-//! error, the slope, the sums over columns) is one pass over the batch, a few registers side by side. All sums run over the rows in order, one fused multiply-add each and continued from batch to batch,
+//! error, the slope, the sums over columns) is one pass over the batch. All sums run over the rows in order, one fused multiply-add each and continued from batch to batch,
 //! so the bits depend on the rows and not on the size of a batch or the width of a register.
 
 use super::params::Shape;
 use crate::kernels::aligned::Aligned;
-use crate::kernels::arithmetic::{Arithmetic, Side};
+use crate::kernels::arithmetic::Arithmetic;
 use crate::kernels::elementwise::{tanh, tanh_lanes};
 use crate::kernels::multiply::{Left, Size, add_product};
 use crate::kernels::nearest::Real;
@@ -265,14 +265,8 @@ fn output_error_body<V: Arithmetic<Number = f64>>(
 ) {
     let cols = recon.len();
     for (x, z3) in x.chunks_exact(cols).zip(z3.chunks_exact_mut(cols)) {
-        let mut at = 0;
-        while at + 4 * V::COUNT <= cols {
-            output_step::<Side<V, 4>>(&x[at..], &mut z3[at..], &mut recon[at..], &mut g_b2[at..]);
-            at += 4 * V::COUNT;
-        }
-        while at < cols {
+        for at in (0..cols).step_by(V::COUNT) {
             output_step::<V>(&x[at..], &mut z3[at..], &mut recon[at..], &mut g_b2[at..]);
-            at += V::COUNT;
         }
     }
 }
