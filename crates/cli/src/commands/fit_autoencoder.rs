@@ -5,21 +5,25 @@ use super::reading::Read;
 use crate::output;
 use anyhow::{anyhow, bail};
 use qjam::{DataSet, Dense};
-use qjam_algos::neural::autoencoder::{self, FitError, Params};
+use qjam_algos::neural::autoencoder::{self, FitError, Input, Params};
 use qjam_algos::optimize::lbfgs;
 use qjam_algos::options::Value;
 use qjam_readers::Rows;
 
 /// Fits, saves, and tells.
-pub(crate) fn fit(mut job: Job<'_>, read: &Read) -> anyhow::Result<Outcome> {
+pub(crate) fn fit(job: Job<'_>, read: &Read) -> anyhow::Result<Outcome> {
+    match &read.rows {
+        Rows::DenseF64(data) => fit_to(job, read, data),
+        Rows::DenseF32(data) => fit_to(job, read, data),
+        _ => bail!(
+            "{}: the autoencoder takes dense rows, and these are sparse",
+            job.fit.args.data.path.display()
+        ),
+    }
+}
+
+fn fit_to<T: Input>(mut job: Job<'_>, read: &Read, data: &DataSet<Dense<T>>) -> anyhow::Result<Outcome> {
     let path = &job.fit.args.data.path;
-    let data: &DataSet<Dense<f64>> = match &read.rows {
-        Rows::DenseF64(data) => data,
-        Rows::DenseF32(_) => {
-            bail!("{}: the autoencoder computes with 64 bits; add --dtype f64", path.display())
-        }
-        _ => bail!("{}: the autoencoder takes dense rows, and these are sparse", path.display()),
-    };
     let settings = &job.fit.settings;
     let params = Params::from_settings(settings, read.rows.cols()?)?;
     let theta = autoencoder::initial(&params.shape(), settings.integer("random_state")?);
