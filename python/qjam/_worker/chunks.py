@@ -99,7 +99,7 @@ def _sparse(kind: str, numpy_type: str, shape: Sequence[int]) -> Callable[[Any],
         if across > 1 << 31:
             places = places.view("<u4").astype("<i8")
         values = numpy.frombuffer(memory, numpy_type, count, (lines + 1) * 8)
-        matrix = make((values, places, starts.astype(places.dtype)), shape=dims, copy=False)
+        matrix: Any = make((values, places, starts.astype(places.dtype)), shape=dims, copy=False)
         matrix.has_canonical_format = True
         matrix.labels = numpy.frombuffer(memory, numpy_type, lines, labels_at) if labelled else None
         return matrix

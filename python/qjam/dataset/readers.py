@@ -71,7 +71,7 @@ class FileDataSet(DataSet):
         ValueError: for what is wrong in the file, with line and column, and for options that do not suit it.
     """
 
-    _units: ReadUnits
+    _source: ReadUnits
 
     def __init__(
         self,
@@ -126,32 +126,33 @@ class FileDataSet(DataSet):
             chosen["dtype"] = str(getattr(chosen["dtype"], "__name__", chosen["dtype"]))
         if by_columns and settings.get("kind") not in (None, "libsvm"):
             raise ValueError(f"by_columns goes with LIBSVM files, and kind is {settings['kind']!r}")
-        self._set_up(ReadUnits(path, chosen, by_columns, progress), slice_size)
+        self._source = ReadUnits(path, chosen, by_columns, progress)
+        self._set_up(self._source, slice_size)
 
     @property
     def kind(self) -> str:
         """What kind of file it is."""
-        return str(self._units.current()["kind"])
+        return str(self._source.current()["kind"])
 
     @property
     def columns(self) -> List[str]:
         """The names of the columns of a table, in order; without a header they are called ``"1"``, ``"2"`` and so on."""
-        return list(self._units.current().get("columns", ()))
+        return list(self._source.current().get("columns", ()))
 
     @property
     def labels(self) -> Any:
         """The label of each row as an array, or None if there are none."""
-        return self._units.labels()
+        return self._source.labels()
 
     @property
     def dropped(self) -> int:
         """Rows that were left out because a value was missing."""
-        return int(self._units.current().get("dropped", 0))
+        return int(self._source.current().get("dropped", 0))
 
     @property
     def filled(self) -> int:
         """Values that were put where some were missing."""
-        return int(self._units.current().get("filled", 0))
+        return int(self._source.current().get("filled", 0))
 
 
 class _FolderDataSet(FileDataSet):
@@ -160,7 +161,7 @@ class _FolderDataSet(FileDataSet):
     @property
     def files(self) -> List[str]:
         """The file that each row is from, below the folder."""
-        return [name for name, rows in self._units.current()["files"] for _ in range(rows)]
+        return [name for name, rows in self._source.current()["files"] for _ in range(rows)]
 
     @property
     def labels(self) -> Any:

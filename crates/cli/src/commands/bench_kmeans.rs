@@ -54,6 +54,8 @@ where
     let params = Params::new(k)?.with_pruning(!args.no_pruning);
     let master = Master::connect(&args.workers)?;
     let mut lloyd = Lloyd::from(&master, &params, &data, centres)?;
+    // Iterations have a cut of their own; this brings its chunks to the workers.
+    lloyd.inertia()?;
     let (mut best, mut computed) = (f64::INFINITY, 0.0);
     let start = Instant::now();
     for _ in 0..args.iterations {

@@ -1,7 +1,7 @@
 //! Comma-separated values: tables of numbers in text.
 //!
 //! The first record says how many columns there are and perhaps what they are called; after that the text goes through
-//! the threads of [`blocks`](crate::blocks), which make rows of numbers of it.
+//! the threads of [`blocks`], which make rows of numbers of it.
 
 mod parse;
 

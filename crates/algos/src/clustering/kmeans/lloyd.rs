@@ -5,7 +5,7 @@
 //! fixed tree, so the new centres have the same bits whoever did it. Centres without rows are looked after by
 //! [`relocate`](super::relocate), or stay where they are.
 
-use super::points::{Points, View, chained_square, squared_distance};
+use super::points::{ADD_IN_ORDER_MAX, Points, View, chained_square, squared_distance};
 use super::targets::{self, Targets};
 use super::touched::Touched;
 use crate::kernels::nearest::{Panels, Real};
@@ -106,13 +106,19 @@ pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
     let targets = &with.targets;
     let rows = x.view(with.weighted);
     let mut sums = Sums::new(targets.len(), targets.dims());
-    let block_rows = if C::View::AT_ONCE { rows.len() } else { BLOCK_ROWS.min(rows.len()) }.max(1);
-    let mut nearest = vec![0; block_rows];
-    for from in (0..rows.len()).step_by(block_rows) {
-        let rows = rows.part(from..(from + block_rows).min(rows.len()));
-        let nearest = &mut nearest[..rows.len()];
+    // Sums beyond the caches are added to once a chunk: fetching them costs more than fetching the rows again.
+    let at_once = C::View::AT_ONCE || sums.sums.len() > ADD_IN_ORDER_MAX;
+    let mut nearest = vec![0; rows.len()];
+    for (block, nearest) in nearest.chunks_mut(BLOCK_ROWS).enumerate() {
+        let from = block * BLOCK_ROWS;
+        let rows = rows.part(from..from + nearest.len());
         targets.nearest(rows, nearest);
-        rows.add_all(nearest, &mut sums);
+        if !at_once {
+            rows.add_all(nearest, &mut sums);
+        }
+    }
+    if at_once {
+        rows.add_all(&nearest, &mut sums);
     }
     sums.comparisons = (rows.len() * targets.len()) as u64;
     sums.compared = sums.comparisons;

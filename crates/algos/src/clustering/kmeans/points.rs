@@ -52,7 +52,7 @@ pub trait Points: Chunk {
 }
 
 /// Sums of more numbers are not kept in a cache while rows come in any order.
-const ADD_IN_ORDER_MAX: usize = 1 << 15;
+pub(super) const ADD_IN_ORDER_MAX: usize = 1 << 15;
 
 /// Shorter rows are added where they are met: choosing wide instructions would take longer.
 const ADD_WIDE_MIN: usize = 64;
