@@ -183,13 +183,14 @@ pub fn ssh(dir: &Path) -> String {
     format!("ssh -F {}", dir.join("ssh_config").display())
 }
 
-/// Tests that need hosts.
-const OWN_TESTS: &str = "test -p qjam -p qjam-cli --test hosts --no-fail-fast";
+/// Tests that need hosts. Asked for in the whole workspace, as by other steps: then crates have the same features, and none
+/// is compiled again.
+const OWN_TESTS: &str = "test --workspace --test hosts --no-fail-fast";
 /// Those that take minutes.
 const LONG_TESTS: &str = "test --release -p qjam --test hosts --no-fail-fast -- --ignored --nocapture";
 /// The promises that every engine is held to, as far as they are not about processes of this machine.
 const CONFORMANCE: &str =
-    "test -p qjam --test conformance --no-fail-fast -- bits:: faults:: files:: pending:: results::";
+    "test --workspace --test conformance --no-fail-fast -- bits:: faults:: files:: pending:: results::";
 /// The engines they are checked on here.
 const ENGINES: &str = "a*1;b*2,c*2;inner*1,d*1;far*1,proc:1,local:1";
 
