@@ -43,7 +43,7 @@ impl Files {
     fn hash(&self, file: &str, workers: &str) -> String {
         let (file, model) = (self.0.join(file), self.0.join("model"));
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let words = "--k 40 --tolerance 0 --iterations 60 --seed 3 --json";
+        let words = "--k 40 --starts 8 --tolerance 0 --iterations 60 --seed 3 --json";
         let (file, model) = (text(&file), text(&model));
         let mut args = vec!["fit", "kmeans", &file, "--workers", workers, "--out", &model];
         args.extend(words.split(' '));
@@ -73,7 +73,7 @@ fn k_means_has_one_hash_on_hosts_and_here_through_kills() {
             let run = scope.spawn(|| files.hash(file, "a*2,b"));
             let mut left = vec![&a, &b];
             while !run.is_finished() {
-                std::thread::sleep(Duration::from_millis(200));
+                std::thread::sleep(Duration::from_millis(20));
                 // Once each: a block that is there whenever a worker dies would be blamed for it.
                 let workers =
                     |host: &Host| host.processes().iter().filter(|p| p.starts_with("worker")).count();
