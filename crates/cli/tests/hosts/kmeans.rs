@@ -3,6 +3,7 @@
 use crate::support::{Host, command, ran};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 /// Files that go away with the test.
@@ -43,7 +44,7 @@ impl Files {
     fn hash(&self, file: &str, workers: &str) -> String {
         let (file, model) = (self.0.join(file), self.0.join("model"));
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let words = "--k 40 --starts 8 --tolerance 0 --iterations 60 --seed 3 --json";
+        let words = "--k 40 --starts 4 --tolerance 0 --iterations 60 --seed 3 --json";
         let (file, model) = (text(&file), text(&model));
         let mut args = vec!["fit", "kmeans", &file, "--workers", workers, "--out", &model];
         args.extend(words.split(' '));
@@ -59,6 +60,19 @@ impl Drop for Files {
     }
 }
 
+/// A process on the host that computes: a worker that a worker has started.
+fn executor(host: &Host) -> Option<String> {
+    let words = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_worker = |pid: &str| words(pid).contains("/bin/worker-");
+    let uid = format!("Uid:\t{}\t", host.value("uid"));
+    let names = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.into_string().ok()).find(|pid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap_or("0");
+        status.contains(&uid) && is_worker(pid) && is_worker(parent)
+    })
+}
+
 #[test]
 fn k_means_has_one_hash_on_hosts_and_here_through_kills() {
     let (a, b) = (Host::take("a"), Host::take("b"));
@@ -67,18 +81,16 @@ fn k_means_has_one_hash_on_hosts_and_here_through_kills() {
         let expected = files.hash(file, "local:2");
         assert_eq!(files.hash(file, "proc:2"), expected, "{file}");
         assert_eq!(files.hash(file, "a*2,b"), expected, "{file}");
-        // The executor is the last to have been started. Hosts have POSIX utilities only.
-        let kill = "kill -s KILL $(ps -u \"$0\" -o pid= -o args= | grep /bin/worker- | sort -n | tail -n 1 | sed 's/^ *//; s/ .*//')";
         let found = std::thread::scope(|scope| {
             let run = scope.spawn(|| files.hash(file, "a*2,b"));
             let mut left = vec![&a, &b];
             while !run.is_finished() {
                 std::thread::sleep(Duration::from_millis(20));
                 // Once each: a block that is there whenever a worker dies would be blamed for it.
-                let workers =
-                    |host: &Host| host.processes().iter().filter(|p| p.starts_with("worker")).count();
-                if let Some(host) = left.pop_if(|host| workers(host) > 1) {
-                    host.root(&["sh", "-c", kill, host.value("uid")]);
+                if let Some(pid) = left.last().and_then(|host| executor(host)) {
+                    let killed = Command::new("kill").args(["-s", "KILL", &pid]).status().unwrap();
+                    assert!(killed.success(), "{file}: process {pid}");
+                    left.pop();
                 }
             }
             assert!(left.is_empty(), "{file}: it was over before anybody was killed");
