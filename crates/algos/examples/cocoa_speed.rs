@@ -60,7 +60,8 @@ where
     let (rows, partitions) = (x.rows(), number(2) as usize);
     let data = Partitioned::columns_of(&DataSet::csr(&x).unwrap(), partitions).unwrap();
     let penalty = Penalty::elastic_net(number(3), number(4), Scaling::HalfSum, rows).unwrap();
-    let objective = Objective { loss: Loss::Squares { targets }, terms: penalty.into(), centred: false };
+    let objective =
+        Objective { loss: Loss::Squares { targets }, terms: penalty.into(), centred: false, free: false };
     let mut params = Params::default()
         .with_tolerance(key("tol").unwrap_or(0.0))
         .unwrap()

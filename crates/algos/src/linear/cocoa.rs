@@ -33,6 +33,8 @@ pub struct Objective {
     /// Whether columns are seen with their means taken off, as is done for an intercept that costs nothing. The targets must
     /// have mean 0 then.
     pub centred: bool,
+    /// Whether a constant that costs nothing is added to the product, and settled by the master every round.
+    pub free: bool,
 }
 
 /// Why there is no result.
@@ -90,8 +92,10 @@ pub struct Times {
 pub struct Fit {
     /// The coordinates, in the order of the data's columns.
     pub coordinates: Vec<f64>,
-    /// `A α`. For a support vector machine these are the weights.
+    /// `A α`, and the constant. For a support vector machine these are the weights.
     pub product: Vec<f64>,
+    /// The constant that was added to it, if the objective has a free one.
+    pub constant: f64,
     /// Sums of the columns, in their order.
     pub column_sums: Vec<f64>,
     /// The objective in the ½-sum form.
@@ -169,9 +173,12 @@ pub fn fit<C: Columns>(
             break outcome;
         }
     };
+    if objective.terms.l1 > 0.0 && outcome != Outcome::TargetReached {
+        descent.close(&mut held)?;
+    }
     let total_s = begun.elapsed().as_secs_f64();
     let states = held.collect()?;
-    let coordinates = states.iter().flat_map(|state| state.after(descent.step));
+    let coordinates = states.iter().flat_map(|state| state.after(&objective.terms, descent.step));
     let sums = states.iter().flat_map(|state| state.sums().iter().copied());
     let (worker_s, master_s) = (descent.worker_s, descent.master_s);
     Ok(Fit {
@@ -184,6 +191,7 @@ pub fn fit<C: Columns>(
         outcome,
         choices: descent.choices,
         product: descent.product,
+        constant: descent.constant,
         times: Times { total_s, worker_s, master_s, overhead_s: (total_s - worker_s - master_s).max(0.0) },
     })
 }
@@ -193,8 +201,9 @@ struct Descent<'a> {
     objective: &'a Objective,
     params: &'a Params,
     partitions: f64,
-    /// `A α`.
+    /// `A α`, and the free constant.
     product: Vec<f64>,
+    constant: f64,
     gradient: Vec<f64>,
     /// What the last step did to the product.
     before: Vec<f64>,
@@ -215,7 +224,8 @@ struct Descent<'a> {
 impl<'a> Descent<'a> {
     fn new(objective: &'a Objective, params: &'a Params, partitions: usize) -> Self {
         let rows = objective.loss.rows();
-        let product = vec![0.0; rows];
+        let mut product = vec![0.0; rows];
+        let constant = if objective.free { objective.loss.settle(&mut product) } else { 0.0 };
         let mut gradient = Vec::with_capacity(rows);
         objective.loss.gradient_into(&product, &mut gradient);
         let now = Found { step: (0.0, 0.0), objective: objective.loss.value(&product), terms: 0.0 };
@@ -224,6 +234,7 @@ impl<'a> Descent<'a> {
             params,
             partitions: partitions as f64,
             product,
+            constant,
             gradient,
             before: vec![0.0; rows],
             step: (0.0, 0.0),
@@ -266,8 +277,10 @@ impl<'a> Descent<'a> {
 
     fn round<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<Seen, FitError> {
         let choice = self.choose();
-        let certify = self.params.tolerance() > 0.0
-            && self.certificates.is_due(self.passes, self.now.objective, self.params.tolerance());
+        let tolerance = self.params.tolerance();
+        let is_due = self.certificates.is_due(self.passes, self.now.objective, tolerance);
+        // Before giving up, all coordinates are asked once more.
+        let certify = tolerance > 0.0 && (is_due || self.in_vain == ROUNDS_IN_VAIN / 2);
         let begun = Instant::now();
         let points = self.search.points(&self.objective.terms);
         let curvature = match self.params.combine() {
@@ -283,7 +296,7 @@ impl<'a> Descent<'a> {
             step: self.step,
             points,
             certify,
-            rests: self.params.rests(),
+            rests: self.params.rests() && self.in_vain == 0,
             seed: self.params.seed(),
         };
         let (change, worker_s) = self.run(held, descend::<C>, &round)?;
@@ -314,6 +327,42 @@ impl<'a> Descent<'a> {
         Ok(Seen { round: rounds, objective, gap, step: self.step, passes, seconds, choice })
     }
 
+    /// Steps of other lengths than 1 leave coordinates near 0 that belong there. A last pass, taken as it is, puts them there,
+    /// unless that costs more than the gap was allowed to be.
+    fn close<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<(), FitError> {
+        let points = vec![(1.0, 0.0), (0.0, 0.0)];
+        let round = Round {
+            gradient: self.gradient.clone(),
+            curvature: self.partitions * self.objective.loss.curvature(),
+            terms: self.objective.terms,
+            centred: self.objective.centred,
+            work: 1.0,
+            step: self.step,
+            points,
+            certify: true,
+            rests: false,
+            seed: self.params.seed(),
+        };
+        let (change, worker_s) = self.run(held, descend::<C>, &round)?;
+        self.worker_s += worker_s;
+        self.certify(&round, &change);
+        self.passes += 1.0;
+        let plane = self.objective.loss.plane(&self.product, &change.change, &self.before);
+        let whole = Found {
+            step: (1.0, 0.0),
+            objective: plane.at(1.0, 0.0) + change.points[0],
+            terms: change.points[0],
+        };
+        let allowed = (self.bound + self.params.tolerance() * whole.objective.abs()).max(self.now.objective);
+        let found = if whole.objective <= allowed * (1.0 + ROUNDING) {
+            whole
+        } else {
+            Found { step: (0.0, 0.0), ..self.now }
+        };
+        self.take(found, &change);
+        Ok(())
+    }
+
     fn run<C: Columns, F, M>(
         &mut self,
         held: &mut Held<Coordinates<C>>,
@@ -342,14 +391,23 @@ impl<'a> Descent<'a> {
                 fixed(&plane, points, change, self.objective.terms.l2, share, self.now)
             }
         };
+        self.take(found, change);
+    }
+
+    /// Takes a step.
+    fn take(&mut self, found: Found, change: &Change) {
         let (t, s) = found.step;
         for ((product, before), change) in self.product.iter_mut().zip(&mut self.before).zip(&change.change) {
             *before = t * change + s * *before;
             *product += *before;
         }
-        self.objective.loss.gradient_into(&self.product, &mut self.gradient);
         self.step = found.step;
         self.now = found;
+        if self.objective.free {
+            self.constant += self.objective.loss.settle(&mut self.product);
+            self.now.objective = self.objective.loss.value(&self.product) + found.terms;
+        }
+        self.objective.loss.gradient_into(&self.product, &mut self.gradient);
     }
 
     /// The bound that the products of all columns with the gradient give.

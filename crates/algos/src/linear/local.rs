@@ -234,9 +234,9 @@ impl<C: Columns> State for Coordinates<C> {
 
 impl<C> Coordinates<C> {
     /// The coordinates after a step along the last change and along the step before.
-    pub fn after(&self, (along, again): (f64, f64)) -> Vec<f64> {
+    pub fn after(&self, terms: &Separable, (along, again): (f64, f64)) -> Vec<f64> {
         let Numbers { alpha, change, before, .. } = &self.held;
-        let at = |j: usize| alpha[j] + (along * change[j] + again * before[j]);
+        let at = |j: usize| terms.stepped(alpha[j], along * change[j], again * before[j]);
         (0..alpha.len()).map(at).collect()
     }
 
@@ -247,10 +247,11 @@ impl<C> Coordinates<C> {
 }
 
 impl Numbers {
-    fn take(&mut self, (along, again): (f64, f64)) {
+    fn take(&mut self, terms: &Separable, (along, again): (f64, f64)) {
         for ((alpha, change), before) in self.alpha.iter_mut().zip(&mut self.change).zip(&mut self.before) {
-            *before = along * *change + again * *before;
-            *alpha += *before;
+            let to = terms.stepped(*alpha, along * *change, again * *before);
+            *before = to - *alpha;
+            *alpha = to;
             *change = 0.0;
         }
     }
@@ -267,7 +268,7 @@ impl Numbers {
         let total = |&(t, s): &(f64, f64)| {
             let mut parts = [0.0; 4];
             for (i, (a, d, p)) in moving.iter().enumerate() {
-                parts[i & 3] += terms.value(a + (t * d + s * p));
+                parts[i & 3] += terms.value(terms.stepped(*a, t * d, s * p));
             }
             stillness + (parts[0] + parts[2]) + (parts[1] + parts[3])
         };
@@ -284,7 +285,7 @@ impl Numbers {
 #[qjam::map]
 pub fn descend<C: Columns>(round: &Round, columns: &C, state: &mut Coordinates<C>, ctx: &Ctx) -> Change {
     let held = &mut state.held;
-    held.take(round.step);
+    held.take(&round.terms, round.step);
     if round.certify && held.at > 0 {
         (held.passes, held.at) = (held.passes + 1, 0);
     }
@@ -303,7 +304,9 @@ pub fn descend<C: Columns>(round: &Round, columns: &C, state: &mut Coordinates<C
         order: vec![],
         at: held.at as usize,
         certify: round.certify,
-        hardly: if round.rests { HARDLY * held.decrease } else { -1.0 },
+        sleeps: round.rests && !round.certify,
+        // Conjugate directions want the same descent every round.
+        hardly: if round.rests && !round.terms.is_quadratic() { HARDLY * held.decrease } else { -1.0 },
         within: if round.rests { WITHIN } else { -1.0 },
         change: &mut held.change,
         rests: &mut held.rests,
@@ -366,6 +369,8 @@ pub struct Work<'a> {
     order: Vec<u32>,
     at: usize,
     certify: bool,
+    /// Whether those who rest are left out.
+    sleeps: bool,
     hardly: f64,
     within: f64,
     change: &'a mut [f64],
@@ -397,7 +402,7 @@ impl Work<'_> {
                 fetch(self.rests, first);
             }
             for j in self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize {
-                if self.rests[j] & 31 > 0 && !self.certify {
+                if self.rests[j] & 31 > 0 && self.sleeps {
                     self.rests[j] -= 1;
                     continue;
                 }
@@ -431,8 +436,10 @@ impl Work<'_> {
         self.entries += lines.entries(j).max(1) as u64;
         self.visits += 1;
         if by == 0.0 {
-            let deep = (bend * from - slope + self.terms.linear).abs() <= self.within * self.terms.l1;
-            self.settle(j, deep && from == 0.0);
+            self.settle(
+                j,
+                self.within > 0.0 && self.is_deep(from, bend * from - slope + self.terms.linear, bend),
+            );
             return;
         }
         self.change[j] += by;
@@ -443,6 +450,16 @@ impl Work<'_> {
         let decrease = 0.5 * (bend + self.terms.l2) * by * by;
         self.decrease += decrease;
         self.settle(j, decrease < self.hardly);
+    }
+
+    /// Whether a coordinate that did not move is well within the reach of what holds it: the kink at 0, or a bound.
+    #[inline(always)]
+    fn is_deep(&self, at: f64, pull: f64, bend: f64) -> bool {
+        let terms = &self.terms;
+        let beyond = (1.0 - self.within) * terms.linear;
+        (at == 0.0 && terms.l1 > 0.0 && pull.abs() <= self.within * terms.l1)
+            || (at == terms.lower && pull - (bend + terms.l2) * at < -beyond)
+            || (at == terms.upper && pull - (bend + terms.l2) * at > beyond)
     }
 
     #[inline(always)]

@@ -19,6 +19,7 @@
 //!     loss: Loss::Squares { targets: vec![3.0, 1.0, 2.0] },
 //!     terms: ridge.into(),
 //!     centred: false,
+//!     free: false,
 //! };
 //! let params = Params::default().with_tolerance(1e-10)?;
 //! let found = fit(&Master::connect("local:2")?, &columns, &objective, &params, |_| {})?;
@@ -29,6 +30,7 @@
 
 pub mod cocoa;
 pub mod columns;
+pub mod learners;
 pub mod local;
 pub mod loss;
 pub mod params;
@@ -36,10 +38,13 @@ pub mod partition;
 pub mod scaling;
 pub mod search;
 pub mod separable;
+#[cfg(test)]
+mod tests;
 pub mod tuner;
 
 pub use cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit};
 pub use columns::{Columns, Value};
+pub use learners::{Given, LearnError, Learned, Margin, logistic, regress, svm};
 pub use loss::Loss;
 pub use params::{Combine, Local, Params, ParamsError};
 pub use partition::{Partitioned, PrepareError};

@@ -70,6 +70,24 @@ impl Separable {
         0.5 * self.l2 * a * a + self.l1 * a.abs() - self.linear * a
     }
 
+    /// Where a coordinate at `a` is after `along` and `again`. What only rounding keeps off 0 or puts beyond a bound is there.
+    #[inline(always)]
+    pub fn stepped(&self, a: f64, along: f64, again: f64) -> f64 {
+        let to = a + (along + again);
+        let rounding = 8.0 * f64::EPSILON * (a.abs() + along.abs() + again.abs());
+        if to.abs() <= rounding {
+            return 0.0;
+        }
+        let (over, under) = (to - self.upper, self.lower - to);
+        if over > 0.0 && over <= rounding {
+            self.upper
+        } else if under > 0.0 && under <= rounding {
+            self.lower
+        } else {
+            to
+        }
+    }
+
     /// The `u` that minimises `slope · (u − a) + bend/2 (u − a)² + g(u)`.
     #[inline(always)]
     pub fn step(&self, a: f64, slope: f64, bend: f64) -> f64 {
@@ -120,7 +138,7 @@ mod tests {
     }
 
     fn grid() -> impl Iterator<Item = f64> {
-        (-4000..=4000).map(|i| f64::from(i) / 1000.0)
+        (-8000..=8000).map(|i| f64::from(i) / 1000.0)
     }
 
     #[test]
@@ -149,6 +167,16 @@ mod tests {
         assert_eq!(Separable::hinge(2.0).conjugate(-0.25), 1.5);
         assert_eq!(Separable::hinge(2.0).conjugate(-3.0), 0.0);
         assert_eq!(Separable::squared_hinge(2.0).conjugate(0.5), 4.5);
+    }
+
+    #[test]
+    fn rounding_keeps_nobody_off_where_they_belong() {
+        let hinge = Separable::hinge(0.3);
+        assert_eq!(hinge.stepped(0.1, 0.2, 0.0), 0.3);
+        assert!(0.1 + 0.2 > 0.3);
+        assert_eq!(all()[0].stepped(0.3, -0.1, -0.2), 0.0);
+        assert_eq!(all()[0].stepped(0.3, -0.1, 0.0), 0.3 - 0.1);
+        assert_eq!(hinge.value(hinge.stepped(0.1, 0.3, 0.0)), f64::INFINITY);
     }
 
     #[test]
