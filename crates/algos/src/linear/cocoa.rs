@@ -12,7 +12,7 @@
 //! with a certificate are whole passes; they are made when what rounds still gain says that the gap may have closed.
 
 use super::columns::Columns;
-use super::local::{Change, Coordinates, Round, descend};
+use super::local::{Change, Coordinates, Round, Start, descend, place};
 use super::loss::Loss;
 use super::params::{Combine, Local, Params};
 use super::partition::Partitioned;
@@ -47,6 +47,20 @@ pub enum FitError {
         targets: usize,
         /// Length of a column.
         rows: usize,
+    },
+    /// Not one coordinate for each column.
+    #[error("linear: {found} coordinates to begin with for {columns} columns; there must be one for each")]
+    Starts {
+        /// How many there are.
+        found: usize,
+        /// Columns of the data.
+        columns: usize,
+    },
+    /// A coordinate that is no number.
+    #[error("linear: a coordinate to begin with is {value}; all must be finite")]
+    Start {
+        /// What it is.
+        value: f64,
     },
     /// Numbers that are too large.
     #[error("linear: the objective is {value} after {rounds} rounds; scale the data or the targets")]
@@ -158,14 +172,44 @@ pub fn fit<C: Columns>(
     data: &Partitioned<C>,
     objective: &Objective,
     params: &Params,
+    observer: impl FnMut(&Seen),
+) -> Result<Fit, FitError> {
+    fit_from(master, data, objective, params, &[], observer)
+}
+
+/// The same, from coordinates that are near: those of another λ, or of less data. In the order of the data's columns; none
+/// for zeros.
+pub fn fit_from<C: Columns>(
+    master: &Master,
+    data: &Partitioned<C>,
+    objective: &Objective,
+    params: &Params,
+    start: &[f64],
     mut observer: impl FnMut(&Seen),
 ) -> Result<Fit, FitError> {
+    if let Some(value) = start.iter().find(|value| !value.is_finite()) {
+        return Err(FitError::Start { value: *value });
+    }
+    if !start.is_empty() && start.len() != data.columns() {
+        return Err(FitError::Starts { found: start.len(), columns: data.columns() });
+    }
     if objective.loss.rows() != data.rows() {
         return Err(FitError::Targets { targets: objective.loss.rows(), rows: data.rows() });
     }
     let mut held = master.hold::<Coordinates<C>>(data.data())?;
-    let mut descent = Descent::new(objective, params, data.partitions());
     let begun = Instant::now();
+    let mut descent = Descent::new(objective, params, data.partitions());
+    if !start.is_empty() {
+        let start = Start {
+            coordinates: data.dealt(start),
+            starts: data.starts(),
+            rows: data.rows() as u64,
+            terms: objective.terms,
+            centred: objective.centred,
+        };
+        let placed = held.run(place::<C>, &start)?;
+        descent.begin_at(placed.product, placed.terms);
+    }
     let outcome = loop {
         let seen = descent.round(&mut held)?;
         observer(&seen);
@@ -250,6 +294,15 @@ impl<'a> Descent<'a> {
             worker_s: 0.0,
             master_s: 0.0,
         }
+    }
+
+    /// Begins elsewhere than at 0.
+    fn begin_at(&mut self, product: Vec<f64>, terms: f64) {
+        let loss = &self.objective.loss;
+        self.product = product;
+        self.constant = if self.objective.free { loss.settle(&mut self.product) } else { 0.0 };
+        loss.gradient_into(&self.product, &mut self.gradient);
+        self.now = Found { step: (0.0, 0.0), objective: loss.value(&self.product) + terms, terms };
     }
 
     fn choose(&mut self) -> Choice {

@@ -52,6 +52,8 @@ pub trait Columns: Chunk {
     fn descend(&self, work: &mut super::local::Work<'_>);
     /// Sum of the squares and sum of a column.
     fn moments(&self, column: usize) -> (f64, f64);
+    /// Adds a multiple of a column.
+    fn add_to(&self, column: usize, factor: f64, to: &mut [f64]);
 }
 
 /// The same, borrowed and open to the compiler.
@@ -252,6 +254,9 @@ macro_rules! columns {
             fn moments(&self, column: usize) -> (f64, f64) {
                 moments(self.col(column).1)
             }
+            fn add_to(&self, column: usize, factor: f64, to: &mut [f64]) {
+                SparseLines::of(self, to.len()).add(column, factor, to);
+            }
         }
 
         impl Columns for Dense<$value> {
@@ -270,6 +275,9 @@ macro_rules! columns {
             }
             fn moments(&self, column: usize) -> (f64, f64) {
                 moments(self.row(column))
+            }
+            fn add_to(&self, column: usize, factor: f64, to: &mut [f64]) {
+                DenseLines { values: self.as_slice(), rows: self.cols() }.add(column, factor, to);
             }
         }
     )*};

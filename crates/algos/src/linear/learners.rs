@@ -3,7 +3,7 @@
 //! Each makes an [`Objective`] of what it is given, and of the fit the numbers that people ask for: coefficients, intercept, and
 //! objective and gap in the scaling that λ was given in.
 
-use super::cocoa::{Fit, FitError, Objective, Seen, fit};
+use super::cocoa::{Fit, FitError, Objective, Seen, fit, fit_from};
 use super::columns::Columns;
 use super::loss::Loss;
 use super::params::Params;
@@ -70,6 +70,37 @@ pub fn regress<C: Columns>(
     params: &Params,
     observer: impl FnMut(&Seen),
 ) -> Result<Learned, LearnError> {
+    regress_from(master, columns, targets, given, params, &[], observer)
+}
+
+/// The same for several λ, each from where the one before ended. From the largest to the smallest they are cheapest.
+pub fn path<C: Columns>(
+    master: &Master,
+    columns: &Partitioned<C>,
+    targets: &[f64],
+    given: &Given,
+    lambdas: &[f64],
+    params: &Params,
+) -> Result<Vec<Learned>, LearnError> {
+    let mut all: Vec<Learned> = Vec::with_capacity(lambdas.len());
+    for lambda in lambdas {
+        let given = Given { lambda: *lambda, ..*given };
+        let start = all.last().map_or(&[][..], |last| &last.coefficients);
+        let learned = regress_from(master, columns, targets, &given, params, start, |_| {})?;
+        all.push(learned);
+    }
+    Ok(all)
+}
+
+fn regress_from<C: Columns>(
+    master: &Master,
+    columns: &Partitioned<C>,
+    targets: &[f64],
+    given: &Given,
+    params: &Params,
+    start: &[f64],
+    observer: impl FnMut(&Seen),
+) -> Result<Learned, LearnError> {
     let rows = columns.rows();
     must_be_targets(targets, rows)?;
     let penalty = Penalty::elastic_net(given.lambda, given.eta, given.scaling, rows)?;
@@ -81,7 +112,7 @@ pub fn regress<C: Columns>(
         centred: given.intercept,
         free: false,
     };
-    let fit = fit(master, columns, &objective, params, observer)?;
+    let fit = fit_from(master, columns, &objective, params, start, observer)?;
     let along: f64 = fit.coordinates.iter().zip(&fit.column_sums).map(|(a, sum)| a * sum).sum();
     let intercept = if given.intercept { mean - along / rows as f64 } else { 0.0 };
     Ok(learned(fit, intercept, given.scaling, rows))

@@ -353,6 +353,53 @@ pub fn descend<C: Columns>(round: &Round, columns: &C, state: &mut Coordinates<C
 }
 qjam::register!(descend::<Csc<f32>>, descend::<Csc<f64>>, descend::<Dense<f32>>, descend::<Dense<f64>>);
 
+/// Where coordinates begin, instead of at 0.
+#[derive(Clone, Debug, qjam::Wire)]
+pub struct Start {
+    /// Of all partitions, one after the other.
+    pub coordinates: Vec<f64>,
+    /// Where each partition's begin.
+    pub starts: Vec<u64>,
+    /// Length of a column.
+    pub rows: u64,
+    /// What every coordinate adds. Values that are not allowed are moved to the nearest that is.
+    pub terms: Separable,
+    /// Whether columns are seen with their means taken off.
+    pub centred: bool,
+}
+
+/// What coordinates come to.
+#[derive(Clone, Debug, qjam::Wire, qjam::Sum)]
+pub struct Placed {
+    /// `A α`.
+    pub product: Vec<f64>,
+    /// The sum of their terms.
+    pub terms: f64,
+}
+
+/// Puts the coordinates of a partition somewhere.
+#[qjam::map]
+pub fn place<C: Columns>(start: &Start, columns: &C, state: &mut Coordinates<C>, ctx: &Ctx) -> Placed {
+    let held = &mut state.held;
+    let from = start.starts[ctx.chunk() as usize] as usize;
+    let (mut product, mut terms, mut mean) = (vec![0.0; start.rows as usize], 0.0, 0.0);
+    for (j, alpha) in held.alpha.iter_mut().enumerate() {
+        *alpha = start.coordinates[from + j].max(start.terms.lower).min(start.terms.upper);
+        terms += start.terms.value(*alpha);
+        if *alpha != 0.0 {
+            columns.add_to(j, *alpha, &mut product);
+            mean += *alpha * held.sums.0[j] / start.rows as f64;
+        }
+    }
+    if start.centred {
+        product.iter_mut().for_each(|p| *p -= mean);
+    }
+    held.change.fill(0.0);
+    held.before.fill(0.0);
+    Placed { product, terms }
+}
+qjam::register!(place::<Csc<f32>>, place::<Csc<f64>>, place::<Dense<f32>>, place::<Dense<f64>>);
+
 /// A round on its way through the columns.
 pub struct Work<'a> {
     r: &'a mut [f64],

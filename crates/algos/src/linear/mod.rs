@@ -42,9 +42,9 @@ pub mod separable;
 mod tests;
 pub mod tuner;
 
-pub use cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit};
+pub use cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit, fit_from};
 pub use columns::{Columns, Value};
-pub use learners::{Given, LearnError, Learned, Margin, logistic, regress, svm};
+pub use learners::{Given, LearnError, Learned, Margin, logistic, path, regress, svm};
 pub use loss::Loss;
 pub use params::{Combine, Local, Params, ParamsError};
 pub use partition::{Partitioned, PrepareError};

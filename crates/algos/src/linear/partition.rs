@@ -105,6 +105,17 @@ impl<C: Columns> Partitioned<C> {
         self.entries
     }
 
+    /// Numbers of the columns, in the order of the data, as they lie in the partitions.
+    pub fn dealt<T: Copy>(&self, in_order: &[T]) -> Vec<T> {
+        self.order.iter().map(|column| in_order[*column as usize]).collect()
+    }
+
+    /// Where the columns of each partition begin among all.
+    pub fn starts(&self) -> Vec<u64> {
+        let (columns, partitions) = (self.order.len() as u64, self.data.len() as u64);
+        (0..partitions).map(|k| k * (columns / partitions) + k.min(columns % partitions)).collect()
+    }
+
     /// Puts numbers of the columns, as they lie in the partitions, into the order of the data.
     pub fn in_order<T: Copy + Default>(&self, dealt: impl Iterator<Item = T>) -> Vec<T> {
         let mut out = vec![T::default(); self.order.len()];
@@ -365,7 +376,12 @@ mod tests {
             let chunk = parts.data().chunk(k).unwrap();
             (0..chunk.cols()).map(move |j| chunk.col(j).1.iter().sum::<f64>()).collect::<Vec<_>>()
         });
-        assert_eq!(parts.in_order(sums), [1.0, 0.0, 5.0]);
+        let dealt: Vec<f64> = sums.collect();
+        let in_order = parts.in_order(dealt.iter().copied());
+        assert_eq!(in_order, [1.0, 0.0, 5.0]);
+        assert_eq!(parts.dealt(&in_order), dealt);
+        let starts: Vec<u64> = vec![0, parts.data().chunk(0).unwrap().cols() as u64];
+        assert_eq!(parts.starts(), starts);
         assert_eq!((parts.columns(), parts.rows(), parts.entries()), (3, 2, 3));
     }
 

@@ -252,6 +252,27 @@ fn no_round_makes_the_objective_worse_however_bold_it_is() {
 }
 
 #[test]
+fn a_path_comes_to_the_same_points_in_fewer_rounds() {
+    let case = Case::new(120, 60);
+    let (m, data) = (master(), case.columns(3));
+    let lambdas = [20.0, 10.0, 5.0, 2.5];
+    let params = tight().with_tolerance(1e-8).unwrap();
+    for (eta, intercept) in [(0.5, true), (0.0, false)] {
+        let given = Given { lambda: 1.0, eta, scaling: Scaling::HalfSum, intercept };
+        let path = path(&m, &data, &case.targets, &given, &lambdas, &params).unwrap();
+        let (mut rounds, mut rounds_cold) = (0, 0);
+        for (lambda, warm) in lambdas.iter().zip(&path) {
+            let given = Given { lambda: *lambda, ..given };
+            let cold = regress(&m, &data, &case.targets, &given, &params, |_| {}).unwrap();
+            assert!((warm.objective - cold.objective).abs() <= 1e-7 * cold.objective, "λ {lambda}");
+            assert!((warm.intercept - cold.intercept).abs() <= 1e-2);
+            (rounds, rounds_cold) = (rounds + warm.fit.rounds, rounds_cold + cold.fit.rounds);
+        }
+        assert!(rounds < rounds_cold, "{rounds} and {rounds_cold}");
+    }
+}
+
+#[test]
 fn averaging_comes_to_the_same_point() {
     let case = Case::new(120, 60);
     let given = Given { lambda: 3.0, eta: 1.0, scaling: Scaling::HalfSum, intercept: false };

@@ -251,3 +251,74 @@ impl Tuner {
         self.reason = Reason::Trial;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A world in which what is left shrinks every round by a share that depends on work and σ'.
+    fn run(partitions: usize, exchange_s: f64, shrink: impl Fn(&Choice) -> f64) -> (Vec<Choice>, f64) {
+        let (mut tuner, mut left, mut choices, mut seconds_all) = (Tuner::new(partitions), 1.0, vec![], 0.0);
+        for _ in 0..150 {
+            let choice = tuner.next();
+            let gain = left * shrink(&choice);
+            left -= gain;
+            let worker_s = 0.010 * choice.work;
+            let seconds = worker_s + exchange_s;
+            seconds_all += seconds;
+            tuner.learn(&Outcome { gain, seconds, worker_s, passes: choice.work, usual: true });
+            choices.push(choice);
+        }
+        (choices, -f64::ln(left) / seconds_all)
+    }
+
+    /// Gains that grow with the work and then level off.
+    fn levelling(choice: &Choice) -> f64 {
+        0.5 * choice.work / (choice.work + 1.0)
+    }
+
+    #[test]
+    fn dear_exchanges_are_made_less_often() {
+        let last = |exchange_s| run(2, exchange_s, levelling).0.last().map(|c| c.work).unwrap();
+        assert!(last(0.0002) < 0.5, "{}", last(0.0002));
+        assert!(last(0.1) > 2.0, "{}", last(0.1));
+    }
+
+    #[test]
+    fn ends_near_the_best_fixed_choice() {
+        for exchange_s in [0.0002, 0.005, 0.05] {
+            let (choices, rate) = run(2, exchange_s, levelling);
+            let best = (-6..=4)
+                .map(|power| 2.0_f64.powi(power))
+                .map(|work| {
+                    let fixed = Choice { work, ..choices[0].clone() };
+                    -f64::ln(1.0 - levelling(&fixed)) / (0.010 * work + exchange_s)
+                })
+                .fold(0.0, f64::max);
+            assert!(rate > best / 1.3, "{exchange_s} s: {rate} and {best}");
+        }
+    }
+
+    #[test]
+    fn careful_steps_win_where_bold_ones_do_not_add_up() {
+        let (choices, _) = run(8, 0.001, |c| levelling(c) * if c.sigma < 8.0 { 0.05 * c.sigma } else { 1.0 });
+        assert_eq!(choices.last().map(|c| c.sigma), Some(8.0));
+        let (choices, _) = run(8, 0.001, |c| levelling(c) / c.sigma);
+        assert!(choices.iter().filter(|c| c.sigma > 1.0).count() < 10);
+    }
+
+    #[test]
+    fn a_round_without_gain_makes_the_next_more_careful() {
+        let mut tuner = Tuner::new(3);
+        let nothing = Outcome { gain: 0.0, seconds: 1.0, worker_s: 0.5, passes: 0.2, usual: true };
+        let sigmas: Vec<f64> = (0..4)
+            .map(|_| {
+                let sigma = tuner.next().sigma;
+                tuner.learn(&nothing);
+                sigma
+            })
+            .collect();
+        assert_eq!(sigmas, [1.0, 2.0, 3.0, 3.0]);
+        assert_eq!(tuner.next().to_string(), "round 5: 0.250 passes, σ' 3.00: the last round gained nothing");
+    }
+}
