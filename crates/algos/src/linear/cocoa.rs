@@ -307,7 +307,7 @@ impl<'a> Descent<'a> {
 
     fn choose(&mut self) -> Choice {
         let choice = match self.params.local() {
-            Local::Tuned => self.tuner.next(),
+            Local::Tuned => self.tuner.choose(),
             Local::Fixed { work, sigma } => {
                 Choice { round: self.rounds + 1, work: *work, sigma: *sigma, reason: Reason::Given }
             }

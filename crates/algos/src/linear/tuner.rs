@@ -7,12 +7,15 @@
 //! What is best depends on the data and on what a round costs here and now, so it is measured. First the work is set
 //! so that the exchange is a fifth of a round. Then now and then one round is run with another setting, and what it gained in a
 //! second is compared with the rounds before and after it: progress falls off geometrically, so their geometric mean
-//! is what the round in between would have gained. The better setting stays; one that was worse is tried again later, each
+//! is what the round in between would have gained. Seconds are not those of the single round, which on a busy machine are
+//! mostly chance: what an exchange and a pass take is the median of the last rounds, and a round takes one and so many of the
+//! other. The better setting stays; one that was worse is tried again later, each
 //! time after twice as long, so that a change of costs is noticed.
 //!
 //! That no step makes the objective worse is not left to this: see [`search`](super::search). A round without any gain
 //! doubles σ' at once.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 /// Work and σ' of a round, and why.
@@ -109,6 +112,41 @@ const CLEARLY: f64 = 1.1;
 /// Rounds between trials of one kind, at first and at most.
 const WAIT_FIRST: usize = 4;
 const WAIT_MOST: usize = 64;
+/// Rounds whose costs are remembered.
+const COSTS_KEPT: usize = 9;
+
+/// What the last rounds cost: the exchange, and a pass.
+#[derive(Clone, Debug, Default)]
+struct Costs(VecDeque<(f64, f64)>);
+
+impl Costs {
+    fn add(&mut self, outcome: &Outcome) {
+        if outcome.passes <= 0.0 {
+            return;
+        }
+        let exchange_s = (outcome.seconds - outcome.worker_s).max(1e-6);
+        self.0.push_back((exchange_s, (outcome.worker_s / outcome.passes).max(1e-9)));
+        if self.0.len() > COSTS_KEPT {
+            self.0.pop_front();
+        }
+    }
+
+    fn medians(&self) -> (f64, f64) {
+        let median = |of: fn(&(f64, f64)) -> f64| {
+            let mut all: Vec<f64> = self.0.iter().map(of).collect();
+            all.sort_by(f64::total_cmp);
+            // Of two in the middle the lower: what comes on top is chance.
+            all.get(all.len().saturating_sub(1) / 2).copied().unwrap_or(1e-6)
+        };
+        (median(|costs| costs.0), median(|costs| costs.1))
+    }
+
+    /// Of a round of so many passes.
+    fn of(&self, passes: f64) -> f64 {
+        let (exchange_s, pass_s) = self.medians();
+        exchange_s + pass_s * passes
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Setting {
@@ -143,8 +181,7 @@ pub struct Tuner {
     setting: Setting,
     round: usize,
     reason: Reason,
-    exchange_s: f64,
-    pass_s: f64,
+    costs: Costs,
     last_rate: Option<f64>,
     trial: Option<Trial>,
     directions: [Direction; 4],
@@ -159,8 +196,7 @@ impl Tuner {
             setting: Setting { work: WORK_FIRST, sigma: 1.0 },
             round: 0,
             reason: Reason::First,
-            exchange_s: f64::INFINITY,
-            pass_s: f64::INFINITY,
+            costs: Costs::default(),
             last_rate: None,
             trial: None,
             directions: [way(2.0, 1.0, 3), way(0.5, 1.0, 6), way(1.0, 2.0, 8), way(1.0, 0.5, 10)],
@@ -168,7 +204,7 @@ impl Tuner {
     }
 
     /// The choice for the next round.
-    pub fn next(&mut self) -> Choice {
+    pub fn choose(&mut self) -> Choice {
         self.round += 1;
         let setting = match &self.trial {
             Some(Trial { setting, gained: None, .. }) => *setting,
@@ -179,11 +215,7 @@ impl Tuner {
 
     /// Learns what the last round came to.
     pub fn learn(&mut self, outcome: &Outcome) {
-        let other_s = (outcome.seconds - outcome.worker_s).max(0.0);
-        self.exchange_s = self.exchange_s.min(other_s.max(1e-6));
-        if outcome.passes > 0.0 {
-            self.pass_s = self.pass_s.min(outcome.worker_s.max(1e-9) / outcome.passes);
-        }
+        self.costs.add(outcome);
         if outcome.gain <= 0.0 {
             self.trial = None;
             self.last_rate = None;
@@ -196,7 +228,7 @@ impl Tuner {
         if !outcome.usual {
             return;
         }
-        let rate = outcome.gain / outcome.seconds.max(1e-9);
+        let rate = outcome.gain / self.costs.of(outcome.passes);
         if self.round == ROUNDS_FIRST {
             self.set_by_costs();
             return;
@@ -218,9 +250,10 @@ impl Tuner {
 
     fn set_by_costs(&mut self) {
         let (least, most) = WORK_BY_COSTS;
-        let wanted = self.exchange_s / self.pass_s * (1.0 - EXCHANGE_SHARE) / EXCHANGE_SHARE;
+        let (exchange_s, pass_s) = self.costs.medians();
+        let wanted = exchange_s / pass_s * (1.0 - EXCHANGE_SHARE) / EXCHANGE_SHARE;
         self.setting.work = wanted.clamp(least, most);
-        self.reason = Reason::Costs { exchange_s: self.exchange_s, pass_s: self.pass_s };
+        self.reason = Reason::Costs { exchange_s, pass_s };
     }
 
     fn judge(&mut self, direction: usize, setting: Setting, ratio: f64) {
@@ -260,7 +293,7 @@ mod tests {
     fn run(partitions: usize, exchange_s: f64, shrink: impl Fn(&Choice) -> f64) -> (Vec<Choice>, f64) {
         let (mut tuner, mut left, mut choices, mut seconds_all) = (Tuner::new(partitions), 1.0, vec![], 0.0);
         for _ in 0..150 {
-            let choice = tuner.next();
+            let choice = tuner.choose();
             let gain = left * shrink(&choice);
             left -= gain;
             let worker_s = 0.010 * choice.work;
@@ -308,17 +341,37 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_machine_does_not_mislead() {
+        let mut random = qjam::Rng::keyed(1, 0, 0);
+        let mut tuner = Tuner::new(2);
+        let (mut left, mut works) = (1.0, vec![]);
+        for _ in 0..100 {
+            let choice = tuner.choose();
+            let gain = left * levelling(&choice);
+            left -= gain;
+            // One round in three takes five times as long.
+            let busy = if random.below(3) == 0 { 5.0 } else { 1.0 };
+            let (worker_s, other_s) = (0.010 * choice.work * busy, 0.0005 * busy);
+            let outcome =
+                Outcome { gain, seconds: worker_s + other_s, worker_s, passes: choice.work, usual: true };
+            tuner.learn(&outcome);
+            works.push(choice.work);
+        }
+        assert!(works[20..].iter().all(|work| (0.05..1.0).contains(work)), "{works:?}");
+    }
+
+    #[test]
     fn a_round_without_gain_makes_the_next_more_careful() {
         let mut tuner = Tuner::new(3);
         let nothing = Outcome { gain: 0.0, seconds: 1.0, worker_s: 0.5, passes: 0.2, usual: true };
         let sigmas: Vec<f64> = (0..4)
             .map(|_| {
-                let sigma = tuner.next().sigma;
+                let sigma = tuner.choose().sigma;
                 tuner.learn(&nothing);
                 sigma
             })
             .collect();
         assert_eq!(sigmas, [1.0, 2.0, 3.0, 3.0]);
-        assert_eq!(tuner.next().to_string(), "round 5: 0.250 passes, σ' 3.00: the last round gained nothing");
+        assert_eq!(tuner.choose().to_string(), "round 5: 0.250 passes, σ' 3.00: the last round gained nothing");
     }
 }
