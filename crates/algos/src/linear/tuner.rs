@@ -108,7 +108,7 @@ const EXCHANGE_SHARE: f64 = 0.2;
 /// Rounds before costs are believed.
 const ROUNDS_FIRST: usize = 2;
 /// A trial that gains so much more wins.
-const CLEARLY: f64 = 1.1;
+const CLEARLY: f64 = 1.2;
 /// Rounds between trials of one kind, at first and at most.
 const WAIT_FIRST: usize = 4;
 const WAIT_MOST: usize = 64;
@@ -261,7 +261,7 @@ impl Tuner {
         if ratio > CLEARLY {
             self.setting = setting;
             self.reason = Reason::Better { ratio };
-            (way.wait, way.due) = (WAIT_FIRST, 1);
+            (way.wait, way.due) = (WAIT_FIRST, 2);
         } else {
             self.reason = Reason::NoBetter { ratio };
             way.wait = (2 * way.wait).min(WAIT_MOST);
@@ -372,6 +372,9 @@ mod tests {
             })
             .collect();
         assert_eq!(sigmas, [1.0, 2.0, 3.0, 3.0]);
-        assert_eq!(tuner.choose().to_string(), "round 5: 0.250 passes, σ' 3.00: the last round gained nothing");
+        assert_eq!(
+            tuner.choose().to_string(),
+            "round 5: 0.250 passes, σ' 3.00: the last round gained nothing"
+        );
     }
 }
