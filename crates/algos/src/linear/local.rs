@@ -305,7 +305,7 @@ pub fn descend<C: Columns>(round: &Round, columns: &C, state: &mut Coordinates<C
         at: held.at as usize,
         certify: round.certify,
         sleeps: round.rests && !round.certify,
-        // Conjugate directions want the same descent every round.
+        // For ridge it made no difference to the rounds where it was tried.
         hardly: if round.rests && !round.terms.is_quadratic() { HARDLY * held.decrease } else { -1.0 },
         within: if round.rests { WITHIN } else { -1.0 },
         change: &mut held.change,

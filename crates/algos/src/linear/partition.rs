@@ -3,8 +3,8 @@
 //! A round is over when the slowest partition is, and what a partition costs is its entries, not its columns: in most data few
 //! columns have most of them. So columns are dealt out, the longest first, to and fro: one to each partition, then one to each
 //! in the opposite order. No partition then has more entries than another by more than the longest column. Always giving to the
-//! one with the fewest entries is more even and takes half again as many rounds, since one partition then has the longest
-//! column and another the next ones. Within a partition the longest come first. The deal follows from the data and the number of
+//! one with the fewest entries is more even; on the one matrix tried, two partitions then took up to two thirds more
+//! rounds, four took as many. Why has not been looked into. Within a partition the longest come first. The deal follows from the data and the number of
 //! partitions alone.
 
 use super::columns::{Columns, Value};
