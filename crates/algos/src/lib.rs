@@ -9,6 +9,7 @@
 pub mod clustering;
 pub mod images;
 pub mod kernels;
+pub mod linear;
 pub mod models;
 pub mod neural;
 pub mod optimize;

@@ -1,0 +1,329 @@
+//! Optima: against a closed form, and against what an optimum must satisfy.
+
+use super::*;
+use qjam::{Csc, Csr, DataSet, Dense, Master, Rng};
+
+/// Some columns that are nearly the same, one that is empty, and an intercept worth having.
+struct Case {
+    rows: usize,
+    cols: usize,
+    values: Vec<f64>,
+    targets: Vec<f64>,
+    labels: Vec<f64>,
+}
+
+impl Case {
+    fn new(rows: usize, cols: usize) -> Case {
+        let mut random = Rng::keyed(3, 0, 0);
+        let mut values = vec![0.0; rows * cols];
+        for row in 0..rows {
+            for column in 0..cols - 1 {
+                if random.uniform() < 0.3 {
+                    values[row * cols + column] = random.normal() + 0.3;
+                }
+            }
+            values[row * cols + 1] = values[row * cols] + 0.01 * random.normal();
+        }
+        let truth: Vec<f64> = (0..cols).map(|_| random.normal() * f64::from(random.below(3) == 0)).collect();
+        let dot = |row: usize| (0..cols).map(|c| values[row * cols + c] * truth[c]).sum::<f64>();
+        let targets: Vec<f64> = (0..rows).map(|row| 2.0 + dot(row) + random.normal()).collect();
+        let labels = targets.iter().map(|t| if *t > 2.0 { 1.0 } else { -1.0 }).collect();
+        Case { rows, cols, values, targets, labels }
+    }
+
+    fn csr(&self) -> DataSet<Csr<f64>> {
+        let (mut starts, mut columns, mut values) = (vec![0], vec![], vec![]);
+        for row in self.values.chunks(self.cols) {
+            for (column, value) in row.iter().enumerate().filter(|(_, v)| **v != 0.0) {
+                columns.push(column as u32);
+                values.push(*value);
+            }
+            starts.push(columns.len() as u64);
+        }
+        DataSet::csr(&Csr::from_vecs(starts, columns, values, self.cols, None).unwrap()).unwrap()
+    }
+
+    fn columns(&self, partitions: usize) -> Partitioned<Csc<f64>> {
+        Partitioned::columns_of(&self.csr(), partitions).unwrap()
+    }
+
+    fn predicted(&self, learned: &Learned) -> Vec<f64> {
+        let dot = |row: &[f64]| row.iter().zip(&learned.coefficients).map(|(x, a)| x * a).sum::<f64>();
+        self.values.chunks(self.cols).map(|row| dot(row) + learned.intercept).collect()
+    }
+
+    /// Products of all columns with a vector.
+    fn times(&self, w: &[f64]) -> Vec<f64> {
+        let product = |c: usize| (0..self.rows).map(|r| self.values[r * self.cols + c] * w[r]).sum();
+        (0..self.cols).map(product).collect()
+    }
+}
+
+fn master() -> Master {
+    Master::builder().no_run_file().connect("local:2").unwrap()
+}
+
+fn tight() -> Params {
+    Params::default().with_tolerance(1e-12).unwrap().with_rounds_max(4000).unwrap()
+}
+
+/// Slopes of a smooth loss at the optimum must be met by the penalty's.
+fn must_be_optimal(coefficients: &[f64], slopes: &[f64], penalty: &Penalty, within: f64) {
+    for (j, (a, slope)) in coefficients.iter().zip(slopes).enumerate() {
+        let wrong = match *a == 0.0 {
+            true => (slope.abs() - penalty.l1()).max(0.0),
+            false => (slope + penalty.l2() * a + penalty.l1() * a.signum()).abs(),
+        };
+        assert!(wrong <= within, "coordinate {j}: {a}, slope {slope}, wrong by {wrong:e}");
+    }
+}
+
+#[test]
+fn regression_meets_the_conditions_of_an_optimum() {
+    let case = Case::new(120, 60);
+    let m = master();
+    for partitions in [1, 4, 15] {
+        let data = case.columns(partitions);
+        for eta in [1.0, 0.5, 0.0] {
+            for intercept in [false, true] {
+                let given = Given { lambda: 3.0, eta, scaling: Scaling::HalfSum, intercept };
+                let learned = regress(&m, &data, &case.targets, &given, &tight(), |_| {}).unwrap();
+                let what = format!("{partitions} partitions, η {eta}, intercept {intercept}");
+                assert_ne!(learned.fit.outcome, Outcome::RoundsUsedUp, "{what}: gap {:e}", learned.gap);
+                // Lasso's bound is a gradient that was shrunk: its error is the root of the objective's.
+                let small = if eta == 0.0 { 1e-6 } else { 1e-9 };
+                assert!(learned.gap <= small * learned.objective, "{what}: {:e}", learned.gap);
+                let residual: Vec<f64> =
+                    case.predicted(&learned).iter().zip(&case.targets).map(|(p, t)| p - t).collect();
+                let penalty = Penalty::elastic_net(3.0, eta, Scaling::HalfSum, 120).unwrap();
+                must_be_optimal(&learned.coefficients, &case.times(&residual), &penalty, 2e-4);
+                if intercept {
+                    assert!(residual.iter().sum::<f64>().abs() < 1e-8, "{what}");
+                }
+                let square: f64 = learned.coefficients.iter().map(|a| a * a).sum();
+                let size: f64 = learned.coefficients.iter().map(|a| a.abs()).sum();
+                let objective = 0.5 * residual.iter().map(|r| r * r).sum::<f64>()
+                    + 0.5 * penalty.l2() * square
+                    + penalty.l1() * size;
+                assert!((objective - learned.objective).abs() <= 1e-10 * objective, "{what}");
+            }
+        }
+    }
+}
+
+/// Solves `(XᵀX + λ) a = Xᵀb` by elimination.
+fn ridge_exactly(case: &Case, lambda: f64) -> Vec<f64> {
+    let n = case.cols;
+    let mut system: Vec<Vec<f64>> = (0..n)
+        .map(|i| {
+            let column: Vec<f64> = (0..case.rows).map(|r| case.values[r * n + i]).collect();
+            let mut line = case.times(&column);
+            line[i] += lambda;
+            line.push(column.iter().zip(&case.targets).map(|(x, t)| x * t).sum());
+            line
+        })
+        .collect();
+    for i in 0..n {
+        let pivot = system[i].clone();
+        for line in system.iter_mut().skip(i + 1) {
+            let factor = line[i] / pivot[i];
+            line.iter_mut().zip(&pivot).for_each(|(a, b)| *a -= factor * b);
+        }
+    }
+    let mut solution = vec![0.0; n];
+    for i in (0..n).rev() {
+        let known: f64 = (i + 1..n).map(|j| system[i][j] * solution[j]).sum();
+        solution[i] = (system[i][n] - known) / system[i][i];
+    }
+    solution
+}
+
+#[test]
+fn ridge_is_the_solution_of_the_normal_equations() {
+    let case = Case::new(120, 60);
+    let expected = ridge_exactly(&case, 3.0);
+    let given = Given { lambda: 3.0, eta: 1.0, scaling: Scaling::HalfSum, intercept: false };
+    let rows = DataSet::dense(case.values.clone(), case.cols).unwrap();
+    let dense = Partitioned::<Dense<f64>>::dense_columns_of(&rows, 3).unwrap();
+    let (m, tight) = (master(), tight().with_tolerance(1e-15).unwrap());
+    let from_sparse = regress(&m, &case.columns(3), &case.targets, &given, &tight, |_| {}).unwrap();
+    let from_dense = regress(&m, &dense, &case.targets, &given, &tight, |_| {}).unwrap();
+    for learned in [from_sparse, from_dense] {
+        let worst =
+            learned.coefficients.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(worst < 1e-6, "{worst:e}");
+    }
+}
+
+#[test]
+fn logistic_regression_meets_the_conditions_of_an_optimum() {
+    let case = Case::new(150, 40);
+    let m = master();
+    for (eta, intercept) in [(1.0, true), (1.0, false), (0.5, true), (0.0, false), (0.0, true)] {
+        let given = Given { lambda: 1.5, eta, scaling: Scaling::HalfSum, intercept };
+        let params = tight().with_tolerance(if eta == 0.0 { 1e-6 } else { 1e-9 }).unwrap();
+        let learned = logistic(&m, &case.columns(3), &case.labels, &given, &params, |_| {}).unwrap();
+        assert_eq!(learned.fit.outcome, Outcome::Converged, "η {eta}: gap {:e}", learned.gap);
+        let slopes: Vec<f64> = case
+            .predicted(&learned)
+            .iter()
+            .zip(&case.labels)
+            .map(|(p, y)| -y / (1.0 + (y * p).exp()))
+            .collect();
+        let penalty = Penalty::elastic_net(1.5, eta, Scaling::HalfSum, 150).unwrap();
+        must_be_optimal(&learned.coefficients, &case.times(&slopes), &penalty, 1e-3);
+        assert!(!intercept || slopes.iter().sum::<f64>().abs() < 1e-9);
+    }
+}
+
+#[test]
+fn support_vector_machines_close_their_gap() {
+    let case = Case::new(150, 40);
+    let m = master();
+    for margin in [Margin::Hinge, Margin::SquaredHinge] {
+        for constant in [0.0, 1.0] {
+            let examples = Partitioned::examples_of(&case.csr(), &case.labels, constant, 4).unwrap();
+            let params = tight().with_tolerance(1e-6).unwrap();
+            let learned = svm(&m, &examples, 0.7, margin, constant, &params, |_| {}).unwrap();
+            let what = format!("{margin:?}, constant {constant}");
+            assert_eq!(learned.fit.outcome, Outcome::Converged, "{what}: gap {:e}", learned.gap);
+            let losses = case.predicted(&learned).into_iter().zip(&case.labels).map(|(p, y)| {
+                let short = (1.0 - y * p).max(0.0);
+                if margin == Margin::Hinge { short } else { short * short }
+            });
+            let weights: f64 = learned.coefficients.iter().map(|w| w * w).sum();
+            let primal = 0.5 * (weights + learned.intercept * learned.intercept) + 0.7 * losses.sum::<f64>();
+            // Nothing is below the dual, and the present point is at most a gap above it.
+            let dual = -learned.fit.objective;
+            assert!(primal >= dual - 1e-9 && primal - dual <= 3.0 * learned.gap + 1e-9, "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_lasso_leaves_out_is_exactly_zero() {
+    let case = Case::new(120, 60);
+    let given = Given { lambda: 12.0, eta: 0.0, scaling: Scaling::HalfSum, intercept: true };
+    let params = tight().with_tolerance(1e-6).unwrap();
+    for partitions in [1, 4] {
+        let learned = regress(&master(), &case.columns(partitions), &case.targets, &given, &params, |_| {});
+        let coefficients = learned.unwrap().coefficients;
+        let zeros = coefficients.iter().filter(|a| **a == 0.0).count();
+        let tiny = coefficients.iter().filter(|a| **a != 0.0 && a.abs() < 1e-5).count();
+        assert!(zeros > 30 && tiny == 0, "{partitions} partitions: {zeros} zeros, {tiny} nearly");
+    }
+}
+
+#[test]
+fn a_larger_target_ends_sooner_and_too_few_rounds_are_an_outcome() {
+    let case = Case::new(120, 60);
+    let (m, data) = (master(), case.columns(2));
+    let given = Given { lambda: 3.0, eta: 0.5, scaling: Scaling::HalfSum, intercept: false };
+    let best = regress(&m, &data, &case.targets, &given, &tight(), |_| {}).unwrap();
+    let near = tight().with_target(best.objective * 1.01);
+    let reached = regress(&m, &data, &case.targets, &given, &near, |_| {}).unwrap();
+    assert_eq!(reached.fit.outcome, Outcome::TargetReached);
+    assert!(reached.fit.rounds < best.fit.rounds && reached.objective <= best.objective * 1.01);
+    let few = tight().with_rounds_max(2).unwrap();
+    let few = regress(&m, &data, &case.targets, &given, &few, |_| {}).unwrap();
+    assert_eq!((few.fit.outcome, few.fit.rounds), (Outcome::RoundsUsedUp, 2));
+}
+
+#[test]
+fn no_round_makes_the_objective_worse_however_bold_it_is() {
+    let case = Case::new(120, 60);
+    let m = master();
+    for eta in [1.0, 0.5, 0.0] {
+        let given = Given { lambda: 0.1, eta, scaling: Scaling::HalfSum, intercept: false };
+        // Fifteen partitions that allow for nobody: added as they are, their changes would blow up.
+        let bold = Local::Fixed { work: 4.0, sigma: 1.0 };
+        let params = tight().with_local(bold).unwrap().with_rounds_max(60).unwrap();
+        let mut last = f64::INFINITY;
+        regress(&m, &case.columns(15), &case.targets, &given, &params, |seen| {
+            assert!(seen.objective <= last, "round {}: {} after {last}", seen.round, seen.objective);
+            last = seen.objective;
+        })
+        .unwrap();
+        let careful = Local::Fixed { work: 4.0, sigma: 15.0 };
+        let params = params.with_local(careful).unwrap().with_combine(Combine::Added);
+        let plain = regress(&m, &case.columns(15), &case.targets, &given, &params, |_| {}).unwrap();
+        assert!(last <= plain.objective * (1.0 + 1e-3), "η {eta}: {last} and {}", plain.objective);
+    }
+}
+
+#[test]
+fn a_path_comes_to_the_same_points_in_fewer_rounds() {
+    let case = Case::new(120, 60);
+    let (m, data) = (master(), case.columns(3));
+    let lambdas = [20.0, 10.0, 5.0, 2.5];
+    let params = tight().with_tolerance(1e-8).unwrap();
+    for (eta, intercept) in [(0.5, true), (0.0, false)] {
+        let given = Given { lambda: 1.0, eta, scaling: Scaling::HalfSum, intercept };
+        let path = path(&m, &data, &case.targets, &given, &lambdas, &params).unwrap();
+        let (mut rounds, mut rounds_cold) = (0, 0);
+        for (lambda, warm) in lambdas.iter().zip(&path) {
+            let given = Given { lambda: *lambda, ..given };
+            let cold = regress(&m, &data, &case.targets, &given, &params, |_| {}).unwrap();
+            assert!((warm.objective - cold.objective).abs() <= 1e-7 * cold.objective, "λ {lambda}");
+            assert!((warm.intercept - cold.intercept).abs() <= 1e-2);
+            (rounds, rounds_cold) = (rounds + warm.fit.rounds, rounds_cold + cold.fit.rounds);
+        }
+        assert!(rounds < rounds_cold, "{rounds} and {rounds_cold}");
+    }
+}
+
+#[test]
+fn averaging_comes_to_the_same_point() {
+    let case = Case::new(120, 60);
+    let given = Given { lambda: 3.0, eta: 1.0, scaling: Scaling::HalfSum, intercept: false };
+    let local = Local::Fixed { work: 1.0, sigma: 1.0 };
+    let params = tight().with_combine(Combine::Averaged).with_local(local).unwrap();
+    let params = params.with_tolerance(1e-8).unwrap();
+    let averaged = regress(&master(), &case.columns(4), &case.targets, &given, &params, |_| {}).unwrap();
+    assert_eq!(averaged.fit.outcome, Outcome::Converged);
+    let best = regress(&master(), &case.columns(4), &case.targets, &given, &tight(), |_| {}).unwrap();
+    assert!((averaged.objective - best.objective).abs() <= 1e-7 * best.objective);
+}
+
+#[test]
+fn choices_played_again_give_the_same_bits() {
+    let case = Case::new(120, 60);
+    let (m, data) = (master(), case.columns(3));
+    let given = Given { lambda: 1.0, eta: 0.5, scaling: Scaling::HalfSum, intercept: true };
+    let params = tight().with_tolerance(1e-8).unwrap();
+    let first = regress(&m, &data, &case.targets, &given, &params, |_| {}).unwrap();
+    let replayed = params.with_local(Local::Replayed(first.fit.choices.clone())).unwrap();
+    let again = regress(&m, &data, &case.targets, &given, &replayed, |_| {}).unwrap();
+    assert_eq!(first.coefficients, again.coefficients);
+    assert_eq!((first.fit.rounds, first.objective), (again.fit.rounds, again.objective));
+}
+
+#[test]
+fn bad_input_is_named() {
+    let case = Case::new(20, 5);
+    let m = master();
+    let given = Given { lambda: 1.0, eta: 0.5, scaling: Scaling::HalfSum, intercept: true };
+    let refused = regress(&m, &case.columns(2), &case.targets[1..], &given, &tight(), |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("19 targets for 20 rows"), "{refused}");
+    let mut targets = case.targets.clone();
+    targets[7] = f64::NAN;
+    let refused = regress(&m, &case.columns(2), &targets, &given, &tight(), |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("row 7"), "{refused}");
+    let refused = logistic(&m, &case.columns(2), &case.targets, &given, &tight(), |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("label of row 0"), "{refused}");
+    let wrong = Given { lambda: -1.0, ..given };
+    assert!(regress(&m, &case.columns(2), &case.targets, &wrong, &tight(), |_| {}).is_err());
+    assert_eq!(case.columns(50).partitions(), 5);
+}
+
+#[test]
+fn data_of_nothing_but_zeros_is_no_trouble() {
+    let x = Csr::<f64>::from_vecs(vec![0, 0, 0], vec![], vec![], 3, None).unwrap();
+    let data = Partitioned::columns_of(&DataSet::csr(&x).unwrap(), 2).unwrap();
+    for eta in [1.0, 0.0] {
+        let given = Given { lambda: 1.0, eta, scaling: Scaling::HalfSum, intercept: true };
+        let learned = regress(&master(), &data, &[1.0, 3.0], &given, &tight(), |_| {}).unwrap();
+        assert_eq!((learned.coefficients, learned.intercept), (vec![0.0; 3], 2.0));
+        assert_eq!(learned.objective, 1.0);
+    }
+}

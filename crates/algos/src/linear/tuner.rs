@@ -1,0 +1,380 @@
+//! How much to compute between two exchanges, and how carefully: chosen while running.
+//!
+//! Two numbers: the *work* of a round in passes over a partition (H divided by its coordinates), and σ', by which partitions
+//! allow for what the others do at the same time. Little work pays the exchange often; much work is spent on a
+//! gradient that is out of date. A small σ' takes long steps that may not add up, σ' = K is always safe and often slow.
+//!
+//! What is best depends on the data and on what a round costs here and now, so it is measured. First the work is set
+//! so that the exchange is a fifth of a round. Then now and then one round is run with another setting, and what it gained in a
+//! second is compared with the rounds before and after it: progress falls off geometrically, so their geometric mean
+//! is what the round in between would have gained. Seconds are not those of the single round, which on a busy machine are
+//! mostly chance: what an exchange and a pass take is the median of the last rounds, and a round takes one and so many of the
+//! other. The better setting stays; one that was worse is tried again later, each
+//! time after twice as long, so that a change of costs is noticed.
+//!
+//! That no step makes the objective worse is not left to this: see [`search`](super::search). A round without any gain
+//! doubles σ' at once.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Work and σ' of a round, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The first round that it is for, counted from 1.
+    pub round: usize,
+    /// Passes over each partition.
+    pub work: f64,
+    /// σ'.
+    pub sigma: f64,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why a choice was made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// It was given.
+    Given,
+    /// Nothing is known yet.
+    First,
+    /// What an exchange takes and what a pass takes, in seconds.
+    Costs {
+        /// Of a round beside the workers' computing.
+        exchange_s: f64,
+        /// Of one pass.
+        pass_s: f64,
+    },
+    /// To see whether it is better.
+    Trial,
+    /// A trial gained so many times what its neighbours did.
+    Better {
+        /// Gain in a second over theirs.
+        ratio: f64,
+    },
+    /// A trial was no better.
+    NoBetter {
+        /// Gain in a second over that of its neighbours.
+        ratio: f64,
+    },
+    /// The last round gained nothing.
+    NoGain,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Given => write!(f, "given"),
+            Reason::First => write!(f, "to begin with"),
+            Reason::Costs { exchange_s, pass_s } => {
+                write!(f, "an exchange takes {:.2} ms and a pass {:.2} ms", exchange_s * 1e3, pass_s * 1e3)
+            }
+            Reason::Trial => write!(f, "a trial"),
+            Reason::Better { ratio } => write!(f, "gained {ratio:.2} times as much a second"),
+            Reason::NoBetter { ratio } => write!(f, "back: gained {ratio:.2} times as much a second"),
+            Reason::NoGain => write!(f, "the last round gained nothing"),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "round {}: {:.3} passes, σ' {:.2}: {}", self.round, self.work, self.sigma, self.reason)
+    }
+}
+
+/// What a round came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// By how much it lowered the objective.
+    pub gain: f64,
+    /// All of its time.
+    pub seconds: f64,
+    /// The slowest worker's share of it.
+    pub worker_s: f64,
+    /// Passes that were made.
+    pub passes: f64,
+    /// Whether it was run as was chosen, and not as a certificate wants it.
+    pub usual: bool,
+}
+
+const WORK_LEAST: f64 = 1.0 / 64.0;
+const WORK_MOST: f64 = 16.0;
+/// The first choice of work, and what costs alone may make of it.
+const WORK_FIRST: f64 = 0.25;
+const WORK_BY_COSTS: (f64, f64) = (0.2, 4.0);
+/// Share of a round that an exchange is to take.
+const EXCHANGE_SHARE: f64 = 0.2;
+/// Rounds before costs are believed.
+const ROUNDS_FIRST: usize = 2;
+/// A trial that gains so much more wins.
+const CLEARLY: f64 = 1.2;
+/// Rounds between trials of one kind, at first and at most.
+const WAIT_FIRST: usize = 4;
+const WAIT_MOST: usize = 64;
+/// Rounds whose costs are remembered.
+const COSTS_KEPT: usize = 9;
+
+/// What the last rounds cost: the exchange, and a pass.
+#[derive(Clone, Debug, Default)]
+struct Costs(VecDeque<(f64, f64)>);
+
+impl Costs {
+    fn add(&mut self, outcome: &Outcome) {
+        if outcome.passes <= 0.0 {
+            return;
+        }
+        let exchange_s = (outcome.seconds - outcome.worker_s).max(1e-6);
+        self.0.push_back((exchange_s, (outcome.worker_s / outcome.passes).max(1e-9)));
+        if self.0.len() > COSTS_KEPT {
+            self.0.pop_front();
+        }
+    }
+
+    fn medians(&self) -> (f64, f64) {
+        let median = |of: fn(&(f64, f64)) -> f64| {
+            let mut all: Vec<f64> = self.0.iter().map(of).collect();
+            all.sort_by(f64::total_cmp);
+            // Of two in the middle the lower: what comes on top is chance.
+            all.get(all.len().saturating_sub(1) / 2).copied().unwrap_or(1e-6)
+        };
+        (median(|costs| costs.0), median(|costs| costs.1))
+    }
+
+    /// Of a round of so many passes.
+    fn of(&self, passes: f64) -> f64 {
+        let (exchange_s, pass_s) = self.medians();
+        exchange_s + pass_s * passes
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Setting {
+    work: f64,
+    sigma: f64,
+}
+
+/// One way to change a setting.
+#[derive(Clone, Copy, Debug)]
+struct Direction {
+    work: f64,
+    sigma: f64,
+    /// Rounds until it is tried, and how long it waits next time.
+    due: usize,
+    wait: usize,
+}
+
+/// A trial under way.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    direction: usize,
+    setting: Setting,
+    /// Gain in a second of the round before, and of the trial once it is over.
+    before: f64,
+    gained: Option<f64>,
+}
+
+/// Chooses work and σ' for each round.
+#[derive(Clone, Debug)]
+pub struct Tuner {
+    partitions: f64,
+    setting: Setting,
+    round: usize,
+    reason: Reason,
+    costs: Costs,
+    last_rate: Option<f64>,
+    trial: Option<Trial>,
+    directions: [Direction; 4],
+}
+
+impl Tuner {
+    /// For so many partitions.
+    pub fn new(partitions: usize) -> Tuner {
+        let way = |work, sigma, due| Direction { work, sigma, due, wait: WAIT_FIRST };
+        Tuner {
+            partitions: partitions as f64,
+            setting: Setting { work: WORK_FIRST, sigma: 1.0 },
+            round: 0,
+            reason: Reason::First,
+            costs: Costs::default(),
+            last_rate: None,
+            trial: None,
+            directions: [way(2.0, 1.0, 3), way(0.5, 1.0, 6), way(1.0, 2.0, 8), way(1.0, 0.5, 10)],
+        }
+    }
+
+    /// The choice for the next round.
+    pub fn choose(&mut self) -> Choice {
+        self.round += 1;
+        let setting = match &self.trial {
+            Some(Trial { setting, gained: None, .. }) => *setting,
+            _ => self.setting,
+        };
+        Choice { round: self.round, work: setting.work, sigma: setting.sigma, reason: self.reason.clone() }
+    }
+
+    /// Learns what the last round came to.
+    pub fn learn(&mut self, outcome: &Outcome) {
+        self.costs.add(outcome);
+        if outcome.gain <= 0.0 {
+            self.trial = None;
+            self.last_rate = None;
+            if self.setting.sigma < self.partitions {
+                self.setting.sigma = (2.0 * self.setting.sigma).min(self.partitions);
+                self.reason = Reason::NoGain;
+            }
+            return;
+        }
+        if !outcome.usual {
+            return;
+        }
+        let rate = outcome.gain / self.costs.of(outcome.passes);
+        if self.round == ROUNDS_FIRST {
+            self.set_by_costs();
+            return;
+        }
+        match self.trial.take() {
+            Some(trial @ Trial { gained: None, .. }) => {
+                self.trial = Some(Trial { gained: Some(rate), ..trial });
+            }
+            Some(Trial { direction, setting, before, gained: Some(gained) }) => {
+                self.judge(direction, setting, gained / (before * rate).sqrt());
+                self.last_rate = Some(rate);
+            }
+            None => {
+                self.last_rate = Some(rate);
+                self.perhaps_try(rate);
+            }
+        }
+    }
+
+    fn set_by_costs(&mut self) {
+        let (least, most) = WORK_BY_COSTS;
+        let (exchange_s, pass_s) = self.costs.medians();
+        let wanted = exchange_s / pass_s * (1.0 - EXCHANGE_SHARE) / EXCHANGE_SHARE;
+        self.setting.work = wanted.clamp(least, most);
+        self.reason = Reason::Costs { exchange_s, pass_s };
+    }
+
+    fn judge(&mut self, direction: usize, setting: Setting, ratio: f64) {
+        let way = &mut self.directions[direction];
+        if ratio > CLEARLY {
+            self.setting = setting;
+            self.reason = Reason::Better { ratio };
+            (way.wait, way.due) = (WAIT_FIRST, 2);
+        } else {
+            self.reason = Reason::NoBetter { ratio };
+            way.wait = (2 * way.wait).min(WAIT_MOST);
+            way.due = way.wait;
+        }
+    }
+
+    fn perhaps_try(&mut self, rate: f64) {
+        self.directions.iter_mut().for_each(|way| way.due = way.due.saturating_sub(1));
+        let allowed = |way: &Direction| {
+            let (work, sigma) = (self.setting.work * way.work, self.setting.sigma * way.sigma);
+            (WORK_LEAST..=WORK_MOST).contains(&work) && (1.0..=self.partitions).contains(&sigma)
+        };
+        let Some(direction) = self.directions.iter().position(|way| way.due == 0 && allowed(way)) else {
+            return;
+        };
+        let way = self.directions[direction];
+        let setting = Setting { work: self.setting.work * way.work, sigma: self.setting.sigma * way.sigma };
+        self.trial = Some(Trial { direction, setting, before: rate, gained: None });
+        self.reason = Reason::Trial;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A world in which what is left shrinks every round by a share that depends on work and σ'.
+    fn run(partitions: usize, exchange_s: f64, shrink: impl Fn(&Choice) -> f64) -> (Vec<Choice>, f64) {
+        let (mut tuner, mut left, mut choices, mut seconds_all) = (Tuner::new(partitions), 1.0, vec![], 0.0);
+        for _ in 0..150 {
+            let choice = tuner.choose();
+            let gain = left * shrink(&choice);
+            left -= gain;
+            let worker_s = 0.010 * choice.work;
+            let seconds = worker_s + exchange_s;
+            seconds_all += seconds;
+            tuner.learn(&Outcome { gain, seconds, worker_s, passes: choice.work, usual: true });
+            choices.push(choice);
+        }
+        (choices, -f64::ln(left) / seconds_all)
+    }
+
+    /// Gains that grow with the work and then level off.
+    fn levelling(choice: &Choice) -> f64 {
+        0.5 * choice.work / (choice.work + 1.0)
+    }
+
+    #[test]
+    fn dear_exchanges_are_made_less_often() {
+        let last = |exchange_s| run(2, exchange_s, levelling).0.last().map(|c| c.work).unwrap();
+        assert!(last(0.0002) < 0.5, "{}", last(0.0002));
+        assert!(last(0.1) > 2.0, "{}", last(0.1));
+    }
+
+    #[test]
+    fn ends_near_the_best_fixed_choice() {
+        for exchange_s in [0.0002, 0.005, 0.05] {
+            let (choices, rate) = run(2, exchange_s, levelling);
+            let best = (-6..=4)
+                .map(|power| 2.0_f64.powi(power))
+                .map(|work| {
+                    let fixed = Choice { work, ..choices[0].clone() };
+                    -f64::ln(1.0 - levelling(&fixed)) / (0.010 * work + exchange_s)
+                })
+                .fold(0.0, f64::max);
+            assert!(rate > best / 1.3, "{exchange_s} s: {rate} and {best}");
+        }
+    }
+
+    #[test]
+    fn careful_steps_win_where_bold_ones_do_not_add_up() {
+        let (choices, _) = run(8, 0.001, |c| levelling(c) * if c.sigma < 8.0 { 0.05 * c.sigma } else { 1.0 });
+        assert_eq!(choices.last().map(|c| c.sigma), Some(8.0));
+        let (choices, _) = run(8, 0.001, |c| levelling(c) / c.sigma);
+        assert!(choices.iter().filter(|c| c.sigma > 1.0).count() < 10);
+    }
+
+    #[test]
+    fn a_busy_machine_does_not_mislead() {
+        let mut random = qjam::Rng::keyed(1, 0, 0);
+        let mut tuner = Tuner::new(2);
+        let (mut left, mut works) = (1.0, vec![]);
+        for _ in 0..100 {
+            let choice = tuner.choose();
+            let gain = left * levelling(&choice);
+            left -= gain;
+            // One round in three takes five times as long.
+            let busy = if random.below(3) == 0 { 5.0 } else { 1.0 };
+            let (worker_s, other_s) = (0.010 * choice.work * busy, 0.0005 * busy);
+            let outcome =
+                Outcome { gain, seconds: worker_s + other_s, worker_s, passes: choice.work, usual: true };
+            tuner.learn(&outcome);
+            works.push(choice.work);
+        }
+        assert!(works[20..].iter().all(|work| (0.05..1.0).contains(work)), "{works:?}");
+    }
+
+    #[test]
+    fn a_round_without_gain_makes_the_next_more_careful() {
+        let mut tuner = Tuner::new(3);
+        let nothing = Outcome { gain: 0.0, seconds: 1.0, worker_s: 0.5, passes: 0.2, usual: true };
+        let sigmas: Vec<f64> = (0..4)
+            .map(|_| {
+                let sigma = tuner.choose().sigma;
+                tuner.learn(&nothing);
+                sigma
+            })
+            .collect();
+        assert_eq!(sigmas, [1.0, 2.0, 3.0, 3.0]);
+        assert_eq!(
+            tuner.choose().to_string(),
+            "round 5: 0.250 passes, σ' 3.00: the last round gained nothing"
+        );
+    }
+}

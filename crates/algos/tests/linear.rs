@@ -1,0 +1,211 @@
+//! Linear learners: one hash on every engine and through kills, and scikit-learn's coefficients.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test says what it saw and stops where it fails"
+)]
+
+qjam::worker_hook!();
+
+use qjam::{Csc, Csr, DataSet, Master, Rng};
+use qjam_algos::linear::{
+    Given, Learned, Local, Margin, Outcome, Params, Partitioned, Scaling, logistic, regress, svm,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A sparse matrix with a few long columns and many short ones, and targets.
+fn data(rows: usize, cols: usize, per_row: usize) -> (Csr<f64>, Vec<f64>) {
+    let mut random = Rng::keyed(9, 0, 0);
+    let (mut starts, mut columns, mut values, mut targets) = (vec![0], vec![], vec![], vec![]);
+    let truth: Vec<f64> = (0..cols).map(|j| if j % 7 == 0 { random.normal() } else { 0.0 }).collect();
+    for _ in 0..rows {
+        let mut row: Vec<u32> =
+            (0..per_row).map(|_| (random.uniform().powi(3) * cols as f64) as u32).collect();
+        row.sort_unstable();
+        row.dedup();
+        let entries: Vec<f64> = row.iter().map(|_| random.normal() + 0.2).collect();
+        let fitted: f64 = row.iter().zip(&entries).map(|(j, v)| truth[*j as usize] * v).sum();
+        targets.push(1.5 + fitted + 0.3 * random.normal());
+        columns.extend(row);
+        values.extend(entries);
+        starts.push(columns.len() as u64);
+    }
+    (Csr::from_vecs(starts, columns, values, cols, None).unwrap(), targets)
+}
+
+fn given(eta: f64, intercept: bool) -> Given {
+    Given { lambda: 0.5, eta, scaling: Scaling::HalfSum, intercept }
+}
+
+fn fixed(rounds: usize) -> Params {
+    let local = Local::Fixed { work: 0.4, sigma: 1.5 };
+    Params::default().with_local(local).unwrap().with_rounds_max(rounds).unwrap().with_seed(3)
+}
+
+/// Bits of everything that fitting gives.
+fn bits(learned: &Learned) -> Vec<u64> {
+    let all = learned.coefficients.iter().chain([&learned.intercept, &learned.objective, &learned.gap]);
+    all.map(|v| v.to_bits()).chain([learned.fit.rounds as u64]).collect()
+}
+
+fn hash(bits: &[u64]) -> u64 {
+    bits.iter().fold(0, |h, b| (h ^ b).wrapping_mul(0x100_0000_01b3).rotate_left(17))
+}
+
+fn columns(partitions: usize) -> (Partitioned<Csc<f64>>, Vec<f64>) {
+    let (x, targets) = data(3_000, 2_000, 12);
+    (Partitioned::columns_of(&DataSet::csr(&x).unwrap(), partitions).unwrap(), targets)
+}
+
+#[test]
+fn one_hash_on_every_engine() {
+    let (x, targets) = data(3_000, 2_000, 12);
+    let rows = DataSet::csr(&x).unwrap();
+    let columns = Partitioned::columns_of(&rows, 4).unwrap();
+    let labels: Vec<f64> = targets.iter().map(|t| if *t > 1.5 { 1.0 } else { -1.0 }).collect();
+    let examples = Partitioned::examples_of(&rows, &labels, 1.0, 4).unwrap();
+    let all = |workers: &str| -> Vec<u64> {
+        let m = Master::builder().no_run_file().connect(workers).unwrap();
+        let (mut found, params) = (vec![], fixed(30));
+        for eta in [1.0, 0.5, 0.0] {
+            found.extend(bits(&regress(&m, &columns, &targets, &given(eta, true), &params, |_| {}).unwrap()));
+        }
+        found.extend(bits(&logistic(&m, &columns, &labels, &given(0.5, true), &params, |_| {}).unwrap()));
+        found.extend(bits(&svm(&m, &examples, 0.1, Margin::Hinge, 1.0, &params, |_| {}).unwrap()));
+        found
+    };
+    let expected = all("local:1");
+    for workers in ["local:1", "local:2", "local:3", "proc:2"] {
+        let found = all(workers);
+        println!("{workers:8} {:016x}", hash(&found));
+        assert!(found == expected, "{workers}: other bits");
+    }
+}
+
+#[test]
+fn killed_workers_change_nothing() {
+    let (columns, targets) = columns(4);
+    let run =
+        |m: &Master| bits(&regress(m, &columns, &targets, &given(0.0, false), &fixed(60), |_| {}).unwrap());
+    let expected = run(&Master::builder().no_run_file().connect("local:2").unwrap());
+    for seed in 0..2 {
+        let m = Master::builder().no_run_file().connect("proc:2").unwrap();
+        let over = AtomicBool::new(false);
+        let found = std::thread::scope(|scope| {
+            let killer = scope.spawn(|| {
+                let (mut random, mut kills) = (Rng::keyed(seed, 0, 0), 0);
+                while kills < 2 && !over.load(Relaxed) {
+                    std::thread::sleep(Duration::from_millis(3 + random.below(20)));
+                    let pids: Vec<u32> = m.workers().into_iter().filter_map(|w| w.pid).collect();
+                    if let Some(pid) = pids.get(random.below(2) as usize) {
+                        let _ = kill_process(Pid::from_raw(*pid as i32).unwrap(), Signal::KILL);
+                        kills += 1;
+                    }
+                }
+                kills
+            });
+            let found = run(&m);
+            over.store(true, Relaxed);
+            println!("seed {seed}: {} kills", killer.join().unwrap());
+            found
+        });
+        assert!(found == expected, "seed {seed}: other bits");
+    }
+}
+
+#[test]
+fn tuned_runs_say_what_they_chose_and_converge_on_processes() {
+    let (columns, targets) = columns(2);
+    let m = Master::builder().no_run_file().connect("proc:2").unwrap();
+    let params = Params::default().with_tolerance(1e-5).unwrap();
+    let learned = regress(&m, &columns, &targets, &given(1.0, true), &params, |_| {}).unwrap();
+    assert_eq!(learned.fit.outcome, Outcome::Converged);
+    assert!(learned.gap <= 1e-5 * learned.objective && learned.gap >= 0.0);
+    let log: Vec<String> = learned.fit.choices.iter().map(ToString::to_string).collect();
+    assert!(log[0].ends_with("to begin with") && log.len() > 1, "{log:?}");
+    assert!(log[1].contains("an exchange takes"), "{log:?}");
+}
+
+/// Fits the same data with scikit-learn and prints its coefficients, one model a line.
+const SCIKIT_LEARN: &str = r"
+import sys, numpy as np, scipy.sparse as sp
+from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
+rows, cols = int(sys.argv[2]), int(sys.argv[3])
+x = sp.csr_matrix(np.fromfile(sys.argv[1]).reshape(rows, cols + 1)[:, :-1])
+b = np.fromfile(sys.argv[1]).reshape(rows, cols + 1)[:, -1]
+y = np.where(b > 1.5, 1, -1)
+for i in (False, True):
+    models = [
+        Ridge(alpha=0.5, fit_intercept=i, solver='sparse_cg' if i else 'cholesky', tol=1e-14, max_iter=100000),
+        ElasticNet(alpha=0.5 / rows, l1_ratio=0.5, fit_intercept=i, tol=1e-13, max_iter=100000),
+        Lasso(alpha=0.5 / rows, fit_intercept=i, tol=1e-13, max_iter=100000),
+        LogisticRegression(C=2.0, fit_intercept=i, solver='newton-cholesky', tol=1e-12, max_iter=1000),
+        LinearSVC(C=0.1, loss='squared_hinge', fit_intercept=i, dual=True, tol=1e-9, max_iter=200000, random_state=0),
+    ]
+    for n, model in enumerate(models):
+        model.fit(x, b if n < 3 else y)
+        print(*np.ravel(model.coef_), *np.ravel(model.intercept_ if i else 0.0))
+";
+
+#[test]
+fn coefficients_are_scikit_learns_to_six_digits() {
+    let python = std::env::var_os("QJAM_TEST_PYTHON").expect(
+        "QJAM_TEST_PYTHON must name a Python with scikit-learn; `cargo xtask test` makes one and sets it",
+    );
+    let (rows, cols) = (300, 60);
+    let (x, targets) = data(rows, cols, 12);
+    let mut bytes = vec![];
+    for (row, target) in targets.iter().enumerate() {
+        let mut line = vec![0.0; cols];
+        let (columns, values) = x.row(row);
+        columns.iter().zip(values).for_each(|(c, v)| line[*c as usize] = *v);
+        bytes.extend(line.iter().chain([target]).flat_map(|v| v.to_le_bytes()));
+    }
+    let file = std::env::temp_dir().join(format!("qjam-linear-{}.raw", std::process::id()));
+    std::fs::write(&file, bytes).unwrap();
+    let output = Command::new(python)
+        .args(["-c", SCIKIT_LEARN])
+        .arg(&file)
+        .args([rows.to_string(), cols.to_string()])
+        .output()
+        .unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let theirs: Vec<Vec<f64>> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| line.split(' ').map(|v| v.parse().unwrap()).collect())
+        .collect();
+
+    let m = Master::builder().no_run_file().connect("local:2").unwrap();
+    let data = DataSet::csr(&x).unwrap();
+    let columns = Partitioned::columns_of(&data, 3).unwrap();
+    let labels: Vec<f64> = targets.iter().map(|t| if *t > 1.5 { 1.0 } else { -1.0 }).collect();
+    let params = Params::default().with_tolerance(1e-15).unwrap();
+    let mut at = theirs.iter();
+    for intercept in [false, true] {
+        let mut ours: Vec<(String, Learned)> = vec![];
+        for eta in [1.0, 0.5, 0.0] {
+            let learned = regress(&m, &columns, &targets, &given(eta, intercept), &params, |_| {}).unwrap();
+            ours.push((format!("regression, η {eta}"), learned));
+        }
+        let learned = logistic(&m, &columns, &labels, &given(1.0, intercept), &params, |_| {}).unwrap();
+        ours.push(("logistic".into(), learned));
+        let constant = f64::from(u8::from(intercept));
+        let examples = Partitioned::examples_of(&data, &labels, constant, 3).unwrap();
+        let learned = svm(&m, &examples, 0.1, Margin::SquaredHinge, constant, &params, |_| {}).unwrap();
+        ours.push(("squared hinge".into(), learned));
+        for (name, learned) in ours {
+            let theirs = at.next().unwrap();
+            let found = learned.coefficients.iter().chain([&learned.intercept]);
+            let worst = found.zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            println!("{name}, intercept {intercept}: {worst:.1e} apart after {} rounds", learned.fit.rounds);
+            assert!(worst <= 1e-6, "{name}, intercept {intercept}: {worst:e}");
+        }
+    }
+}
