@@ -4,12 +4,15 @@ mod again;
 mod answers;
 mod bench_auto;
 mod bench_autoencoder;
+mod bench_cocoa;
 mod bench_kmeans;
 mod bench_memory;
 mod bench_rounds;
 mod bench_transfer;
 mod cache;
+mod certificate;
 mod check;
+mod choices;
 mod clean;
 mod demo;
 mod fit;
@@ -44,6 +47,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Auto(args)) => return bench_auto::run(&args),
         Command::Bench(Bench::Autoencoder(args)) => bench_autoencoder::run(&args)?,
         Command::Bench(Bench::Kmeans(args)) => bench_kmeans::run(&args)?,
+        Command::Bench(Bench::Cocoa(args)) => bench_cocoa::run(&args)?,
         Command::Fit(args) => fit::run(&args)?,
         Command::Predict(args) => predict::run(&args)?,
         Command::Inspect(args) => models::inspect(&args)?,
