@@ -67,7 +67,9 @@ impl Npz {
                 (rows as usize, cols as usize)
             }
             ref shape => {
-                return Err(self.wrong(format!("its shape is {shape:?}; give a matrix with rows and columns")));
+                return Err(
+                    self.wrong(format!("its shape is {shape:?}; give a matrix with rows and columns"))
+                );
             }
         };
         let places = match format.as_str() {

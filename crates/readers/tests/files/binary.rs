@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
 use crate::common::{Folder, Rng};
-use qjam_readers::{Idx, Npz};
+use qjam_readers::{Idx, Npz, OpenOptions, Rows, open};
 use std::io::Write;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
