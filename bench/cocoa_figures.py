@@ -3,10 +3,9 @@
     cargo build --release -p qjam-cli
     python bench/cocoa_figures.py --qjam target/release/qjam --book
 
-These are figures 6 and 7 of the paper on Spark and MPI (Dünner, Parnell, Atasu, Sifalakis, Pozidis: Understanding and
-Optimizing the Performance of Distributed Machine Learning Applications on Apache Spark), from runs of ours: H is told as a
-share of a partition's columns and sigma' is the number of partitions, as in the paper. A diamond is a run that was told
-neither. It takes a few minutes and writes two pictures, a table and a tuner's log into the book; without --book they go to
+These are figures 6 and 7 of the paper of 2016 on learning with Spark and MPI by Dünner, Parnell, Atasu, Sifalakis and
+Pozidis, from runs of ours: H is told as a share of a partition's columns and sigma' is the number of partitions, as in the
+paper. A diamond is a run that was told neither. It takes a few minutes and writes two pictures, a table and a tuner's log into the book; without --book they go to
 the folder that --folder names.
 
 --hosts NAME=WORKERS adds workers on hosts (with QJAM_SSH, if ssh needs options); --mpi-qjam names an executable that was built

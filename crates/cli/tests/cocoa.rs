@@ -318,7 +318,7 @@ fn wrong_calls_say_what_is_wrong_and_what_to_do() {
         (&x, &["--lambda", "1", "--eta", "-0.1", "--workers", "local:1"], &["η is -0.1"]),
         (&none, &usual, &["none.svm"]),
         (&dense, &usual, &["x.npy", "no targets", "--labels"]),
-        (&x, &[&usual[..], &["--labels", &b3]].concat(), &["b3.npy", "3 targets for the 2 rows"]),
+        (&x, &[&usual[..], &["--labels", &b3]].concat(), &["b3.npy", "3 numbers for the 2 rows"]),
         (&x, &[&usual[..], &["--labels", &nan]].concat(), &["nan.npy", "row 2 is NaN", "finite"]),
         (&x, &[&usual[..], &["--labels", &dense]].concat(), &["2 columns", "one number for each row"]),
         (&holes, &[&usual[..], &["--labels", &b2]].concat(), &["holes.npy", "row 1, column 0", "NaN"]),

@@ -5,7 +5,7 @@
 
 use super::bench_kmeans::hash;
 use super::certificate::{Matrix, objective_and_bound};
-use super::{choices, npy, reading};
+use super::{choices, npy, reading, taught};
 use crate::args::BenchCocoa;
 use crate::output;
 use anyhow::{anyhow, bail};
@@ -15,7 +15,6 @@ use qjam_algos::linear::{
 };
 use qjam_readers::{OpenOptions, Rows, open};
 use serde::Serialize;
-use std::path::Path;
 use std::time::Duration;
 
 #[derive(Serialize)]
@@ -86,53 +85,13 @@ pub(crate) fn run(args: &BenchCocoa) -> anyhow::Result<()> {
     }
 }
 
-fn targets(args: &BenchCocoa, of_file: Option<Vec<f64>>, rows: usize) -> anyhow::Result<Vec<f64>> {
-    let (targets, whose) = match (&args.labels, of_file) {
-        (Some(path), _) => (column(path)?, path),
-        (None, Some(labels)) => (labels, &args.data),
+/// Targets of their own file, or of the data's.
+fn targets(args: &BenchCocoa, own: Option<Vec<f64>>, rows: usize) -> anyhow::Result<Vec<f64>> {
+    match (&args.labels, own) {
+        (Some(path), _) => taught::beside(path, "--labels", rows, &args.data),
+        (None, Some(labels)) => Ok(labels),
         (None, None) => bail!("{} has no targets in it; name them with --labels B.npy", args.data.display()),
-    };
-    if targets.len() != rows {
-        bail!(
-            "{}: {} targets for the {rows} rows of {}; there must be one for each",
-            whose.display(),
-            targets.len(),
-            args.data.display()
-        );
     }
-    match targets.iter().position(|target| !target.is_finite()) {
-        Some(row) => bail!(
-            "{}: the target of row {} is {}; targets must be finite",
-            whose.display(),
-            row + 1,
-            targets[row]
-        ),
-        None => Ok(targets),
-    }
-}
-
-/// Numbers of a file with one column, or one row.
-fn column(path: &Path) -> anyhow::Result<Vec<f64>> {
-    let read = open(path, &OpenOptions { dtype: Some(qjam_readers::Dtype::F64), ..OpenOptions::default() })?;
-    let Rows::DenseF64(data) = &read.rows else {
-        bail!(
-            "--labels {}: it is sparse; give one number for each row, as numpy.save writes them",
-            path.display()
-        );
-    };
-    let mut all = Vec::new();
-    for index in 0..data.len() {
-        let chunk = data.chunk(index)?;
-        if chunk.cols() != 1 && data.records() != 1 {
-            bail!(
-                "--labels {}: it has {} columns; give one number for each row",
-                path.display(),
-                chunk.cols()
-            );
-        }
-        all.extend_from_slice(chunk.as_slice());
-    }
-    Ok(all)
 }
 
 fn params(args: &BenchCocoa, partitions: usize) -> anyhow::Result<Params> {

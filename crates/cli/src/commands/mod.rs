@@ -26,6 +26,7 @@ mod progress;
 mod reading;
 mod runs;
 mod show;
+mod taught;
 mod training;
 
 use crate::args::{Bench, Command};

@@ -56,7 +56,7 @@ pub(crate) fn read(
 }
 
 /// An error of the readers, with the file and with what to type.
-fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
+pub(super) fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
     let (path, mut text) = (data.path.display().to_string(), e.to_string());
     if !text.contains(&path) {
         text = format!("{path}: {text}");
@@ -72,6 +72,9 @@ fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
     let hint = match (&e, problem) {
         (_, Some(Problem::Missing { .. })) => "--missing drop, --missing mean or --missing NUMBER".into(),
         (_, Some(Problem::NotFinite { .. })) => "--missing drop".into(),
+        (_, Some(Problem::NotANumber { name: Some(name), .. })) if data.target() == Some(name) => {
+            "what is to be learnt must be numbers; write classes as 0, 1, 2 and so on".into()
+        }
         (_, Some(Problem::NotANumber { name: Some(name), .. })) => format!("--without {}", quoted(name)),
         (_, Some(Problem::Fields { .. })) => {
             "repair that line, or say what stands between fields with --delimiter".into()
@@ -140,7 +143,7 @@ fn is_table(path: &Path, kind: Option<Kind>) -> anyhow::Result<bool> {
 }
 
 /// Has numbers that are no small part of the memory there may be kept in a file.
-fn within(options: &mut OpenOptions, path: &Path, limit: u64) {
+pub(super) fn within(options: &mut OpenOptions, path: &Path, limit: u64) {
     let bytes =
         std::fs::metadata(path).map_or(0, |found| if found.is_dir() { u64::MAX } else { found.len() });
     if options.keep_in.is_none() && bytes > limit / 16 {
@@ -160,7 +163,7 @@ pub(crate) fn limited(builder: Builder, limit: Option<u64>) -> Builder {
 }
 
 /// Tells how far it is, now and then.
-fn line() -> Arc<dyn Fn(qjam_readers::Progress) + Send + Sync> {
+pub(super) fn line() -> Arc<dyn Fn(qjam_readers::Progress) + Send + Sync> {
     let told = Mutex::new(Instant::now());
     Arc::new(move |progress| {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
