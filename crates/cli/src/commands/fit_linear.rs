@@ -7,7 +7,7 @@ use super::reading::Read;
 use crate::output;
 use anyhow::anyhow;
 use qjam_algos::linear::{
-    self, Examples, FitError, Kind, LearnError, LinearModel, PrepareError, Progress, Spec, Trained, Way, train,
+    self, Examples, FitError, LearnError, LinearModel, PrepareError, Progress, Spec, Trained, Way, train,
 };
 use qjam_algos::options::Value;
 use qjam_readers::Rows;
@@ -28,7 +28,10 @@ pub(crate) fn fit(mut job: Job<'_>, read: &Read, lessons: &Lessons, spec: &Spec)
             1 => String::new(),
             models => format!("model {} of {models}, ", seen.model + 1),
         };
-        output::passing(&format!("  {which}round {}: objective {:.8e}, gap {:.2e}", seen.round, seen.objective, seen.gap));
+        output::passing(&format!(
+            "  {which}round {}: objective {:.8e}, gap {:.2e}",
+            seen.round, seen.objective, seen.gap
+        ));
     };
     let weights = lessons.weights.as_deref();
     let trained = train(master, &examples(&read.rows), &lessons.targets, weights, spec, observer);
@@ -60,7 +63,9 @@ fn with_file(e: LearnError, path: &Path) -> anyhow::Error {
     let path = path.display();
     match e {
         LearnError::Fit(FitError::Run(e)) => e.into(),
-        LearnError::Data(PrepareError::NotFinite { .. }) => anyhow!("{path}: {e}: --missing drop or --missing mean"),
+        LearnError::Data(PrepareError::NotFinite { .. }) => {
+            anyhow!("{path}: {e}: --missing drop or --missing mean")
+        }
         LearnError::TooWide { .. } | LearnError::Singular => anyhow!("{path}: {e}: --solver auto"),
         e => anyhow!("{path}: {e}"),
     }
@@ -158,6 +163,7 @@ fn outcome(job: Job<'_>, trained: &Trained, facts: Vec<(&'static str, Value)>) -
         hash: hash(&numbers),
         answers: if model.kind().classifies() { "classes.npy" } else { "values.npy" },
         warning: (!remarks.is_empty()).then_some(remarks),
+        is_explained: true,
         spent: job.spent,
     }
 }
@@ -174,9 +180,4 @@ fn found(model: &LinearModel) -> String {
         (_, classes) => text.push_str(&format!(", for {} classes", classes.len())),
     }
     text
-}
-
-/// The learner of this name, if it is one of these.
-pub(crate) fn kind(name: &str) -> Option<Kind> {
-    Kind::named(name)
 }

@@ -18,6 +18,7 @@ mod demo;
 mod fit;
 mod fit_autoencoder;
 mod fit_kmeans;
+mod fit_linear;
 mod hosts;
 mod models;
 mod npy;

@@ -23,19 +23,34 @@ pub(crate) struct Read {
     pub(crate) filled: u64,
 }
 
-/// Reads the data that was named; of a table `columns`, as numbers of `dtype`, unless somebody asked for others.
+/// What a model wants of the rows that it is asked about, unless somebody asks for something else.
+#[derive(Default)]
+pub(crate) struct Wanted<'a> {
+    /// Columns of a table.
+    pub(crate) columns: &'a [String],
+    /// Columns of a LIBSVM file, in which the last ones may be missing.
+    pub(crate) features: Option<usize>,
+    /// The type of the numbers.
+    pub(crate) dtype: Option<Dtype>,
+}
+
+/// Reads the data that was named.
 pub(crate) fn read(
     data: &Data,
     weights: Option<&str>,
-    columns: &[String],
-    dtype: Option<Dtype>,
+    wanted: &Wanted<'_>,
     memory_limit: Option<u64>,
 ) -> anyhow::Result<Read> {
     let (weighted, name) = of_weights(data, weights)?;
     let mut options = data.options(name);
-    options.dtype = options.dtype.or(dtype);
-    if data.takes_all_columns() && !columns.is_empty() && is_table(&data.path, options.kind)? {
-        options.columns = Some(columns.to_vec());
+    options.dtype = options.dtype.or(wanted.dtype);
+    let kind = || options.kind.map_or_else(|| Kind::of(&data.path), Ok).map_err(|e| hinted(e, data));
+    if data.takes_all_columns() && !wanted.columns.is_empty() && matches!(kind()?, Kind::Csv | Kind::Parquet)
+    {
+        options.columns = Some(wanted.columns.to_vec());
+    }
+    if options.features.is_none() && wanted.features.is_some() && kind()? == Kind::Libsvm {
+        options.features = wanted.features;
     }
     if let Some(limit) = memory_limit {
         within(&mut options, &data.path, limit);
@@ -136,10 +151,6 @@ fn of_weights<'a>(data: &Data, weights: Option<&'a str>) -> anyhow::Result<(bool
             kind.name()
         ),
     }
-}
-
-fn is_table(path: &Path, kind: Option<Kind>) -> anyhow::Result<bool> {
-    Ok(matches!(kind.map_or_else(|| Kind::of(path), Ok)?, Kind::Csv | Kind::Parquet))
 }
 
 /// Has numbers that are no small part of the memory there may be kept in a file.
