@@ -70,7 +70,9 @@ impl Folder {
             let target: f64 =
                 places.iter().zip(&values).filter(|(at, _)| **at % 5 == 0).map(|(_, v)| v).sum();
             let _ = write!(text, "{:.6}", target + 0.1 * random());
-            places.iter().zip(values).for_each(|(at, v)| drop(write!(text, " {}:{v:.6}", at + 1)));
+            for (at, v) in places.iter().zip(values) {
+                let _ = write!(text, " {}:{v:.6}", at + 1);
+            }
             text.push('\n');
         }
         self.with(name, text)
@@ -280,8 +282,7 @@ fn odd_data_is_taken_as_it_is() {
     for (name, text) in [("zero.svm", "1 1:0 2:0\n2\n"), ("nothing.svm", "0 1:0 2:0\n0 1:0\n")] {
         for eta in ["1", "0"] {
             let zero = folder.with(name, text);
-            let said =
-                json(&[&[zero.as_str(), "--lambda", "1", "--workers", "local:1", "--eta", eta]].concat());
+            let said = json(&[&zero, "--lambda", "1", "--workers", "local:1", "--eta", eta]);
             assert_eq!((&said["outcome"], &said["nonzero"]), (&"converged".into(), &0.into()), "{said}");
         }
     }
@@ -333,7 +334,7 @@ fn wrong_calls_say_what_is_wrong_and_what_to_do() {
         (&x, &[&usual[..], &["--target", "nan"]].concat(), &["--target", "finite"]),
         (&x, &[&usual[..], &["--replay", &log]].concat(), &["log.jsonl, line 1", "--choices wrote"]),
         (&x, &[&usual[..], &["--out", "/nowhere/a.npy"]].concat(), &["/nowhere/a.npy", "cannot be written"]),
-        (&x, &["--lambda", "1", "--eta", "1", "--workers", "locl:1"], &["locl:1"]),
+        (&x, &["--lambda", "1", "--eta", "1", "--workers", "local:0"], &["local:0"]),
     ] {
         let said = refused(&[&[data.as_str()], more].concat());
         for words in words {

@@ -262,9 +262,10 @@ fn one_model_on_threads_and_processes_when_the_work_is_given() {
     let model = folder.file("model");
     let text = (0..400).fold(String::new(), |mut all, i: usize| {
         let _ = write!(all, "{}", if i % 3 == 0 { 1 } else { -1 });
-        (0..6).for_each(|k| {
-            drop(write!(all, " {}:{}", k * 60 + i * (k + 3) % 59 + 1, (i * (k + 1) % 17) as f64 * 0.1 + 0.1))
-        });
+        for k in 0..6 {
+            let (column, value) = (k * 60 + i * (k + 3) % 59 + 1, (i * (k + 1) % 17) as f64 * 0.1 + 0.1);
+            let _ = write!(all, " {column}:{value}");
+        }
         all + "\n"
     });
     let data = folder.with("x.svm", text);
@@ -341,7 +342,7 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
         ("ridge", &x, &["--labels", &short], &["short.npy", "2 numbers for the 3 rows"]),
         ("ridge", &x, &["--labels", &nan], &["nan.npy", "row 2 is NaN"]),
         ("ridge", &x, &["--labels", &x], &["2 columns", "one number for each row"]),
-        ("ridge", &x, &["--labels", "none.npy"], &["--labels none.npy"]),
+        ("ridge", &x, &["--labels", "none.npy"], &["--labels none.npy cannot be read"]),
         ("ridge", &x, &["--labels", &y, "--weights", &short], &["--weights", "2 numbers for the 3 rows"]),
         (
             "ridge",

@@ -63,7 +63,6 @@ pub(crate) fn read(data: &Data, from: &From<'_>, memory_limit: Option<u64>) -> a
     let opened = open(&data.path, &options);
     output::passed();
     let mut opened = opened.map_err(|e| hinted(e, data))?;
-    let own = opened.labels().map_err(|e| hinted(e, data))?;
     let is_in_rows = is_table && opened.labelled;
     // The label of a table is its last column, behind those that have names.
     let mut taken: Vec<usize> = Vec::new();
@@ -80,6 +79,7 @@ pub(crate) fn read(data: &Data, from: &From<'_>, memory_limit: Option<u64>) -> a
             "{shown} has no columns but those that --target and --weights name; there is nothing to learn from"
         );
     }
+    let own = opened.labels().map_err(|e| hinted(e, data))?;
     let weights_at = taken.first().copied();
     if is_in_rows {
         taken.push(opened.rows.cols()? - 1);
@@ -119,7 +119,7 @@ pub(crate) fn read(data: &Data, from: &From<'_>, memory_limit: Option<u64>) -> a
 pub(crate) fn beside(path: &Path, flag: &str, rows: usize, data: &Path) -> anyhow::Result<Vec<f64>> {
     let shown = path.display();
     let options = OpenOptions { dtype: Some(Dtype::F64), ..OpenOptions::default() };
-    let read = open(path, &options).with_context(|| format!("{flag} {shown}"))?;
+    let read = open(path, &options).map_err(|e| anyhow!("{flag} {e}"))?;
     let Rows::DenseF64(numbers) = &read.rows else {
         bail!("{flag} {shown}: it is sparse; give one number for each row, as numpy.save writes them");
     };
