@@ -218,8 +218,8 @@ fn a_killed_rank_ends_the_run_with_everybodys_last_words() {
         let words: Vec<&str> =
             errors.lines().filter(|l| l.contains(&format!("qjam: rank {rank} of 4 on"))).collect();
         assert_eq!(words.len(), 1, "{errors}");
-        for part in [&format!("process {pid}"), &format!("block {rank} of round 3"), "wait"] {
-            assert!(words[0].contains(part.as_str()), "{part}: {}", words[0]);
+        for part in [format!("process {pid}"), format!("block {rank} of round 3"), "wait".into()] {
+            assert!(words[0].contains(&part), "{part}: {}", words[0]);
         }
         if rank > 0 {
             assert!(errors.contains(&format!("printed by {rank} before its end")), "{errors}");
