@@ -195,7 +195,8 @@ impl Options {
     /// Whether all these workers can be had: those that are this same program again only if it would serve.
     pub(super) fn can_start(&self, seats: &[Seat]) -> bool {
         let is_good = |seat: &Seat| match seat.kind {
-            SeatKind::Local => true,
+            // Whether ranks can be had is found out when they are met.
+            SeatKind::Local | SeatKind::Rank => true,
             SeatKind::Proc => self.local_executable.is_some() || worker::is_hooked(),
             SeatKind::Host(_) => {
                 self.ship.is_some() || crate::engine::ssh::names_a_worker() || worker::is_hooked()
