@@ -35,6 +35,7 @@ pub mod local;
 pub mod loss;
 pub mod params;
 pub mod partition;
+pub mod plane;
 pub mod scaling;
 pub mod search;
 pub mod separable;
