@@ -39,6 +39,7 @@ pub mod model;
 pub mod narrow;
 pub mod params;
 pub mod partition;
+pub mod plane;
 pub mod rows;
 pub mod scaled;
 pub mod scaling;

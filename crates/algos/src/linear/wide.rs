@@ -64,6 +64,19 @@ impl Dealt {
         })
     }
 
+    /// With a price for each column, if there are any.
+    pub(super) fn with_prices(self, prices: Option<&[f64]>) -> Result<Dealt, LearnError> {
+        let Some(prices) = prices.map(<[f64]>::to_vec) else {
+            return Ok(self);
+        };
+        Ok(match self {
+            Dealt::DenseF32(data) => Dealt::DenseF32(data.with_prices(prices)?),
+            Dealt::DenseF64(data) => Dealt::DenseF64(data.with_prices(prices)?),
+            Dealt::SparseF32(data) => Dealt::SparseF32(data.with_prices(prices)?),
+            Dealt::SparseF64(data) => Dealt::SparseF64(data.with_prices(prices)?),
+        })
+    }
+
     pub(super) fn partitions(&self) -> usize {
         each_dealt!(self, data => data.partitions())
     }
@@ -85,55 +98,63 @@ pub(super) struct Found {
     pub(super) fit: Fit,
 }
 
-/// Least squares: `targets` are those of rows that were scaled by the roots of their weights, if there are any.
+/// One model to be found on columns.
+pub(super) struct Task<'a> {
+    /// Targets, or labels of −1 and 1.
+    pub(super) targets: &'a [f64],
+    /// Weights of the rows; none for ones.
+    pub(super) weights: Option<&'a [f64]>,
+    pub(super) penalty: Penalty,
+    /// Coefficients to begin with; none for zeros.
+    pub(super) start: &'a [f64],
+}
+
+/// Least squares.
 pub(super) fn regress(
     master: &Master,
     dealt: &Dealt,
-    targets: &[f64],
-    roots: Option<&[f64]>,
-    penalty: Penalty,
+    task: &Task<'_>,
     spec: &Spec,
-    start: &[f64],
     observer: &mut dyn FnMut(&Seen),
 ) -> Result<Found, LearnError> {
-    let weight: f64 = roots.map_or(targets.len() as f64, |roots| roots.iter().map(|root| root * root).sum());
-    let root = |row: usize| roots.map_or(1.0, |roots| roots[row]);
-    let mean = match spec.intercept {
-        true => targets.iter().enumerate().map(|(row, t)| t * root(row) * root(row)).sum::<f64>() / weight,
-        false => 0.0,
-    };
-    let targets = targets.iter().enumerate().map(|(row, t)| (t - mean) * root(row)).collect();
-    let objective = Objective {
-        loss: Loss::Squares { targets },
-        terms: penalty.into(),
-        centred: spec.intercept,
-        free: false,
-    };
+    let Task { targets, weights, penalty, start } = *task;
     let params = spec.params_for(dealt.partitions())?;
+    let terms = penalty.into();
+    if let Some(weights) = weights {
+        let loss = Loss::WeightedSquares { targets: targets.to_vec(), weights: weights.to_vec() };
+        let objective = Objective { loss, terms, centred: false, free: spec.intercept };
+        let fit = each_dealt!(dealt, data => fit_from(master, data, &objective, &params, start, observer))?;
+        let constant = fit.constant;
+        return Ok(found(fit, constant));
+    }
+    let rows = targets.len() as f64;
+    let mean = if spec.intercept { targets.iter().sum::<f64>() / rows } else { 0.0 };
+    let loss = Loss::Squares { targets: targets.iter().map(|target| target - mean).collect() };
+    let objective = Objective { loss, terms, centred: spec.intercept, free: false };
     let fit = each_dealt!(dealt, data => fit_from(master, data, &objective, &params, start, observer))?;
     let along: f64 = fit.coordinates.iter().zip(&fit.column_sums).map(|(a, sum)| a * sum).sum();
-    let intercept = if spec.intercept { mean - along / weight } else { 0.0 };
+    let intercept = if spec.intercept { mean - along / rows } else { 0.0 };
     Ok(found(fit, intercept))
 }
 
-/// Logistic regression of labels −1 and 1.
+/// Logistic regression.
 pub(super) fn logistic(
     master: &Master,
     dealt: &Dealt,
-    labels: Vec<f64>,
-    penalty: Penalty,
+    task: &Task<'_>,
     spec: &Spec,
-    start: &[f64],
     observer: &mut dyn FnMut(&Seen),
 ) -> Result<Found, LearnError> {
+    let weight = |row: usize| task.weights.map_or(1.0, |weights| weights[row]);
+    let labels = task.targets.iter().enumerate().map(|(row, label)| label * weight(row)).collect();
     let objective = Objective {
         loss: Loss::Logistic { labels },
-        terms: penalty.into(),
+        terms: task.penalty.into(),
         centred: false,
         free: spec.intercept,
     };
     let params = spec.params_for(dealt.partitions())?;
-    let fit = each_dealt!(dealt, data => fit_from(master, data, &objective, &params, start, observer))?;
+    let fit = each_dealt!(dealt, data => fit_from(master, data, &objective, &params, task.start, observer))?;
     let constant = fit.constant;
     Ok(found(fit, constant))
 }
