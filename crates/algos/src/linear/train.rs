@@ -302,36 +302,21 @@ impl Training<'_> {
         weights: Option<&[f64]>,
         tell: Tell<'_>,
     ) -> Result<(), LearnError> {
-        let logistic = self.spec.kind == Kind::Logistic;
-        let roots: Option<Vec<f64>> = match logistic {
-            true => None,
-            false => weights.map(|weights| weights.iter().map(|weight| weight.sqrt()).collect()),
-        };
         if self.dealt.is_none() {
-            let inverse: Vec<f64> = self.deviations.iter().map(|deviation| 1.0 / deviation).collect();
-            let scaled = match roots.is_some() || !inverse.is_empty() {
-                true => Some(Scaled::of(self.examples, roots.as_deref().unwrap_or_default(), &inverse)?),
-                false => None,
-            };
+            let scaled = self.scaled()?;
             let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
-            let asked = self.asked(examples.entries());
-            let dealt = Dealt::columns_of(&examples, asked)?;
+            let dealt = Dealt::columns_of(&examples, self.asked(examples.entries()))?;
             self.remark(dealt.partitions(), "columns");
             self.dealt = Some(dealt);
         }
         let Some(dealt) = &self.dealt else { return Ok(()) };
         let start: Vec<f64> =
             self.start(model).iter().enumerate().map(|(j, a)| a * self.deviation(j)).collect();
-        let penalty = self.penalty()?;
+        let task = wide::Task { targets, weights, penalty: self.penalty()?, start: &start };
         let mut seen = |seen: &Seen| tell(seen.round, seen.objective, seen.gap, Some(seen));
-        let found = match logistic {
-            true => {
-                wide::logistic(self.master, dealt, targets.to_vec(), penalty, self.spec, &start, &mut seen)?
-            }
-            false => {
-                let roots = roots.as_deref();
-                wide::regress(self.master, dealt, targets, roots, penalty, self.spec, &start, &mut seen)?
-            }
+        let found = match self.spec.kind {
+            Kind::Logistic => wide::logistic(self.master, dealt, &task, self.spec, &mut seen)?,
+            _ => wide::regress(self.master, dealt, &task, self.spec, &mut seen)?,
         };
         let coefficients =
             found.coefficients.iter().enumerate().map(|(j, b)| b / self.deviation(j)).collect();
@@ -342,17 +327,13 @@ impl Training<'_> {
     }
 
     fn dually(&mut self, labels: &[f64], weights: Option<&[f64]>, tell: Tell<'_>) -> Result<(), LearnError> {
-        let inverse: Vec<f64> = self.deviations.iter().map(|deviation| 1.0 / deviation).collect();
-        let scaled = match inverse.is_empty() {
-            true => None,
-            false => Some(Scaled::of(self.examples, &[], &inverse)?),
-        };
+        let scaled = self.scaled()?;
         let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
         let constant = if self.spec.intercept { self.spec.intercept_scaling } else { 0.0 };
         let dealt = Dealt::rows_of(&examples, labels, constant, self.asked(examples.entries()))?;
+        let dealt = dealt.with_prices(weights)?;
         self.remark(dealt.partitions(), "rows");
         let price = 1.0 / self.penalty()?.l2();
-        let _ = weights;
         let mut seen = |seen: &Seen| {
             // What is descended on is the dual, below which the objective cannot be.
             tell(seen.round, -(seen.objective - seen.gap) / price, seen.gap / price, Some(seen));
@@ -389,6 +370,15 @@ impl Training<'_> {
         let own = if constant == 0.0 { 0.0 } else { found.intercept / constant };
         let square: f64 = found.coefficients.iter().map(|w| w * w).sum::<f64>() + own * own;
         Ok(0.5 * square / price + losses)
+    }
+
+    /// The rows with columns divided by their deviations, if that is asked for.
+    fn scaled(&self) -> Result<Option<Scaled>, LearnError> {
+        if self.deviations.is_empty() {
+            return Ok(None);
+        }
+        let inverse: Vec<f64> = self.deviations.iter().map(|deviation| 1.0 / deviation).collect();
+        Ok(Some(Scaled::of(self.examples, &inverse)?))
     }
 
     fn deviation(&self, column: usize) -> f64 {
