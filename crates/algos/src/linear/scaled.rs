@@ -152,3 +152,15 @@ pub(super) fn deviations(
     };
     Ok((0..found.sums.len()).map(deviation).collect())
 }
+
+/// The product of every column with a vector of one number for each row.
+pub(super) fn pulled<C: Rows>(
+    master: &Master,
+    data: &DataSet<C>,
+    vector: Vec<f64>,
+    survey: &Survey,
+) -> Result<Vec<f64>, qjam::Error> {
+    let with =
+        Measured { means: vec![0.0; survey.sums.len()], weights: vector, starts: starts(&survey.counts) };
+    Ok(master.run(spread::<C>, &with, data)?.sums)
+}
