@@ -41,6 +41,8 @@ pub fn test(shop: &Shop) -> Outcome {
     let ends =
         launched(shop.cargo(&format!("test {CRATE} --test ends"))).env("QJAM_TEST_COMMAND", command(shop));
     said += &ends.limit_min(10).tee_and_leave_nothing()?;
+    let learners = launched(shop.cargo("test -p qjam-cli --features mpi --test ranks"));
+    said += &learners.limit_min(10).tee_and_leave_nothing()?;
     let hosts = two_hosts(shop)?;
     Ok(format!("{}; {hosts}", suite::summary(&said)))
 }
