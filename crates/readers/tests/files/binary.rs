@@ -187,7 +187,7 @@ fn scipy(format: &str, starts: &[i32], places: &[i32], values: &[f32]) -> Vec<u8
 
 #[test]
 fn sparse_matrices_that_scipy_saved_are_read_by_rows() {
-    let folder = Folder::new("scipy");
+    let folder = Folder::new();
     let csr = folder.file("csr.npz", scipy("csr", &[0, 1, 3], &[1, 2, 0], &[5.0, 2.0, 1.0]));
     let csc = folder.file("csc.npz", scipy("csc", &[0, 1, 2, 3], &[1, 0, 1], &[1.0, 5.0, 2.0]));
     for path in [csr, csc] {
