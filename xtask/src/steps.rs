@@ -4,9 +4,6 @@ use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Outcome, Step};
 use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, setup, shop::Shop, suite};
 
-/// All crates but the one that needs an MPI library, which has a step of its own.
-pub const WITHOUT_MPI: &str = "--workspace --exclude qjam-mpi";
-
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
     Step::new("rust-tools", Quick, setup::rust_tools),
@@ -21,11 +18,9 @@ pub const SETUP: &[Step] = &[
 pub const CHECKS: &[Step] = &[
     Step::new("hygiene", Quick, hygiene::check),
     Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()),
-    Step::new("clippy", Quick, |s| {
-        s.cargo(&format!("clippy {WITHOUT_MPI} --all-targets -- -D warnings")).run()
-    }),
+    Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run()),
     Step::new("docs", Quick, |s| {
-        s.cargo(&format!("doc {WITHOUT_MPI} --no-deps")).env("RUSTDOCFLAGS", "-D warnings").run()
+        s.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
     }),
     Step::new("reference", Quick, |s| s.program(s.venv_program("python")?).args(PEER_CHECK).run()),
     Step::new("dist", Quick, dist::check),

@@ -3,7 +3,6 @@
 use crate::failure::Failure;
 use crate::shop::Shop;
 use crate::step::Outcome;
-use crate::steps::WITHOUT_MPI;
 
 /// Tells tests which Python has what their references need. Tests that need it fail without it.
 const PYTHON: &str = "QJAM_TEST_PYTHON";
@@ -15,7 +14,7 @@ pub fn run(shop: &Shop) -> Outcome {
     // and the native module.
     let kinds = ["--lib --bins --tests", "--doc"];
     let outcomes = kinds.map(|kind| {
-        let cargo = shop.cargo(&format!("test {WITHOUT_MPI} --no-fail-fast {kind}")).env(PYTHON, &python);
+        let cargo = shop.cargo(&format!("test --workspace --no-fail-fast {kind}")).env(PYTHON, &python);
         cargo.limit_min(20).tee_and_leave_nothing()
     });
     // Whoever reads the failures wants all of them.
@@ -26,8 +25,8 @@ pub fn run(shop: &Shop) -> Outcome {
 /// every engine. Not those in documentation: there the mark means
 /// that the code is no program.
 pub fn long(shop: &Shop) -> Outcome {
-    let words = format!("test {WITHOUT_MPI} --release --tests --no-fail-fast -- --ignored --nocapture");
-    let text = shop.cargo(&words).env(PYTHON, python(shop)?).limit_min(60).tee_and_leave_nothing()?;
+    let words = "test --workspace --release --tests --no-fail-fast -- --ignored --nocapture";
+    let text = shop.cargo(words).env(PYTHON, python(shop)?).limit_min(60).tee_and_leave_nothing()?;
     Ok(summary(&text))
 }
 

@@ -1,6 +1,7 @@
 //! Linear learners on ranks of MPI: the same bits as on threads. Needs the feature `mpi` and a real `mpirun`, so the step
 //! `mpi` runs it.
 
+#![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used, reason = "all of this is test: what is not there should end it")]
 
 use serde_json::Value;

@@ -2,11 +2,12 @@
 
 use crate::ends;
 use mpi::Threading;
+use mpi::collective::SystemOperation;
 use mpi::environment::Universe;
 use mpi::ffi;
 use mpi::point_to_point::Status;
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator as _, Destination, Root, Source};
+use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Destination, Root, Source};
 use qjam::engine::ranks::{Arrived, Communicator, Unusable};
 use std::sync::{Mutex, PoisonError};
 
@@ -96,6 +97,11 @@ impl Communicator for World {
 
     fn broadcast(&self, bytes: &mut [u8]) {
         self.all.process_at_rank(0).broadcast_into(bytes);
+    }
+
+    fn sum(&self, values: &mut [f64]) {
+        let own = values.to_vec();
+        self.all.all_reduce_into(&own[..], values, SystemOperation::sum());
     }
 
     fn at_exit(&self, f: extern "C" fn()) {

@@ -2,6 +2,7 @@
 //!
 //! This executable is started again by a real `mpirun`, with the name of a program in its environment.
 
+#![cfg(feature = "mpi")]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

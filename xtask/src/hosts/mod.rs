@@ -185,11 +185,12 @@ pub fn ssh(dir: &Path) -> String {
 
 /// Tests that need hosts. Asked for in the whole workspace, as by other steps: then crates have the same features, and none
 /// is compiled again.
-const OWN_TESTS: &str = "test --workspace --exclude qjam-mpi --test hosts --no-fail-fast";
+const OWN_TESTS: &str = "test --workspace --test hosts --no-fail-fast";
 /// Those that take minutes.
 const LONG_TESTS: &str = "test --release -p qjam --test hosts --no-fail-fast -- --ignored --nocapture";
 /// The promises that every engine is held to, as far as they are not about processes of this machine.
-const CONFORMANCE: &str = "test --workspace --exclude qjam-mpi --test conformance --no-fail-fast -- bits:: faults:: files:: pending:: results::";
+const CONFORMANCE: &str =
+    "test --workspace --test conformance --no-fail-fast -- bits:: faults:: files:: pending:: results::";
 /// The engines they are checked on here.
 const ENGINES: &str = "a*1;b*2,c*2;inner*1,d*1;far*1,proc:1,local:1";
 

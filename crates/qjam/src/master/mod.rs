@@ -197,6 +197,15 @@ impl Builder {
         self
     }
 
+    /// With ranks (`mpi`): has their library add up results that are a `Vec<f64>` (`MPI_Allreduce`), in an order of its own
+    /// choosing. Off by default, because it gives up what everything else keeps: the last bits then depend on the number of
+    /// ranks, on the library and the network, and a run that goes on from an earlier one may differ from it by as much. Other
+    /// results, and other workers, are not affected.
+    pub fn any_order(mut self, on: bool) -> Self {
+        self.options.any_order = on;
+        self
+    }
+
     /// How long a worker may hold finished work while it has more to do: what its death may cost at most.
     pub fn deliver_after(mut self, time: Duration) -> Self {
         self.options.deliver_after = time;

@@ -111,6 +111,8 @@ pub(crate) struct Options {
     pub(crate) stop: Option<Arc<AtomicBool>>,
     pub(crate) blocks_per_slot: u32,
     pub(crate) balances: bool,
+    /// Ranks may have their library add results up.
+    pub(crate) any_order: bool,
     /// So many slots for every round, where they could be chosen.
     pub(crate) fixed_slots: Option<u32>,
     pub(crate) deliver_after: Duration,
@@ -136,6 +138,7 @@ impl Default for Options {
             stop: None,
             blocks_per_slot: 16,
             balances: true,
+            any_order: false,
             fixed_slots: None,
             deliver_after: Duration::from_secs(2),
             round_timeout: None,

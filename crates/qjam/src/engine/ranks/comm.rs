@@ -41,6 +41,10 @@ pub trait Communicator: Send + Sync {
     /// Brings what rank 0 has in `bytes` to all ranks, which call it with the same length.
     fn broadcast(&self, bytes: &mut [u8]);
 
+    /// Adds up what all ranks have in `values`, element by element and in whatever order; all get the sums. They call it
+    /// with the same length.
+    fn sum(&self, values: &mut [f64]);
+
     /// Has `f` called when this process ends by `exit` or at the end of `main`.
     fn at_exit(&self, f: extern "C" fn());
 

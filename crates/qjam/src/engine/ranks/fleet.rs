@@ -7,6 +7,7 @@ use super::launch::RanksError;
 use super::link::{Link, SHORT_BYTES};
 use super::pool::Borrowed;
 use super::share;
+use super::sum::{self, Decision, Summable};
 use super::wire::{
     Command, Failure, Hello, Introduced, MasterId, RankEffort, RankLine, RoundCommand, encoded, tag,
 };
@@ -94,6 +95,8 @@ pub(crate) struct Asked {
     /// How to make the states, if somebody may lack them.
     pub(crate) recipe: Option<RecipeHere>,
     pub(crate) cancelled: Cancelled,
+    /// Whether the library may add results up.
+    pub(crate) any_order: bool,
 }
 
 /// What came of it.
@@ -398,9 +401,8 @@ impl Fleet {
     }
 
     fn round(&self, told: &mut Told, asked: Asked, recipe: Option<RecipeHere>, mut out: Sent) -> Outcome {
-        let Asked {
-            master, round, cut, function, mut params, data, seed, open, states, held, cancelled, ..
-        } = asked;
+        let Asked { master, round, cut, function, mut params, data, seed, open, states, held, .. } = asked;
+        let (cancelled, any_order) = (asked.cancelled, asked.any_order);
         let is_shared = share::is_shared(cut.blocks(), self.size());
         told.turn += 1;
         let turn = told.turn;
@@ -419,6 +421,7 @@ impl Fleet {
                 params_bytes: params_bytes as u64,
                 is_short,
                 held,
+                any_order,
             };
             let mut message = encoded(&Command::Round(command));
             if is_short {
@@ -435,7 +438,7 @@ impl Fleet {
             out.bytes += if is_short { 0 } else { copies * params_bytes as u64 };
         }
         let watch = Watch::new(self.link.clone(), turn, cancelled);
-        let mut gathering = Gathering::new(round, cut);
+        let mut gathering = Gathering::new(round, cut, any_order && is_shared);
         let opened = caught(|| function.open_params(params.into_bytes()))
             .and_then(|read| read.map_err(|e| fault(FaultKind::Params, e.to_string())));
         match opened {
@@ -462,12 +465,16 @@ impl Fleet {
             if gathering.failure.is_some() {
                 watch.call_off();
             }
-            gathering.gather(&self.link, |from| {
+            let mut look = |from| {
                 self.awaited.store(from, Relaxed);
                 if watch.is_over() {
                     watch.call_off();
                 }
-            });
+            };
+            gathering.gather(&self.link, &mut look);
+            if any_order {
+                self.decide(&mut gathering, cut, look);
+            }
         }
         let (efforts, lines) = (std::mem::take(&mut gathering.efforts), std::mem::take(&mut gathering.lines));
         let (merging, came_bytes) = (gathering.merging, gathering.came_bytes);
@@ -485,6 +492,30 @@ impl Fleet {
             bytes_in: came_bytes,
             chunks_sent: out.chunks,
             merging,
+        }
+    }
+
+    /// Has the library add results up, if it can.
+    fn decide(&self, gathering: &mut Gathering, cut: Cut, look: impl FnMut(u32)) {
+        let decision = match (&gathering.failure, gathering.summable) {
+            (Some(_), _) => Decision::Drop,
+            (None, Summable::Length(length)) => Decision::Add(length),
+            (None, _) => Decision::Gather,
+        };
+        sum::tell(&self.link, decision);
+        match decision {
+            Decision::Add(length) => {
+                let start = Instant::now();
+                let sum = gathering.add(&self.link, length);
+                gathering.came_bytes += u64::from(self.size() - 1) * 8 * length;
+                gathering.merging += start.elapsed();
+                gathering.set_root(cut, Box::new(sum));
+            }
+            Decision::Gather => {
+                gathering.stays = false;
+                gathering.gather(&self.link, look);
+            }
+            Decision::Drop => {}
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::link::{Link, SHORT_BYTES};
 use super::share;
+use super::sum::Summable;
 use super::wire::{Failure, Gathered, RankEffort, RankLine, Upward, encoded, tag};
 use super::words::{self, Doing};
 use crate::codec::Encoder;
@@ -32,10 +33,13 @@ pub(super) struct Gathering {
     pub(super) came_bytes: u64,
     /// Time spent reading and merging what others sent.
     pub(super) merging: Duration,
+    /// Whether values stay where they are until it is decided what becomes of them; and whether they could be added up.
+    pub(super) stays: bool,
+    pub(super) summable: Summable,
 }
 
 impl Gathering {
-    pub(super) fn new(round: RoundId, cut: Cut) -> Self {
+    pub(super) fn new(round: RoundId, cut: Cut, stays: bool) -> Self {
         Gathering {
             round,
             function: None,
@@ -45,6 +49,35 @@ impl Gathering {
             lines: Vec::new(),
             came_bytes: 0,
             merging: Duration::ZERO,
+            stays,
+            summable: Summable::Nothing,
+        }
+    }
+
+    /// Takes the values out.
+    pub(super) fn take(&mut self) -> Vec<(Node, AnyBox)> {
+        self.tree.take()
+    }
+
+    /// Puts the value in that all ranks have together.
+    pub(super) fn set_root(&mut self, cut: Cut, value: AnyBox) {
+        self.put(0, cut.root(), value);
+    }
+
+    /// Looks whether the library could add the values up.
+    fn look_at_values(&mut self) {
+        if !self.stays {
+            return;
+        }
+        let values = self.tree.take();
+        for (_, value) in &values {
+            let length =
+                value.downcast_ref::<Vec<f64>>().map_or(Summable::No, |v| Summable::Length(v.len() as u64));
+            self.summable = self.summable.and(length);
+        }
+        for (node, value) in values {
+            let kept = self.tree.insert(node, value, |_, _| Err(()));
+            assert!(kept.is_ok(), "what was apart stays apart");
         }
     }
 
@@ -83,6 +116,7 @@ impl Gathering {
         for (node, value) in parts {
             self.put(rank, node, value);
         }
+        self.look_at_values();
     }
 
     /// The first fault counts, and a fault for more than a cancellation, which may be its consequence.
@@ -148,6 +182,7 @@ impl Gathering {
                         if let Some(failure) = rest.failure {
                             self.fail(failure);
                         }
+                        self.summable = self.summable.and(rest.summable);
                         self.efforts.extend(rest.efforts);
                         self.lines.extend(rest.lines);
                         break;
@@ -174,10 +209,10 @@ impl Gathering {
     }
 
     /// Sends all of it to the rank that merges it next.
-    pub(super) fn send(mut self, link: &Link, to: u32) {
+    pub(super) fn send(&mut self, link: &Link, to: u32) {
         let rank = link.rank();
         let (mut parts, mut tail, mut sent_bytes) = (Vec::new(), Vec::new(), 0);
-        let values = self.tree.take();
+        let values = if self.stays { Vec::new() } else { self.tree.take() };
         let function = self.function.clone().filter(|_| self.failure.is_none());
         for (node, value) in values {
             let Some(function) = &function else {
@@ -209,8 +244,15 @@ impl Gathering {
         if let Some(own) = self.efforts.first_mut() {
             own.sent_bytes = sent_bytes;
         }
-        let Gathering { round, failure, efforts, lines, .. } = self;
-        let mut message = encoded(&Upward::Rest(Gathered { round, parts, failure, efforts, lines }));
+        let rest = Gathered {
+            round: self.round,
+            parts,
+            failure: self.failure.clone(),
+            efforts: std::mem::take(&mut self.efforts),
+            lines: std::mem::take(&mut self.lines),
+            summable: self.summable,
+        };
+        let mut message = encoded(&Upward::Rest(rest));
         message.extend_from_slice(&tail);
         link.send(to, tag::RESULT, &message);
     }

@@ -126,3 +126,24 @@ pub(super) fn machine() -> &'static str {
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Master;
+
+    #[test]
+    fn a_program_without_a_library_says_how_it_gets_one() {
+        let said = Master::connect("mpi").map(|_| ()).unwrap_err().to_string();
+        assert!(said.contains("built with MPI") && said.contains("`use qjam_mpi as _;`"), "{said}");
+        let command = RanksError::NotBuilt { is_command: true }.to_string();
+        assert!(command.contains("-p qjam-cli --features mpi"), "{command}");
+    }
+
+    #[test]
+    fn who_this_is_does_not_change() {
+        let (one, two) = (hello(), hello());
+        assert_eq!((one.pid, &one.machine, &one.build), (two.pid, &two.machine, &two.build));
+        assert!(one.build.contains(VERSION) && !one.host.is_empty() && one.memory_bytes > 0);
+    }
+}

@@ -58,7 +58,7 @@ pub enum RanksError {
     #[error(
         "workers `mpi` need a program that was built with MPI, and this one was not\n  remedy: {}",
         if *.is_command { "build the command with `cargo build --release -p qjam-cli --features mpi`" }
-        else { "add the crate `qjam-mpi` to its dependencies, and `use qjam_mpi as _;` to its main file" }
+        else { "add the crate `qjam-mpi` with its feature `mpi` to its dependencies, and `use qjam_mpi as _;` to its main file" }
     )]
     NotBuilt {
         /// Whether it is the command `qjam`.

@@ -95,6 +95,11 @@ impl Link {
         }
     }
 
+    pub(super) fn sum(&self, values: &mut [f64]) {
+        let _turn = self.turn();
+        values.chunks_mut(PIECE_BYTES / size_of::<f64>()).for_each(|piece| self.comm.sum(piece));
+    }
+
     /// Waits for a message. While it waits, `look` is called now and then.
     pub(super) fn wait(&self, from: Option<u32>, tag: i32, mut look: impl FnMut()) -> (u32, Borrowed) {
         let mut pause = Pause::new(Duration::from_micros(self.spin_us.load(Relaxed)));

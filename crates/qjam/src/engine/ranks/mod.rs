@@ -27,6 +27,7 @@ mod pool;
 mod prints;
 mod serve;
 mod share;
+mod sum;
 mod wire;
 mod words;
 

@@ -6,6 +6,7 @@ use super::join;
 use super::link::Link;
 use super::prints::Prints;
 use super::share;
+use super::sum::{self, Decision};
 use super::wire::{Command, Failure, Introduced, MasterId, RoundCommand, encoded, tag};
 use super::words::{self, Doing};
 use crate::ctx::Cancelled;
@@ -86,6 +87,7 @@ impl Server {
             }
             Command::Behind { master, round, held, cut } => self.catch_up(master, round, held, cut),
             Command::Round(command) => self.round(&command, tail),
+            Command::Decided(_) => panic!("a decision about nothing"),
             Command::Release { master, hold } => {
                 if let Some(here) = self.masters.get(&master) {
                     here.states.release(hold);
@@ -167,7 +169,7 @@ impl Server {
         let Some(here) = self.masters.get_mut(&command.master) else {
             panic!("a round of a master that never began");
         };
-        let mut gathering = Gathering::new(round, cut);
+        let mut gathering = Gathering::new(round, cut, command.any_order);
         let blocks = share::share(cut.blocks(), link.size(), rank);
         if !blocks.is_empty() {
             let recipe = here.recipe.take().filter(|(of, _)| *of == round).map(|(_, recipe)| recipe);
@@ -195,9 +197,21 @@ impl Server {
         if let Some(prints) = &self.prints {
             gathering.lines.extend(prints.take(rank));
         }
-        if let Some(to) = share::target(rank) {
-            gathering.send(&link, to);
+        let Some(to) = share::target(rank) else { return };
+        gathering.send(&link, to);
+        if !command.any_order {
+            return;
         }
+        match sum::hear(&link) {
+            Decision::Add(length) => drop(gathering.add(&link, length)),
+            Decision::Gather => {
+                gathering.stays = false;
+                gathering.gather(&link, |_| {});
+                gathering.send(&link, to);
+            }
+            Decision::Drop => {}
+        }
+        let _ = caught(|| drop(gathering));
     }
 }
 

@@ -23,6 +23,11 @@ pub(super) fn below(rank: u32, ranks: u32) -> Range<u32> {
     first.min(ranks)..first.saturating_add(FAN).min(ranks)
 }
 
+/// Who gives commands to this rank.
+pub(super) fn above(rank: u32) -> Option<u32> {
+    rank.checked_sub(1).map(|n| n / FAN)
+}
+
 /// Ranks whose results this one merges, in this order: each has collected those of the ranks after it, so that what comes
 /// is always the right neighbour of what is there.
 pub(super) fn sources(rank: u32, ranks: u32) -> impl Iterator<Item = u32> {
@@ -69,7 +74,10 @@ mod tests {
             let mut told = vec![0; ranks as usize];
             let mut collected = vec![0; ranks as usize];
             for rank in 0..ranks {
-                below(rank, ranks).for_each(|r| told[r as usize] += 1);
+                for other in below(rank, ranks) {
+                    assert_eq!(above(other), Some(rank));
+                    told[other as usize] += 1;
+                }
                 let mut end = rank + 1;
                 for from in sources(rank, ranks) {
                     assert_eq!(target(from), Some(rank));

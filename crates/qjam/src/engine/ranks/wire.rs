@@ -3,6 +3,7 @@
 //! All ranks are the same executable, which is checked when they meet, and nobody else can send to them: so bodies are
 //! postcard and lengths are believed.
 
+use super::sum::{Decision, Summable};
 use crate::chunk::{ChunkId, Header};
 use qjam_core::ids::{DataSetId, HoldId, RoundId};
 use qjam_core::job::Fault;
@@ -43,6 +44,8 @@ pub(super) enum Command<'a> {
     /// A round, for all ranks at once. Its parameters are at the end of this message or come as a broadcast.
     #[serde(borrow)]
     Round(RoundCommand<'a>),
+    /// What becomes of the results of the round that everybody has just run.
+    Decided(Decision),
     /// Nobody will ask for these states again.
     Release { master: MasterId, hold: HoldId },
     /// Nobody will ask for this data again.
@@ -67,6 +70,8 @@ pub(super) struct RoundCommand<'a> {
     /// Whether the parameters follow in this very message.
     pub(super) is_short: bool,
     pub(super) held: Option<HeldTask>,
+    /// Whether the library may add results up.
+    pub(super) any_order: bool,
 }
 
 /// A chunk, and where it may be found.
@@ -121,6 +126,8 @@ pub(super) struct Gathered {
     pub(super) failure: Option<Failure>,
     pub(super) efforts: Vec<RankEffort>,
     pub(super) lines: Vec<RankLine>,
+    /// Where values stay for the time being: whether the library could add them up.
+    pub(super) summable: Summable,
 }
 
 /// Why there is no value.

@@ -215,6 +215,7 @@ impl Driver {
             held: task,
             recipe,
             cancelled: Arc::new(move || flag.load(Relaxed)),
+            any_order: self.options.any_order,
         };
         let asked = AskedHere { fleet, asked };
         // Who waits can be called off by what it is asked itself, but not by a clock.

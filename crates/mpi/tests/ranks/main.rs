@@ -3,6 +3,7 @@
 //! The files are those of `crates/qjam/tests/conformance`. Left out is what is about processes that a master starts and
 //! ends by itself; what happens when a rank dies is in `ends.rs`.
 
+#![cfg(feature = "mpi")]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -56,6 +56,36 @@ fn the_report_says_where_time_and_bytes_went() {
 }
 
 #[qjam::map]
+fn spread(width: &u64, x: &Dense<f64>, ctx: &Ctx) -> Vec<f64> {
+    assert!(*width != 13, "as it was told");
+    let width = if *width == 7 && ctx.chunk() == 5 { 8 } else { *width };
+    (0..width).map(|n| x.as_slice().iter().map(|v| (v + n as f64).sin()).sum()).collect()
+}
+
+#[test]
+fn the_library_may_add_where_the_order_does_not_matter() {
+    let x = DataSet::dense((0..600).map(f64::from).collect(), 3).unwrap().partitions(24).unwrap();
+    let (ordered, any) =
+        (Master::connect("mpi").unwrap(), Master::builder().any_order(true).connect("mpi").unwrap());
+    for width in [1, 40, 5_000] {
+        let (a, b) = (ordered.run(spread, &width, &x).unwrap(), any.run(spread, &width, &x).unwrap());
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * (1.0 + a.abs());
+        assert!(a.len() == b.len() && a.iter().zip(&b).all(close), "{width}");
+    }
+    // With fewer blocks than ranks some have nothing to add; other results go the usual way; what fails, fails.
+    let few = x.partitions(2).unwrap();
+    assert_eq!(any.run(spread, &3, &few).unwrap().len(), 3);
+    assert_eq!(any.run(rows, &(), &x).unwrap(), 200);
+    assert_eq!(any.run(spread, &13, &x).unwrap_err().fault().unwrap().fault.kind, FaultKind::Panic);
+    assert_eq!(any.run(spread, &7, &x).unwrap_err().fault().unwrap().fault.kind, FaultKind::Merge);
+    assert_eq!(any.run(rows, &(), &x).unwrap(), 200);
+    let pending = any.submit(patient, &(), &DataSet::nothing(8).unwrap()).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    pending.cancel();
+    assert_eq!(any.run(rows, &(), &x).unwrap(), 200);
+}
+
+#[qjam::map]
 fn patient(_: &(), _: &Nothing, ctx: &Ctx) -> u64 {
     while !ctx.cancelled() {
         std::thread::sleep(Duration::from_millis(1));
