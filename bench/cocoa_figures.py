@@ -115,7 +115,7 @@ def draw(found: list[Measured], notes: list[str]) -> tuple[str, str]:
     h_axis = Axis(
         "H: columns visited between two exchanges, as a share of a partition's", curves.decades(across)
     )
-    time_axis = Axis("time to 1e-3 of the optimum", curves.decades(times), text=curves.seconds)
+    time_axis = Axis("time to 1e-3 of the optimum", curves.decades(times), text=curves.tick_seconds)
     share_axis = Axis(
         "share of the time spent computing", [0, 0.2, 0.4, 0.6, 0.8, 1.0], False, lambda v: f"{v:.0%}"
     )
@@ -192,7 +192,7 @@ def main() -> None:
         problem = optimum(programs, main_problem(programs, options, "ridge", 1.0, 1.0))
         rows, columns = problem.load()[0].shape
         found = [measure(engine, options.turns) for engine in engines(programs, problem, options)]
-        notes = [f"ridge, {rows} rows,", f"{columns} columns, two workers,", *machine().split(", ")]
+        notes = ["ridge", f"{rows} rows", f"{columns} columns", "two workers", machine()]
         time, share = draw(found, notes)
         text, said = table(found), log(programs, problem)
         print(f"\n{text}\n{said}", flush=True)

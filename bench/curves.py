@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Optional
@@ -10,7 +11,9 @@ from typing import Optional
 from comparison import COLOURS, digits, escape
 
 WIDTH, HEIGHT = 760, 430
-LEFT, RIGHT, TOP, BOTTOM = 70, 200, 52, 56
+LEFT, RIGHT, TOP, BOTTOM = 86, 200, 52, 56
+# Letters in a line of notes.
+NOTE_LETTERS = 30
 
 
 @dataclass
@@ -49,8 +52,8 @@ def decades(values: list[float]) -> list[float]:
 
 
 def chart(title: str, curves: list[Curve], across: Axis, up: Axis, notes: list[str]) -> str:
-    """The picture. `notes` are lines under the list of names."""
-    out = [f'<text x="{LEFT - 46}" y="26" font-size="15" font-weight="bold">{escape(title)}</text>']
+    """The picture. `notes` stand under the list of names."""
+    out = [f'<text x="12" y="26" font-size="15" font-weight="bold">{escape(title)}</text>']
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
 
     def x(value: float) -> float:
@@ -96,7 +99,7 @@ def chart(title: str, curves: list[Curve], across: Axis, up: Axis, notes: list[s
         out.append(diamond(right + 27, line + 6, "#555"))
         out.append(f'<text x="{right + 44}" y="{line + 10}">chosen while running</text>')
         line += 20
-    for note in notes:
+    for note in textwrap.wrap(", ".join(notes), NOTE_LETTERS):
         line += 16
         out.append(f'<text x="{right + 16}" y="{line + 10}" font-size="11" fill="#666">{escape(note)}</text>')
     head = (
@@ -116,4 +119,9 @@ def diamond(x: float, y: float, colour: str) -> str:
 
 def seconds(value: float) -> str:
     """Seconds for people."""
-    return f"{digits(1e3 * value)} ms" if value < 1 else f"{value:g} s"
+    return f"{digits(1e3 * value)} ms" if value < 1 else f"{digits(value)} s"
+
+
+def tick_seconds(value: float) -> str:
+    """The same at an axis, where numbers are round."""
+    return f"{1e3 * value:g} ms" if value < 1 else f"{value:g} s"
