@@ -27,12 +27,17 @@ mod value;
 pub use settings::{OptionError, Settings, Spelling};
 pub use value::Value;
 
-use crate::{clustering, neural};
+use crate::{clustering, linear, neural};
 
 /// All learners there are, in the order of the book.
 pub const LEARNERS: &[&Learner] = &[
     &clustering::kmeans::params::LEARNER,
     &clustering::kmeans::params::MINIBATCH,
+    &linear::tables::RIDGE,
+    &linear::tables::LASSO,
+    &linear::tables::ELASTIC_NET,
+    &linear::tables::LOGISTIC,
+    &linear::tables::SVM,
     &neural::autoencoder::params::LEARNER,
 ];
 
