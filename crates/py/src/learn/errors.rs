@@ -104,7 +104,7 @@ impl From<linear::LearnError> for Wrong {
     fn from(error: linear::LearnError) -> Self {
         use linear::{FitError, LearnError, PrepareError};
         match error {
-            LearnError::Fit(FitError::Run(error)) => Wrong::Round(error),
+            LearnError::Fit(FitError::Run(error)) | LearnError::Run(error) => Wrong::Round(error),
             LearnError::Data(PrepareError::Data(error)) => Wrong::Round(error.into()),
             LearnError::Model(error) => error.into(),
             other => Wrong::Value(other.to_string()),

@@ -9,7 +9,7 @@ use crate::buffer::{Borrowed, release_waiting};
 use crate::master::Master;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use qjam_algos::linear::{self, Choice, Examples, Kind, LinearModel, Outcome, Spec, Trained};
+use qjam_algos::linear::{self, Choice, Examples, Kind, LinearModel, Outcome, Spec, Trained, Way};
 
 /// What errors of rounds call it where no learner is named.
 pub(super) const NAME: &str = "linear";
@@ -67,7 +67,9 @@ fn told(py: Python<'_>, trained: Trained) -> PyResult<Bound<'_, PyDict>> {
     told.set_item("rounds", trained.rounds)?;
     told.set_item("converged", trained.outcome == Outcome::Converged)?;
     told.set_item("outcome", outcome(trained.outcome))?;
-    told.set_item("solver", trained.solver.to_string())?;
+    told.set_item("solver", way(trained.solver))?;
+    told.set_item("why", trained.why)?;
+    told.set_item("remarks", trained.remarks)?;
     let choices = trained.fit.iter().flat_map(|fit| &fit.choices).map(|choice| chosen(py, choice));
     told.set_item("choices", PyList::new(py, choices.collect::<PyResult<Vec<_>>>()?)?)?;
     Ok(told)
@@ -87,6 +89,16 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::TargetReached => "target reached",
         Outcome::Stalled => "stalled",
         Outcome::RoundsUsedUp => "rounds used up",
+    }
+}
+
+fn way(way: Way) -> &'static str {
+    match way {
+        Way::Auto => "auto",
+        Way::Direct => "direct",
+        Way::Cocoa => "cocoa",
+        Way::MinibatchScd => "minibatch-scd",
+        Way::MinibatchSgd => "minibatch-sgd",
     }
 }
 
