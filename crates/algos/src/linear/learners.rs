@@ -94,6 +94,9 @@ pub enum LearnError {
         "linear: the columns depend on each other so much that the direct solver cannot tell them apart beside this penalty; give auto or cocoa, or a larger penalty"
     )]
     Singular,
+    /// A specification that makes no sense.
+    #[error(transparent)]
+    Spec(#[from] super::spec::SpecError),
     /// Settings that do not go together.
     #[error(transparent)]
     Params(#[from] ParamsError),

@@ -28,6 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod baselines;
 pub mod classes;
 pub mod cocoa;
 pub mod columns;
@@ -39,6 +40,8 @@ pub mod model;
 pub mod narrow;
 pub mod params;
 pub mod partition;
+mod path;
+pub mod plane;
 pub mod rows;
 pub mod scaled;
 pub mod scaling;
@@ -49,6 +52,8 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 mod train;
+#[cfg(test)]
+mod train_tests;
 pub mod tuner;
 mod wide;
 
@@ -60,6 +65,7 @@ pub use loss::Loss;
 pub use model::{LinearModel, ModelError};
 pub use params::{Combine, Local, Params, ParamsError};
 pub use partition::{Partitioned, PrepareError};
+pub use path::{grid, lambda_max, train_path};
 pub use scaling::{Penalty, PenaltyError, Scaling};
 pub use separable::Separable;
 pub use spec::{Form, Kind, Spec, SpecError, Way};

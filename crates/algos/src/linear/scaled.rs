@@ -1,6 +1,7 @@
-//! Copies of rows whose rows and columns are multiplied by numbers: weights and standard deviations, once for a whole fit.
+//! Columns divided by their standard deviations: in a copy of the rows, made once for a whole fit.
 //!
-//! Values become 64-bit numbers, since 32 bits would round what was scaled.
+//! Zeros stay zeros, so sparse rows stay sparse; means are not taken off. Values become 64-bit numbers, since 32 bits would
+//! round what was scaled.
 
 use super::columns::Value;
 use super::examples::{Examples, each};
@@ -23,20 +24,16 @@ impl Scaled {
         }
     }
 
-    /// Each value times its row's number and its column's; none for ones.
-    pub(super) fn of(examples: &Examples<'_>, rows: &[f64], columns: &[f64]) -> Result<Scaled, LearnError> {
+    /// Each value times its column's number.
+    pub(super) fn of(examples: &Examples<'_>, columns: &[f64]) -> Result<Scaled, LearnError> {
         let scaled = match examples {
-            Examples::DenseF32(data) => Scaled::Dense(dense(data, rows, columns)?),
-            Examples::DenseF64(data) => Scaled::Dense(dense(data, rows, columns)?),
-            Examples::CsrF32(data) => Scaled::Sparse(sparse(data, rows, columns)?),
-            Examples::CsrF64(data) => Scaled::Sparse(sparse(data, rows, columns)?),
+            Examples::DenseF32(data) => Scaled::Dense(dense(data, columns)?),
+            Examples::DenseF64(data) => Scaled::Dense(dense(data, columns)?),
+            Examples::CsrF32(data) => Scaled::Sparse(sparse(data, columns)?),
+            Examples::CsrF64(data) => Scaled::Sparse(sparse(data, columns)?),
         };
         Ok(scaled)
     }
-}
-
-fn at(numbers: &[f64], place: usize) -> f64 {
-    numbers.get(place).copied().unwrap_or(1.0)
 }
 
 fn must_be_finite(value: f64, row: usize, column: usize) -> Result<(), PrepareError> {
@@ -46,11 +43,7 @@ fn must_be_finite(value: f64, row: usize, column: usize) -> Result<(), PrepareEr
     }
 }
 
-fn dense<T: Value>(
-    data: &DataSet<Dense<T>>,
-    rows: &[f64],
-    columns: &[f64],
-) -> Result<DataSet<Dense<f64>>, PrepareError> {
+fn dense<T: Value>(data: &DataSet<Dense<T>>, columns: &[f64]) -> Result<DataSet<Dense<f64>>, PrepareError> {
     let (mut values, mut row, mut width) = (vec![], 0, 1);
     for index in 0..data.len() {
         let chunk = data.chunk(index)?;
@@ -58,7 +51,7 @@ fn dense<T: Value>(
         for line in chunk.rows_iter() {
             for (column, value) in line.iter().enumerate() {
                 must_be_finite(value.wide(), row, column)?;
-                values.push(value.wide() * (at(rows, row) * at(columns, column)));
+                values.push(value.wide() * columns[column]);
             }
             row += 1;
         }
@@ -66,11 +59,7 @@ fn dense<T: Value>(
     Ok(DataSet::dense(values, width)?)
 }
 
-fn sparse<T: Value>(
-    data: &DataSet<Csr<T>>,
-    rows: &[f64],
-    columns: &[f64],
-) -> Result<DataSet<Csr<f64>>, PrepareError> {
+fn sparse<T: Value>(data: &DataSet<Csr<T>>, columns: &[f64]) -> Result<DataSet<Csr<f64>>, PrepareError> {
     let (mut starts, mut places, mut values, mut width) = (vec![0], vec![], vec![], 1);
     for index in 0..data.len() {
         let chunk = data.chunk(index)?;
@@ -80,7 +69,7 @@ fn sparse<T: Value>(
             let row = starts.len() - 1;
             for (column, value) in line.iter().zip(line_values) {
                 must_be_finite(value.wide(), row, *column as usize)?;
-                values.push(value.wide() * (at(rows, row) * at(columns, *column as usize)));
+                values.push(value.wide() * columns[*column as usize]);
             }
             places.extend_from_slice(line);
             starts.push(places.len() as u64);
@@ -131,7 +120,8 @@ pub fn spread<C: Rows>(with: &Measured, x: &C, ctx: &Ctx) -> Spread {
     let from = with.starts[ctx.chunk() as usize] as usize;
     let (mut sums, mut squares) = (vec![0.0; x.width()], vec![0.0; x.width()]);
     for row in 0..x.count() {
-        x.add_spread(row, at(&with.weights, from + row), &with.means, &mut sums, &mut squares);
+        let weight = with.weights.get(from + row).copied().unwrap_or(1.0);
+        x.add_spread(row, weight, &with.means, &mut sums, &mut squares);
     }
     Spread { sums, squares }
 }
@@ -161,4 +151,16 @@ pub(super) fn deviations(
         if variance > rounding * survey.squares[j] / rows { variance.sqrt() } else { 1.0 }
     };
     Ok((0..found.sums.len()).map(deviation).collect())
+}
+
+/// The product of every column with a vector of one number for each row.
+pub(super) fn pulled<C: Rows>(
+    master: &Master,
+    data: &DataSet<C>,
+    vector: Vec<f64>,
+    survey: &Survey,
+) -> Result<Vec<f64>, qjam::Error> {
+    let with =
+        Measured { means: vec![0.0; survey.sums.len()], weights: vector, starts: starts(&survey.counts) };
+    Ok(master.run(spread::<C>, &with, data)?.sums)
 }

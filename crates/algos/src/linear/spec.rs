@@ -1,5 +1,6 @@
 //! What a linear learner is asked for, checked when it is made: its kind, its price, its form, and how to look for it.
 
+use super::baselines::Batches;
 use super::learners::Margin;
 use super::params::{Combine, Local, Params, ParamsError};
 use super::scaling::Scaling;
@@ -344,6 +345,13 @@ impl Spec {
         let work = self.work.unwrap_or(1.0);
         let sigma = self.sigma.unwrap_or(partitions as f64).min(partitions as f64);
         self.params.clone().with_local(Local::Fixed { work, sigma })
+    }
+
+    /// Mini-batches, for the baselines.
+    pub(super) fn batches(&self) -> Batches {
+        let rounds = self.params.rounds_max();
+        let share = self.work.unwrap_or(Batches::default().share).min(1.0);
+        Batches { share, rounds, seed: self.params.seed(), ..Batches::default() }
     }
 
     /// The scaling that λ is meant in.

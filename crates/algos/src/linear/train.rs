@@ -1,9 +1,10 @@
 //! Training a linear learner: classes, weights and scales are made ready, a solver is chosen by the shape of the data, and
 //! what it finds becomes a model in the units of the data.
 
+use super::baselines::{Problem, RowLoss, minibatch_sgd};
 use super::classes::Classes;
 use super::cocoa::{Fit, Outcome, Seen};
-use super::examples::Examples;
+use super::examples::{Examples, each};
 use super::learners::{LearnError, Margin};
 use super::model::LinearModel;
 use super::narrow::slopes::Of;
@@ -135,7 +136,7 @@ pub fn train(
     training.finish(classes)
 }
 
-fn must_be_weights(weights: Option<&[f64]>, rows: usize) -> Result<f64, LearnError> {
+pub(super) fn must_be_weights(weights: Option<&[f64]>, rows: usize) -> Result<f64, LearnError> {
     let Some(weights) = weights else {
         return Ok(rows as f64);
     };
@@ -236,10 +237,41 @@ impl Training<'_> {
                 "the columns depend on each other so much that products of them cannot tell them apart"
                     .into();
         }
-        match self.spec.kind {
-            Kind::Svm => self.dually(targets, weights, tell),
+        match (self.way, self.spec.kind) {
+            (Way::MinibatchSgd, _) => self.by_gradients(targets, weights, tell),
+            (_, Kind::Svm) => self.dually(targets, weights, tell),
             _ => self.by_columns(model, targets, weights, tell),
         }
+    }
+
+    /// Mini-batch gradient descent, on rows whose columns are divided by their deviations.
+    fn by_gradients(
+        &mut self,
+        targets: &[f64],
+        weights: Option<&[f64]>,
+        tell: Tell<'_>,
+    ) -> Result<(), LearnError> {
+        let penalty = self.penalty()?;
+        let scaled = self.scaled()?;
+        let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
+        let counts = surveyed(self.master, &examples)?.counts;
+        let loss = match self.spec.kind {
+            Kind::Logistic => RowLoss::Logistic,
+            Kind::Svm => self.spec.margin.into(),
+            _ => RowLoss::Squares,
+        };
+        let (l1, l2) = (penalty.l1() / self.weight, penalty.l2() / self.weight);
+        let weights = weights.unwrap_or_default();
+        let problem = Problem { loss, targets, weights, l1, l2, intercept: self.spec.intercept };
+        let (rows, batches) = (self.weight, self.spec.batches());
+        let seen = |round: usize, mean: f64| tell(round, mean * rows, f64::INFINITY, None);
+        let found =
+            each!(examples, data => minibatch_sgd(self.master, data, &counts, &problem, &batches, seen))?;
+        let coefficients =
+            found.coefficients.iter().enumerate().map(|(j, b)| b / self.deviation(j)).collect();
+        let value = (found.objective * rows, f64::NEG_INFINITY);
+        self.add(coefficients, found.intercept, value, found.rounds, Outcome::RoundsUsedUp);
+        Ok(())
     }
 
     /// The penalty in the ½-sum form.
@@ -302,69 +334,43 @@ impl Training<'_> {
         weights: Option<&[f64]>,
         tell: Tell<'_>,
     ) -> Result<(), LearnError> {
-        let logistic = self.spec.kind == Kind::Logistic;
-        let roots: Option<Vec<f64>> = match logistic {
-            true => None,
-            false => weights.map(|weights| weights.iter().map(|weight| weight.sqrt()).collect()),
-        };
         if self.dealt.is_none() {
-            let inverse: Vec<f64> = self.deviations.iter().map(|deviation| 1.0 / deviation).collect();
-            let scaled = match roots.is_some() || !inverse.is_empty() {
-                true => Some(Scaled::of(self.examples, roots.as_deref().unwrap_or_default(), &inverse)?),
-                false => None,
-            };
+            let scaled = self.scaled()?;
             let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
-            let asked = self.asked(examples.entries());
-            let dealt = Dealt::columns_of(&examples, asked)?;
+            let dealt = Dealt::columns_of(&examples, self.asked(examples.entries()))?;
             self.remark(dealt.partitions(), "columns");
             self.dealt = Some(dealt);
         }
         let Some(dealt) = &self.dealt else { return Ok(()) };
         let start: Vec<f64> =
             self.start(model).iter().enumerate().map(|(j, a)| a * self.deviation(j)).collect();
-        let penalty = self.penalty()?;
-        let mut seen = |seen: &Seen| tell(seen.round, seen.objective, seen.gap, Some(seen));
-        let found = match logistic {
-            true => {
-                wide::logistic(self.master, dealt, targets.to_vec(), penalty, self.spec, &start, &mut seen)?
-            }
-            false => {
-                let roots = roots.as_deref();
-                wide::regress(self.master, dealt, targets, roots, penalty, self.spec, &start, &mut seen)?
-            }
+        let task = wide::Task { targets, weights, penalty: self.penalty()?, start: &start };
+        let found = match self.spec.kind {
+            Kind::Logistic => wide::logistic(self.master, dealt, &task, self.spec, tell)?,
+            _ => wide::regress(self.master, dealt, &task, self.spec, tell)?,
         };
         let coefficients =
             found.coefficients.iter().enumerate().map(|(j, b)| b / self.deviation(j)).collect();
-        let (rounds, outcome) = (found.fit.rounds, found.fit.outcome);
-        self.add(coefficients, found.intercept, (found.objective, found.bound), rounds, outcome);
-        self.trained.fit = Some(found.fit);
+        self.add(coefficients, found.intercept, (found.objective, found.bound), found.rounds, found.outcome);
+        self.trained.fit = found.fit;
         Ok(())
     }
 
     fn dually(&mut self, labels: &[f64], weights: Option<&[f64]>, tell: Tell<'_>) -> Result<(), LearnError> {
-        let inverse: Vec<f64> = self.deviations.iter().map(|deviation| 1.0 / deviation).collect();
-        let scaled = match inverse.is_empty() {
-            true => None,
-            false => Some(Scaled::of(self.examples, &[], &inverse)?),
-        };
+        let scaled = self.scaled()?;
         let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
         let constant = if self.spec.intercept { self.spec.intercept_scaling } else { 0.0 };
         let dealt = Dealt::rows_of(&examples, labels, constant, self.asked(examples.entries()))?;
+        let dealt = dealt.with_prices(weights)?;
         self.remark(dealt.partitions(), "rows");
         let price = 1.0 / self.penalty()?.l2();
-        let _ = weights;
-        let mut seen = |seen: &Seen| {
-            // What is descended on is the dual, below which the objective cannot be.
-            tell(seen.round, -(seen.objective - seen.gap) / price, seen.gap / price, Some(seen));
-        };
-        let found = wide::svm(self.master, &dealt, price, constant, self.spec, &mut seen)?;
+        let found = wide::svm(self.master, &dealt, price, constant, self.spec, tell)?;
         let weight = |j: usize, w: &f64| w / self.deviation(j);
         let coefficients: Vec<f64> =
             found.coefficients.iter().enumerate().map(|(j, w)| weight(j, w)).collect();
         let objective = self.primal(&found, &coefficients, labels, weights, price, constant)?;
-        let (rounds, outcome) = (found.fit.rounds, found.fit.outcome);
-        self.add(coefficients, found.intercept, (objective, found.bound), rounds, outcome);
-        self.trained.fit = Some(found.fit);
+        self.add(coefficients, found.intercept, (objective, found.bound), found.rounds, found.outcome);
+        self.trained.fit = found.fit;
         Ok(())
     }
 
@@ -389,6 +395,15 @@ impl Training<'_> {
         let own = if constant == 0.0 { 0.0 } else { found.intercept / constant };
         let square: f64 = found.coefficients.iter().map(|w| w * w).sum::<f64>() + own * own;
         Ok(0.5 * square / price + losses)
+    }
+
+    /// The rows with columns divided by their deviations, if that is asked for.
+    fn scaled(&self) -> Result<Option<Scaled>, LearnError> {
+        if self.deviations.is_empty() {
+            return Ok(None);
+        }
+        let inverse: Vec<f64> = self.deviations.iter().map(|deviation| 1.0 / deviation).collect();
+        Ok(Some(Scaled::of(self.examples, &inverse)?))
     }
 
     fn deviation(&self, column: usize) -> f64 {

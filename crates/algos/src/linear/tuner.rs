@@ -4,8 +4,10 @@
 //! allow for what the others do at the same time. Little work pays the exchange often; much work is spent on a
 //! gradient that is out of date. A small σ' takes long steps that may not add up, σ' = K is always safe and often slow.
 //!
-//! What is best depends on the data and on what a round costs here and now, so it is measured. First the work is set
-//! so that the exchange is a fifth of a round. Then now and then one round is run with another setting, and what it gained in a
+//! What is best depends on the data and on what a round costs here and now, so it is measured. If it takes `a` passes in
+//! many small rounds and at least `b` rounds however large, it takes about `a/h + b` rounds of `h` passes, and the best `h`
+//! is the root of `a/b` times what an exchange takes in passes. `a/b` is about 1 wherever it was looked at, so that root is the choice after the
+//! first round, and again whenever costs have become others. Now and then one round is run with another setting, and what it gained in a
 //! second is compared with the rounds before and after it: progress falls off geometrically, so their geometric mean
 //! is what the round in between would have gained. Seconds are not those of the single round, which on a busy machine are
 //! mostly chance: what an exchange and a pass take is the median of the last rounds, and a round takes one and so many of the
@@ -101,12 +103,12 @@ pub struct Outcome {
 const WORK_LEAST: f64 = 1.0 / 64.0;
 const WORK_MOST: f64 = 16.0;
 /// The first choice of work, and what costs alone may make of it.
-const WORK_FIRST: f64 = 0.25;
-const WORK_BY_COSTS: (f64, f64) = (0.2, 4.0);
-/// Share of a round that an exchange is to take.
-const EXCHANGE_SHARE: f64 = 0.2;
-/// Rounds before costs are believed.
-const ROUNDS_FIRST: usize = 2;
+const WORK_FIRST: f64 = 0.5;
+const WORK_BY_COSTS: (f64, f64) = (0.1, 8.0);
+/// Passes in many small rounds over rounds however large.
+const PASSES_OVER_ROUNDS: f64 = 1.0;
+/// Costs whose ratio is so many times what it was are others.
+const OTHERS: f64 = 4.0;
 /// A trial that gains so much more wins.
 const CLEARLY: f64 = 1.2;
 /// Rounds between trials of one kind, at first and at most.
@@ -182,7 +184,8 @@ pub struct Tuner {
     round: usize,
     reason: Reason,
     costs: Costs,
-    last_rate: Option<f64>,
+    /// What an exchange took in passes when the work was set by it.
+    ratio: Option<f64>,
     trial: Option<Trial>,
     directions: [Direction; 4],
 }
@@ -197,7 +200,7 @@ impl Tuner {
             round: 0,
             reason: Reason::First,
             costs: Costs::default(),
-            last_rate: None,
+            ratio: None,
             trial: None,
             directions: [way(2.0, 1.0, 3), way(0.5, 1.0, 6), way(1.0, 2.0, 8), way(1.0, 0.5, 10)],
         }
@@ -218,7 +221,6 @@ impl Tuner {
         self.costs.add(outcome);
         if outcome.gain <= 0.0 {
             self.trial = None;
-            self.last_rate = None;
             if self.setting.sigma < self.partitions {
                 self.setting.sigma = (2.0 * self.setting.sigma).min(self.partitions);
                 self.reason = Reason::NoGain;
@@ -229,8 +231,8 @@ impl Tuner {
             return;
         }
         let rate = outcome.gain / self.costs.of(outcome.passes);
-        if self.round == ROUNDS_FIRST {
-            self.set_by_costs();
+        if self.set_by_costs() {
+            self.trial = None;
             return;
         }
         match self.trial.take() {
@@ -239,21 +241,27 @@ impl Tuner {
             }
             Some(Trial { direction, setting, before, gained: Some(gained) }) => {
                 self.judge(direction, setting, gained / (before * rate).sqrt());
-                self.last_rate = Some(rate);
             }
-            None => {
-                self.last_rate = Some(rate);
-                self.perhaps_try(rate);
-            }
+            None => self.perhaps_try(rate),
         }
     }
 
-    fn set_by_costs(&mut self) {
-        let (least, most) = WORK_BY_COSTS;
+    /// Sets the work by what exchanges and passes take, if that is not known yet or no longer so.
+    fn set_by_costs(&mut self) -> bool {
         let (exchange_s, pass_s) = self.costs.medians();
-        let wanted = exchange_s / pass_s * (1.0 - EXCHANGE_SHARE) / EXCHANGE_SHARE;
-        self.setting.work = wanted.clamp(least, most);
+        let ratio = exchange_s / pass_s;
+        if self.ratio.is_some_and(|then| ratio < OTHERS * then && then < OTHERS * ratio) {
+            return false;
+        }
+        let (least, most) = WORK_BY_COSTS;
+        // What trials have found out stays.
+        self.setting.work = match self.ratio {
+            Some(then) => (self.setting.work * (ratio / then).sqrt()).clamp(WORK_LEAST, WORK_MOST),
+            None => (PASSES_OVER_ROUNDS * ratio).sqrt().clamp(least, most),
+        };
+        self.ratio = Some(ratio);
         self.reason = Reason::Costs { exchange_s, pass_s };
+        true
     }
 
     fn judge(&mut self, direction: usize, setting: Setting, ratio: f64) {
@@ -374,7 +382,7 @@ mod tests {
         assert_eq!(sigmas, [1.0, 2.0, 3.0, 3.0]);
         assert_eq!(
             tuner.choose().to_string(),
-            "round 5: 0.250 passes, σ' 3.00: the last round gained nothing"
+            "round 5: 0.500 passes, σ' 3.00: the last round gained nothing"
         );
     }
 }

@@ -1,13 +1,14 @@
 //! Many columns: CoCoA on columns for regressions and logistic regression, on rows for support vector machines.
 
-use super::cocoa::{Fit, Objective, Seen, fit, fit_from};
+use super::baselines::{Descended, minibatch_scd};
+use super::cocoa::{Fit, Objective, Outcome, Seen, fit_from};
 use super::examples::Examples;
 use super::learners::{LearnError, Margin};
 use super::loss::Loss;
 use super::partition::Partitioned;
 use super::scaling::Penalty;
 use super::separable::Separable;
-use super::spec::Spec;
+use super::spec::{Spec, Way};
 use qjam::{Csc, Dense, Master};
 
 /// Columns in partitions, in one of the four ways.
@@ -64,6 +65,19 @@ impl Dealt {
         })
     }
 
+    /// With a price for each column, if there are any.
+    pub(super) fn with_prices(self, prices: Option<&[f64]>) -> Result<Dealt, LearnError> {
+        let Some(prices) = prices.map(<[f64]>::to_vec) else {
+            return Ok(self);
+        };
+        Ok(match self {
+            Dealt::DenseF32(data) => Dealt::DenseF32(data.with_prices(prices)?),
+            Dealt::DenseF64(data) => Dealt::DenseF64(data.with_prices(prices)?),
+            Dealt::SparseF32(data) => Dealt::SparseF32(data.with_prices(prices)?),
+            Dealt::SparseF64(data) => Dealt::SparseF64(data.with_prices(prices)?),
+        })
+    }
+
     pub(super) fn partitions(&self) -> usize {
         each_dealt!(self, data => data.partitions())
     }
@@ -82,94 +96,173 @@ pub(super) struct Found {
     pub(super) intercept: f64,
     pub(super) objective: f64,
     pub(super) bound: f64,
-    pub(super) fit: Fit,
+    pub(super) rounds: usize,
+    pub(super) outcome: Outcome,
+    pub(super) fit: Option<Fit>,
 }
 
-/// Least squares: `targets` are those of rows that were scaled by the roots of their weights, if there are any.
+/// One model to be found on columns.
+pub(super) struct Task<'a> {
+    /// Targets, or labels of −1 and 1.
+    pub(super) targets: &'a [f64],
+    /// Weights of the rows; none for ones.
+    pub(super) weights: Option<&'a [f64]>,
+    pub(super) penalty: Penalty,
+    /// Coefficients to begin with; none for zeros.
+    pub(super) start: &'a [f64],
+}
+
+/// Least squares.
 pub(super) fn regress(
     master: &Master,
     dealt: &Dealt,
-    targets: &[f64],
-    roots: Option<&[f64]>,
-    penalty: Penalty,
+    task: &Task<'_>,
     spec: &Spec,
-    start: &[f64],
-    observer: &mut dyn FnMut(&Seen),
+    observer: Observer<'_>,
 ) -> Result<Found, LearnError> {
-    let weight: f64 = roots.map_or(targets.len() as f64, |roots| roots.iter().map(|root| root * root).sum());
-    let root = |row: usize| roots.map_or(1.0, |roots| roots[row]);
-    let mean = match spec.intercept {
-        true => targets.iter().enumerate().map(|(row, t)| t * root(row) * root(row)).sum::<f64>() / weight,
-        false => 0.0,
+    let Task { targets, weights, penalty, start } = *task;
+    let terms = penalty.into();
+    if weights.is_none() && spec.way != Way::MinibatchScd {
+        let rows = targets.len() as f64;
+        let mean = if spec.intercept { targets.iter().sum::<f64>() / rows } else { 0.0 };
+        let loss = Loss::Squares { targets: targets.iter().map(|target| target - mean).collect() };
+        let objective = Objective { loss, terms, centred: spec.intercept, free: false };
+        let fit = minimise(master, dealt, &objective, spec, start, observer)?;
+        let along: f64 = fit.coordinates.iter().zip(&fit.column_sums).map(|(a, sum)| a * sum).sum();
+        let intercept = if spec.intercept { mean - along / rows } else { 0.0 };
+        return Ok(of_columns(fit, intercept));
+    }
+    let loss = match weights {
+        Some(weights) => Loss::WeightedSquares { targets: targets.to_vec(), weights: weights.to_vec() },
+        None => Loss::Squares { targets: targets.to_vec() },
     };
-    let targets = targets.iter().enumerate().map(|(row, t)| (t - mean) * root(row)).collect();
-    let objective = Objective {
-        loss: Loss::Squares { targets },
-        terms: penalty.into(),
-        centred: spec.intercept,
-        free: false,
-    };
-    let params = spec.params_for(dealt.partitions())?;
-    let fit = each_dealt!(dealt, data => fit_from(master, data, &objective, &params, start, observer))?;
-    let along: f64 = fit.coordinates.iter().zip(&fit.column_sums).map(|(a, sum)| a * sum).sum();
-    let intercept = if spec.intercept { mean - along / weight } else { 0.0 };
-    Ok(found(fit, intercept))
+    free(
+        master,
+        dealt,
+        Objective { loss, terms, centred: false, free: spec.intercept },
+        spec,
+        start,
+        observer,
+    )
 }
 
-/// Logistic regression of labels −1 and 1.
+/// Logistic regression.
 pub(super) fn logistic(
     master: &Master,
     dealt: &Dealt,
-    labels: Vec<f64>,
-    penalty: Penalty,
+    task: &Task<'_>,
     spec: &Spec,
-    start: &[f64],
-    observer: &mut dyn FnMut(&Seen),
+    observer: Observer<'_>,
 ) -> Result<Found, LearnError> {
-    let objective = Objective {
-        loss: Loss::Logistic { labels },
-        terms: penalty.into(),
-        centred: false,
-        free: spec.intercept,
-    };
-    let params = spec.params_for(dealt.partitions())?;
-    let fit = each_dealt!(dealt, data => fit_from(master, data, &objective, &params, start, observer))?;
-    let constant = fit.constant;
-    Ok(found(fit, constant))
+    let weight = |row: usize| task.weights.map_or(1.0, |weights| weights[row]);
+    let labels = task.targets.iter().enumerate().map(|(row, label)| label * weight(row)).collect();
+    let (loss, terms) = (Loss::Logistic { labels }, task.penalty.into());
+    let objective = Objective { loss, terms, centred: false, free: spec.intercept };
+    free(master, dealt, objective, spec, task.start, observer)
 }
 
-fn found(fit: Fit, intercept: f64) -> Found {
+/// What is told of a round: its number, objective and gap, and what CoCoA has to say.
+pub(super) type Observer<'a> = &'a mut dyn FnMut(usize, f64, f64, Option<&Seen>);
+
+fn minimise(
+    master: &Master,
+    dealt: &Dealt,
+    objective: &Objective,
+    spec: &Spec,
+    start: &[f64],
+    observer: Observer<'_>,
+) -> Result<Fit, LearnError> {
+    let params = spec.params_for(dealt.partitions())?;
+    let seen = |seen: &Seen| observer(seen.round, seen.objective, seen.gap, Some(seen));
+    Ok(each_dealt!(dealt, data => fit_from(master, data, objective, &params, start, seen))?)
+}
+
+/// An objective with a constant that costs nothing, or none.
+fn free(
+    master: &Master,
+    dealt: &Dealt,
+    objective: Objective,
+    spec: &Spec,
+    start: &[f64],
+    observer: Observer<'_>,
+) -> Result<Found, LearnError> {
+    if spec.way == Way::MinibatchScd {
+        let found = in_batches(master, dealt, &objective, spec, observer)?;
+        let objective = found.objectives.last().copied().unwrap_or(f64::NAN);
+        return Ok(Found {
+            coefficients: found.coordinates,
+            intercept: found.constant,
+            objective,
+            bound: found.bound,
+            rounds: found.objectives.len(),
+            outcome: Outcome::RoundsUsedUp,
+            fit: None,
+        });
+    }
+    let fit = minimise(master, dealt, &objective, spec, start, observer)?;
+    let constant = fit.constant;
+    Ok(of_columns(fit, constant))
+}
+
+fn in_batches(
+    master: &Master,
+    dealt: &Dealt,
+    objective: &Objective,
+    spec: &Spec,
+    observer: Observer<'_>,
+) -> Result<Descended, LearnError> {
+    let seen = |round: usize, value: f64| observer(round, value, f64::INFINITY, None);
+    let batches = spec.batches();
+    Ok(each_dealt!(dealt, data => minibatch_scd(master, data, objective, &batches, seen))?)
+}
+
+fn of_columns(fit: Fit, intercept: f64) -> Found {
     Found {
         coefficients: fit.coordinates.clone(),
         intercept,
         objective: fit.objective,
         bound: fit.bound,
-        fit,
+        rounds: fit.rounds,
+        outcome: fit.outcome,
+        fit: Some(fit),
     }
 }
 
-/// A support vector machine by its dual. Objective and bound are those of `½‖w‖² + C Σ margin` divided by C.
+/// A support vector machine by its dual. Objective and bound are those of `½‖w‖² + C Σ margin` divided by C; what is told of
+/// rounds, too.
 pub(super) fn svm(
     master: &Master,
     dealt: &Dealt,
     price: f64,
     constant: f64,
     spec: &Spec,
-    observer: &mut dyn FnMut(&Seen),
+    observer: Observer<'_>,
 ) -> Result<Found, LearnError> {
     let terms = match spec.margin {
         Margin::Hinge => Separable::hinge(price),
         Margin::SquaredHinge => Separable::squared_hinge(price),
     };
-    let params = spec.params_for(dealt.partitions())?;
-    let fit = each_dealt!(dealt, data => {
-        let objective = Objective { loss: Loss::norm(data.rows()), terms, centred: false, free: false };
-        fit(master, data, &objective, &params, observer)
-    })?;
-    let mut coefficients = fit.product.clone();
+    let features = each_dealt!(dealt, data => data.rows());
+    let objective = Objective { loss: Loss::norm(features), terms, centred: false, free: false };
+    // What is descended on is less the dual, below which the objective cannot be.
+    let mut told = |round: usize, dual: f64, gap: f64, seen: Option<&Seen>| {
+        observer(round, (gap - dual) / price, gap / price, seen);
+    };
+    let (mut weights, bound, rounds, outcome, fit) = match spec.way {
+        Way::MinibatchScd => {
+            let found = in_batches(master, dealt, &objective, spec, &mut told)?;
+            let dual = found.objectives.last().copied().unwrap_or(f64::NAN);
+            (found.product, dual, found.objectives.len(), Outcome::RoundsUsedUp, None)
+        }
+        _ => {
+            let fit = minimise(master, dealt, &objective, spec, &[], &mut told)?;
+            (fit.product.clone(), fit.objective, fit.rounds, fit.outcome, Some(fit))
+        }
+    };
     let intercept = match constant == 0.0 {
         true => 0.0,
-        false => coefficients.pop().unwrap_or(0.0) * constant,
+        false => weights.pop().unwrap_or(0.0) * constant,
     };
-    Ok(Found { coefficients, intercept, objective: -fit.bound / price, bound: -fit.objective / price, fit })
+    let objective = fit.as_ref().map_or(f64::INFINITY, |fit| -fit.bound / price);
+    Ok(Found { coefficients: weights, intercept, objective, bound: -bound / price, rounds, outcome, fit })
 }
