@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import signal
@@ -55,64 +56,66 @@ def row_weights(X: Any) -> Any:
     return np.random.default_rng(2).integers(0, 4, len(X)) / 2
 
 
-#: Ours, and scikit-learn's of the same model, both run to the end.
+#: How scikit-learn says that there is no l2 penalty, before and after it changed its mind.
+L1: Dict[str, Any] = {"l1_ratio": 1.0}
+if getattr(sklearn.linear_model.LogisticRegression(), "penalty", "deprecated") != "deprecated":
+    L1 = {"penalty": "l1"}
+#: Ours, and scikit-learn's of the same model, run to the end.
 PAIRS: Dict[str, Any] = {
-    "ridge": lambda **more: (
-        Ridge(alpha=0.7, **more),
+    "ridge": (
+        Ridge(alpha=0.7),
         sklearn.linear_model.Ridge(alpha=0.7, solver="sparse_cg", tol=1e-14, max_iter=10_000),
     ),
-    "lasso": lambda **more: (
-        Lasso(alpha=0.05, **more),
-        sklearn.linear_model.Lasso(alpha=0.05, tol=1e-14, max_iter=100_000),
-    ),
-    "elastic net": lambda **more: (
-        ElasticNet(alpha=0.1, l1_ratio=0.3, **more),
+    "lasso": (Lasso(alpha=0.05), sklearn.linear_model.Lasso(alpha=0.05, tol=1e-14, max_iter=100_000)),
+    "elastic net": (
+        ElasticNet(alpha=0.1, l1_ratio=0.3),
         sklearn.linear_model.ElasticNet(alpha=0.1, l1_ratio=0.3, tol=1e-14, max_iter=100_000),
     ),
-    "logistic l2": lambda **more: (
-        LogisticRegression(C=0.8, **more),
+    "logistic l2": (
+        LogisticRegression(C=0.8),
         sklearn.linear_model.LogisticRegression(C=0.8, solver="newton-cg", tol=1e-12, max_iter=10_000),
     ),
-    "logistic l1": lambda **more: (
-        LogisticRegression(C=0.8, l1_ratio=1.0, **more),
+    "logistic l1": (
+        LogisticRegression(C=0.8, l1_ratio=1.0),
         sklearn.linear_model.LogisticRegression(C=0.8, solver="saga", tol=1e-13, max_iter=20_000, **L1),
     ),
-    "svm": lambda **more: (
-        LinearSVC(C=0.4, **more),
-        sklearn.svm.LinearSVC(C=0.4, dual=False, tol=1e-13, max_iter=100_000),
-    ),
-    "svm hinge": lambda **more: (
-        LinearSVC(C=0.4, loss="hinge", **more),
-        sklearn.svm.LinearSVC(C=0.4, loss="hinge", dual=True, tol=1e-12, max_iter=5_000_000),
+    "svm": (LinearSVC(C=0.4), sklearn.svm.LinearSVC(C=0.4, dual=False, tol=1e-13, max_iter=100_000)),
+    "svm hinge": (
+        LinearSVC("hinge", C=0.04),
+        sklearn.svm.LinearSVC(loss="hinge", C=0.04, tol=1e-11, max_iter=2_000_000),
     ),
 }
-#: How scikit-learn says that there is no l2 penalty, before and after it changed its mind.
-L1 = {"l1_ratio": 1.0, **({} if sklearn.__version__ >= "1.8" else {"penalty": "l1"})}
+
+
+@functools.lru_cache(maxsize=None)
+def expected(model: str, intercept: bool, weighted: bool) -> Any:
+    """What scikit-learn finds, computed once."""
+    X = rows()
+    theirs = clone(PAIRS[model][1]).set_params(fit_intercept=intercept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return theirs.fit(X, answers(PAIRS[model][0], X), sample_weight=row_weights(X) if weighted else None)
+
+
+def answers(learner: Any, X: Any) -> Any:
+    """Numbers for regressions, classes for classifiers."""
+    return targets(X) if isinstance(learner, (Ridge, Lasso, ElasticNet)) else classes(X)
 
 
 @pytest.mark.parametrize("solver", ["auto", "cocoa"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("sparse", [None, sp.csr_matrix])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
 @pytest.mark.parametrize("model", PAIRS)
-def test_coefficients_are_scikit_learns(
-    model: str, sparse: Any, intercept: bool, weighted: bool, solver: str
-) -> None:
-    ours, theirs = PAIRS[model](solver=solver, tol=1e-13, fit_intercept=intercept)
-    theirs.set_params(fit_intercept=intercept)
-    X = rows()
-    y = targets(X) if model in ("ridge", "lasso", "elastic net") else classes(X)
-    given = X if sparse is None else sparse(X)
-    weights = row_weights(X) if weighted else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        theirs.fit(X if model == "logistic l1" else given, y, sample_weight=weights)
-    ours.fit(given, y, sample_weight=weights)
-    assert ours.coef_.shape == theirs.coef_.shape
+def test_coefficients_are_scikit_learns(model: str, make: Any, intercept: bool, weighted: bool, solver: str) -> None:
+    X, theirs = rows(), expected(model, intercept, weighted)
+    ours = clone(PAIRS[model][0]).set_params(solver=solver, tol=1e-13, fit_intercept=intercept)
+    ours.fit(make(X), answers(ours, X), sample_weight=row_weights(X) if weighted else None)
+    assert ours.coef_.shape == theirs.coef_.shape and np.shape(ours.intercept_) == np.shape(theirs.intercept_)
     assert np.abs(ours.coef_ - theirs.coef_).max() < 1e-6
     assert np.abs(ours.intercept_ - theirs.intercept_).max() < 1e-6
-    assert np.shape(ours.intercept_) == np.shape(theirs.intercept_)
-    assert ours.dual_gap_ <= 1e-6 * ours.objective_ and ours.rounds_ >= 1
+    assert 0 <= ours.dual_gap_ + 1e-12 <= 1e-6 * ours.objective_ and ours.rounds_ >= 1
+    assert ours.solver_ == ("cocoa" if solver == "cocoa" or model == "svm hinge" else "direct")
 
 
 @pytest.mark.parametrize("make", [sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.coo_array])
@@ -168,7 +171,8 @@ def test_shapes_and_types_of_classifiers_are_scikit_learns(
         if hasattr(b, name):
             found, expected = getattr(a, name)(X), getattr(b, name)(X)
             assert (found.shape, found.dtype) == (expected.shape, expected.dtype), name
-    assert np.mean(a.predict(X) == b.predict(X)) > 0.9
+    # More than two classes are told apart in another way by theirs.
+    assert np.mean(a.predict(X) == b.predict(X)) > 0.8
     dense = a.predict(X)
     assert sp.issparse(a.sparsify().coef_) and (a.predict(X) == dense).all()
     assert isinstance(a.densify().coef_, np.ndarray)
@@ -242,14 +246,12 @@ def test_what_was_chosen_is_told() -> None:
 def test_an_objective_is_that_of_scikit_learns_documentation() -> None:
     X = rows()
     y, weights = targets(X), row_weights(X)
-    for fit, price in (
-        (Ridge(0.7, tol=1e-12), lambda a: 0.7 * (a @ a)),
-        (Lasso(0.05, tol=1e-12), lambda a: 0.05 * np.abs(a).sum()),
-    ):
-        fit.fit(X, y, sample_weight=weights)
-        squares = weights @ (fit.predict(X) - y) ** 2
-        loss = squares if isinstance(fit, Ridge) else squares / (2 * weights.sum())
-        assert fit.objective_ == pytest.approx(loss + price(fit.coef_), rel=1e-9)
+    ridge = Ridge(0.7, tol=1e-12).fit(X, y, sample_weight=weights)
+    squares = weights @ (ridge.predict(X) - y) ** 2
+    assert ridge.objective_ == pytest.approx(squares + 0.7 * ridge.coef_ @ ridge.coef_, rel=1e-9)
+    lasso = Lasso(0.05, tol=1e-12).fit(X, y, sample_weight=weights)
+    squares = weights @ (lasso.predict(X) - y) ** 2 / (2 * weights.sum())
+    assert lasso.objective_ == pytest.approx(squares + 0.05 * np.abs(lasso.coef_).sum(), rel=1e-9)
     c = classes(X)
     model = LogisticRegression(C=0.5, tol=1e-12).fit(X, c, sample_weight=weights)
     losses = np.logaddexp(0, -np.where(c == "c", 1, -1) * model.decision_function(X))
@@ -308,7 +310,7 @@ def test_wrong_input_is_told_what_is_wrong(learner: Any) -> None:
         ({"max_iter": 0}, "max_iter is 0"),
         ({"partitions": 0}, "partitions is 0"),
         ({"sigma": 0.5}, "sigma is 0.5"),
-        ({"random_state": -1}, "random_state|seed"),
+        ({"random_state": -1}, "Seed must be"),
     ):
         with pytest.raises(ValueError, match=words):
             learner(**more).fit(X, y)
@@ -396,26 +398,29 @@ def test_they_go_where_estimators_go() -> None:
 
 
 @pytest.mark.parametrize("learner", [*REGRESSORS, *CLASSIFIERS])
-@pytest.mark.parametrize("count", [1, 3])
-def test_files_keep_models(learner: Any, count: int, tmp_path: Path) -> None:
+def test_files_keep_models(learner: Any, tmp_path: Path) -> None:
     X = pd.DataFrame(rows(), columns=list("abcdefghi"))
-    y: Any = classes(X.to_numpy(), count + 1 if count == 1 else count)
-    if learner in REGRESSORS:
-        y = np.column_stack([targets(X.to_numpy(), n) for n in range(count)])
-        y = y[:, 0] if count == 1 else y
-    else:
-        y = np.searchsorted(np.unique(y), y) * 2
-    model = learner(max_iter=1234).fit(X, y)
+    words = classes(X.to_numpy(), 3)
+    numbers = np.searchsorted(np.unique(words), words) * 2
     path = tmp_path / "a.model"
-    model.save(path)
-    again = learner.load(path)
-    assert (again.max_iter, again.n_features_in_) == (1234, 9)
-    assert same_bits(again.coef_, model.coef_) and np.shape(again.intercept_) == np.shape(model.intercept_)
-    assert again.feature_names_in_.tolist() == list("abcdefghi")
-    assert np.array_equal(again.predict(X), model.predict(X))
+    for y in [targets(X.to_numpy())] if learner in REGRESSORS else [words, numbers, numbers == 2]:
+        model = learner(max_iter=1234).fit(X, y)
+        model.save(path)
+        again = learner.load(path)
+        assert (again.max_iter, again.n_features_in_) == (1234, 9)
+        assert same_bits(again.coef_, model.coef_) and np.shape(again.intercept_) == np.shape(model.intercept_)
+        assert again.feature_names_in_.tolist() == list("abcdefghi")
+        assert np.array_equal(again.predict(X), model.predict(X))
     other = Ridge if learner is not Ridge else Lasso
-    with pytest.raises(ValueError, match=learner._learner):
+    with pytest.raises(ValueError, match=f"a model of {learner._learner}, and {other.__name__} loads"):
         other.load(path)
+
+
+def test_a_model_of_several_outputs_goes_into_no_file(tmp_path: Path) -> None:
+    X = rows()
+    model = Ridge().fit(X, np.column_stack((targets(X), targets(X))))
+    with pytest.raises(ValueError, match="one output, and this Ridge has 2; pickle it"):
+        model.save(tmp_path / "a.model")
 
 
 @pytest.mark.parametrize("workers", ["local:2", "proc:2"])

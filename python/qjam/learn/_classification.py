@@ -108,7 +108,7 @@ class Classification(ClassifierMixin, Linear):
         return self.classes_[indices]
 
     def _kept_classes(self) -> Tuple[Optional[List[float]], List[str]]:
-        if self.classes_.dtype.kind in "iuf":
+        if self.classes_.dtype.kind in "biuf":
             return [float(name) for name in self.classes_], []
         return [float(n) for n in range(len(self.classes_))], [str(name) for name in self.classes_]
 

@@ -148,7 +148,7 @@ class Ridge(Regression):
     def _alphas(self, outputs: int) -> List[Any]:
         if np.ndim(self.alpha) == 0:
             return super()._alphas(outputs)
-        alphas = np.ravel(np.asarray(self.alpha, np.float64)).tolist()
+        alphas: List[Any] = np.ravel(np.asarray(self.alpha, np.float64)).tolist()
         if len(alphas) not in (1, outputs):
             raise ValueError(
                 f"alpha has {len(alphas)} numbers and y {outputs} columns; give one, or one for each column"
