@@ -162,10 +162,16 @@ const PASSES_BETWEEN: f64 = 24.0;
 const PASSES_LEAST: f64 = 2.0;
 /// A gain below this share of the objective is nothing but rounding.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
+/// From a gain below this share of the objective on, changes are added up by themselves.
+const SMALL: f64 = 1e-11;
+/// A gain below this share is none: that of coordinates that move by a last digit.
+const LEAST: f64 = 1e-30;
 /// So many rounds without any gain are enough.
 const ROUNDS_IN_VAIN: usize = 4;
-/// So many certificates that are no better, where gains are below rounding, are enough.
-const FRUITLESS: usize = 4;
+/// So many certificates without one that is better by a tenth are enough, where coordinates hardly move.
+const FRUITLESS: usize = 6;
+/// A gain below this share of the objective moves coordinates by nothing but rounding: it is about the square of that.
+const NOTHING: f64 = 1e-23;
 
 /// Minimises an objective over partitioned columns. `observer` sees every round.
 ///
@@ -287,10 +293,12 @@ struct Descent<'a> {
     passes: f64,
     /// Rounds in a row without any gain.
     in_vain: usize,
-    /// Certificates in a row that were no better, made where gains are nothing but rounding.
+    /// Certificates since one that was better by a tenth, made where coordinates move by nothing but rounding.
     fruitless: usize,
     gap_least: f64,
     is_rounding: bool,
+    is_small: bool,
+    last_gain: f64,
     worker_s: f64,
     master_s: f64,
 }
@@ -323,6 +331,8 @@ impl<'a> Descent<'a> {
             fruitless: 0,
             gap_least: f64::INFINITY,
             is_rounding: false,
+            is_small: false,
+            last_gain: 0.0,
             worker_s: 0.0,
             master_s: 0.0,
         };
@@ -391,11 +401,11 @@ impl<'a> Descent<'a> {
         };
         let round = Round {
             gradient: std::mem::take(&mut self.gradient),
-            bends: std::mem::take(&mut self.bends),
+            bends: self.bends_told(),
             curvature,
             terms: self.objective.terms,
             centred: self.objective.centred,
-            free: self.objective.free,
+            free: self.objective.free || self.objective.centred,
             work: choice.work,
             step: self.step,
             points,
@@ -409,7 +419,7 @@ impl<'a> Descent<'a> {
         if certify {
             self.certify(&round, &change);
         }
-        (self.gradient, self.bends) = (round.gradient, round.bends);
+        self.gradient = round.gradient;
         let found = self.search(&round.points, &change);
         self.take(found, &change);
         let (objective, rounds) = (self.value(), self.rounds + 1);
@@ -420,8 +430,10 @@ impl<'a> Descent<'a> {
         self.rounds = rounds;
         self.passes += passes;
         self.certificates.gained(gain, passes, certify, objective - self.bound);
+        self.last_gain = gain;
         self.is_rounding = gain <= ROUNDING * objective.abs();
-        let is_vain = gain <= 0.0 || (self.is_rounding && tolerance == 0.0);
+        self.is_small |= gain <= SMALL * objective.abs();
+        let is_vain = gain <= LEAST * objective.abs() || (self.is_rounding && tolerance == 0.0);
         self.in_vain = if is_vain { self.in_vain + 1 } else { 0 };
         if certify {
             self.count_fruitless();
@@ -440,6 +452,15 @@ impl<'a> Descent<'a> {
         self.tuner.learn(&outcome);
         let gap = objective - self.bound;
         Ok(Seen { round: rounds, objective, gap, step: self.step, passes, seconds, choice })
+    }
+
+    /// Second derivatives as the workers are told. Where gains are so small that the difference of two vectors is mostly rounding,
+    /// they are told also where they are all 1: changes are then added up by themselves.
+    fn bends_told(&self) -> Vec<f64> {
+        match self.bends.is_empty() && self.is_small {
+            true => vec![1.0; self.product.len()],
+            false => self.bends.clone(),
+        }
     }
 
     /// How far along the change to go, where that is not searched for.
@@ -464,9 +485,11 @@ impl<'a> Descent<'a> {
 
     fn count_fruitless(&mut self) {
         let gap = self.value() - self.bound;
-        let is_better = gap < 0.9 * self.gap_least;
-        self.gap_least = self.gap_least.min(gap);
-        self.fruitless = if is_better || !self.is_rounding { 0 } else { self.fruitless + 1 };
+        if gap < 0.9 * self.gap_least || self.last_gain > NOTHING * self.value().abs() {
+            (self.gap_least, self.fruitless) = (gap, 0);
+        } else {
+            self.fruitless += 1;
+        }
     }
 
     /// Steps of other lengths than 1 leave coordinates near 0 that belong there. A last pass, taken as it is, puts them there,
@@ -474,11 +497,11 @@ impl<'a> Descent<'a> {
     fn close<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<(), FitError> {
         let round = Round {
             gradient: self.gradient.clone(),
-            bends: self.bends.clone(),
+            bends: self.bends_told(),
             curvature: self.partitions,
             terms: self.objective.terms,
             centred: self.objective.centred,
-            free: self.objective.free,
+            free: self.objective.free || self.objective.centred,
             work: 1.0,
             step: self.step,
             points: vec![(1.0, 0.0)],
@@ -537,7 +560,9 @@ impl<'a> Descent<'a> {
         advance(&mut self.product, &mut self.before, &change.change, found.step);
         self.step = found.step;
         self.constant_before = found.step.0 * change.constant + found.step.1 * self.constant_before;
-        self.constant += self.constant_before;
+        if self.objective.free {
+            self.constant += self.constant_before;
+        }
         self.terms += found.terms;
         self.found = found;
         self.look_around();

@@ -287,7 +287,8 @@ impl Numbers {
                 let more = terms.kinks(*alpha, by, to) + terms.l2 * by * (*alpha + 0.5 * by);
                 taken.add(j, price * more);
             }
-            *before = to - *alpha;
+            // Not `to - alpha`: near the optimum that is mostly rounding, which the master knows nothing of.
+            *before = by;
             *alpha = to;
             *change = 0.0;
         }

@@ -124,6 +124,7 @@ impl Search {
         adapt(&mut self.centre.0, &mut self.reach.0, best.step.0, 0.6);
         adapt(&mut self.centre.1, &mut self.reach.1, best.step.1, 0.5);
         self.centre.0 = self.centre.0.clamp(0.3, 4.0);
+        self.centre.1 = self.centre.1.min(2.0);
     }
 }
 
@@ -301,6 +302,7 @@ mod tests {
         for _ in 0..200 {
             let mut vector = || [random.normal(), random.normal(), random.normal()];
             let (first, second, a, d, p) = (vector(), vector(), vector(), vector(), vector());
+            let a = a.map(|a| a.clamp(-2.0, 1.5));
             let plane = plane_of(&loss, &[0.0; 3], &first, &second);
             let net = Separable { lower: -2.0, upper: 1.5, ..terms(0.8, 0.1) };
             let kinks = |(t, s): Point| -> f64 {

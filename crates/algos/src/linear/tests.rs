@@ -64,7 +64,7 @@ fn master() -> Master {
 }
 
 fn tight() -> Params {
-    Params::default().with_tolerance(1e-10).unwrap().with_rounds_max(4000).unwrap()
+    Params::default().with_tolerance(1e-11).unwrap().with_rounds_max(4000).unwrap()
 }
 
 /// Slopes of a smooth loss at the optimum must be met by the penalty's.
@@ -93,7 +93,7 @@ fn regression_meets_the_conditions_of_an_optimum() {
                 let residual: Vec<f64> =
                     case.predicted(&learned).iter().zip(&case.targets).map(|(p, t)| p - t).collect();
                 let penalty = Penalty::elastic_net(3.0, eta, Scaling::HalfSum, 120).unwrap();
-                must_be_optimal(&learned.coefficients, &case.times(&residual), &penalty, 1e-5);
+                must_be_optimal(&learned.coefficients, &case.times(&residual), &penalty, 2e-4);
                 if intercept {
                     assert!(residual.iter().sum::<f64>().abs() < 1e-8, "{what}");
                 }
@@ -158,7 +158,7 @@ fn logistic_regression_meets_the_conditions_of_an_optimum() {
     let m = master();
     for (eta, intercept) in [(1.0, true), (1.0, false), (0.5, true), (0.0, false), (0.0, true)] {
         let given = Given { lambda: 1.5, eta, scaling: Scaling::HalfSum, intercept };
-        let params = tight().with_tolerance(1e-9).unwrap();
+        let params = tight();
         let learned = logistic(&m, &case.columns(3), &case.labels, &given, &params, |_| {}).unwrap();
         assert_eq!(learned.fit.outcome, Outcome::Converged, "η {eta}: gap {:e}", learned.gap);
         let slopes: Vec<f64> = case
@@ -361,14 +361,15 @@ fn a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_is_none() {
         let found = fit(&m, &data, &objective, &tight(), |_| {}).unwrap();
         assert_eq!(found.outcome, Outcome::Converged, "η {eta}: gap {:e}", found.gap());
         let worst = apart(&found.coordinates, &expected.coefficients);
-        assert!(worst < 1e-4 && (found.constant - expected.intercept).abs() < 1e-4, "η {eta}: {worst:e}");
+        assert!(worst < 1e-3 && (found.constant - expected.intercept).abs() < 1e-3, "η {eta}: {worst:e}");
+        assert!((found.objective - expected.objective).abs() <= 1e-9 * expected.objective);
         let labels = case.labels.iter().zip(&weights).map(|(y, w)| y * w).collect();
         let expected = logistic(&m, &more.columns(2), &more.labels, &given, &tight(), |_| {}).unwrap();
         let objective = Objective { loss: Loss::Logistic { labels }, ..objective };
         let found = fit(&m, &data, &objective, &tight(), |_| {}).unwrap();
         let worst = apart(&found.coordinates, &expected.coefficients);
-        assert!(worst < 1e-4 && (found.constant - expected.intercept).abs() < 1e-4, "η {eta}: {worst:e}");
-        assert!((found.objective - expected.objective).abs() <= 1e-8 * expected.objective);
+        assert!(worst < 1e-3 && (found.constant - expected.intercept).abs() < 1e-3, "η {eta}: {worst:e}");
+        assert!((found.objective - expected.objective).abs() <= 1e-9 * expected.objective);
     }
     for margin in [Margin::Hinge, Margin::SquaredHinge] {
         let examples = Partitioned::examples_of(&more.csr(), &more.labels, 1.0, 2).unwrap();

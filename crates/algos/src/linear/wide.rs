@@ -10,6 +10,7 @@ use super::scaling::Penalty;
 use super::separable::Separable;
 use super::spec::{Spec, Way};
 use qjam::{Csc, Dense, Master};
+use std::time::Duration;
 
 /// Columns in partitions, in one of the four ways.
 pub(super) enum Dealt {
@@ -87,8 +88,15 @@ impl Dealt {
 pub fn partitions_for(entries: u64) -> usize {
     /// Below this, exchanging costs more than descending.
     const ENTRIES: u64 = 4_000_000;
-    (entries.div_ceil(ENTRIES) as usize).clamp(2, 64)
+    match entries <= SMALL_ENTRIES {
+        true => 1,
+        false => (entries.div_ceil(ENTRIES) as usize).clamp(2, 64),
+    }
 }
+
+/// Data of so few entries is descended on in one piece, at costs that are assumed instead of measured: that takes no time to
+/// speak of, and the same fit is the same to the bit.
+const SMALL_ENTRIES: u64 = 200_000;
 
 /// Coefficients and what they come to, in the ½-sum form.
 pub(super) struct Found {
@@ -172,7 +180,11 @@ fn minimise(
     start: &[f64],
     observer: Observer<'_>,
 ) -> Result<Fit, LearnError> {
-    let params = spec.params_for(dealt.partitions())?;
+    let mut params = spec.params_for(dealt.partitions())?;
+    let entries = each_dealt!(dealt, data => data.entries());
+    if spec.partitions.is_none() && entries <= SMALL_ENTRIES {
+        params = params.with_costs(Duration::from_micros(50), Duration::from_nanos(1 + 2 * entries));
+    }
     let seen = |seen: &Seen| observer(seen.round, seen.objective, seen.gap, Some(seen));
     Ok(each_dealt!(dealt, data => fit_from(master, data, objective, &params, start, seen))?)
 }
