@@ -20,6 +20,7 @@ use super::plane::{Plane, advance};
 use super::search::{Found, Search, fixed};
 use super::separable::Separable;
 use super::tuner::{self, Choice, Reason, Tuner};
+use crate::kernels::vectors::dot;
 use crate::kernels::{Level, elementwise};
 use qjam::{Held, Job, Master};
 use std::time::{Duration, Instant};
@@ -160,10 +161,15 @@ pub struct Seen {
 const PASSES_BETWEEN: f64 = 24.0;
 /// Passes between two certificates at least: they then cost little of the whole.
 const PASSES_LEAST: f64 = 2.0;
+/// Fits of so few entries are over in milliseconds. They are tuned by costs that follow from the size of the data, and so
+/// is a single partition: there is nobody to exchange with. Two such fits have the same bits.
+const ENTRIES_MODELLED: u64 = 50_000;
 /// A gain below this share of the objective is nothing but rounding.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// From a gain below this share of the objective on, changes are added up by themselves.
 const SMALL: f64 = 1e-11;
+/// A change that is shorter than this share of the gradient would be too much rounding to be followed.
+const DOUBTFUL: f64 = 1e-7;
 /// A gain below this share is none: that of coordinates that move by a last digit.
 const LEAST: f64 = 1e-30;
 /// So many rounds without any gain are enough.
@@ -209,6 +215,8 @@ pub fn fit_from<C: Columns>(
     let mut held = master.hold::<Coordinates<C>>(data.data())?;
     let begun = Instant::now();
     let mut descent = Descent::new(objective, params, data.partitions());
+    let is_small = data.partitions() == 1 || data.entries() <= ENTRIES_MODELLED;
+    descent.is_modelled = is_small && params.delay().is_zero();
     if !start.is_empty() || !data.prices().is_empty() {
         let dealt = |numbers: &[f64]| if numbers.is_empty() { vec![] } else { data.dealt(numbers) };
         let start = Start {
@@ -254,6 +262,11 @@ pub fn fit_from<C: Columns>(
     })
 }
 
+/// About what an exchange and a pass take, in seconds, from the size of the data.
+fn modelled(rows: usize, entries: u64, partitions: f64) -> (f64, f64) {
+    (1e-4 + 2e-8 * rows as f64, 4e-9 * entries as f64 / partitions)
+}
+
 /// The terms of all coordinates.
 fn terms_of(coordinates: &[f64], prices: &[f64], terms: &Separable) -> f64 {
     let priced = |(a, price): (&f64, &f64)| if *price > 0.0 { price * terms.value(a / price) } else { 0.0 };
@@ -268,6 +281,8 @@ struct Descent<'a> {
     objective: &'a Objective,
     params: &'a Params,
     partitions: f64,
+    /// Whether the tuner is told what rounds should cost, instead of what they do.
+    is_modelled: bool,
     /// `A α`, and the free constant.
     product: Vec<f64>,
     constant: f64,
@@ -310,6 +325,7 @@ impl<'a> Descent<'a> {
             objective,
             params,
             partitions: partitions as f64,
+            is_modelled: false,
             product: vec![0.0; rows],
             constant: 0.0,
             constant_before: 0.0,
@@ -420,7 +436,9 @@ impl<'a> Descent<'a> {
             self.certify(&round, &change);
         }
         self.gradient = round.gradient;
-        let found = self.search(&round.points, &change);
+        // A change that is the difference of two vectors may be nothing but rounding; made long, it would lead astray.
+        let is_doubtful = round.bends.is_empty() && self.is_doubtful(&change);
+        let found = if is_doubtful { Found::default() } else { self.search(&round.points, &change) };
         self.take(found, &change);
         let (objective, rounds) = (self.value(), self.rounds + 1);
         if !objective.is_finite() {
@@ -432,9 +450,10 @@ impl<'a> Descent<'a> {
         self.certificates.gained(gain, passes, certify, objective - self.bound);
         self.last_gain = gain;
         self.is_rounding = gain <= ROUNDING * objective.abs();
-        self.is_small |= gain <= SMALL * objective.abs();
+        self.is_small |= is_doubtful || gain <= SMALL * objective.abs();
         let is_vain = gain <= LEAST * objective.abs() || (self.is_rounding && tolerance == 0.0);
-        self.in_vain = if is_vain { self.in_vain + 1 } else { 0 };
+        // What was doubtful is looked at again, more closely.
+        self.in_vain = if is_vain && !is_doubtful { self.in_vain + 1 } else { 0 };
         if certify {
             self.count_fruitless();
         }
@@ -446,6 +465,10 @@ impl<'a> Descent<'a> {
         self.worker_s += worker_s;
         let (all_s, of_worker_s) = match self.params.costs() {
             Some((exchange_s, pass_s)) => (exchange_s + pass_s * passes, pass_s * passes),
+            None if self.is_modelled => {
+                let (exchange_s, pass_s) = modelled(self.product.len(), change.entries_all, self.partitions);
+                (exchange_s + pass_s * passes, pass_s * passes)
+            }
             None => (seconds, worker_s),
         };
         let outcome =
@@ -470,6 +493,11 @@ impl<'a> Descent<'a> {
             Combine::Averaged => 1.0 / self.partitions,
             _ => 1.0,
         }
+    }
+
+    fn is_doubtful(&self, change: &Change) -> bool {
+        let (long, whole) = (dot(&change.change, &change.change), dot(&self.gradient, &self.gradient));
+        long <= DOUBTFUL * DOUBTFUL * whole
     }
 
     /// What the step before this round really came to.
