@@ -77,7 +77,11 @@ fn sparse(rows: usize, per_row: usize, mut place: impl FnMut(f64) -> u32) -> Vec
         .collect()
 }
 
-fn dense(rows: usize, cols: usize, mut value: impl FnMut(&mut Rng, usize, f64) -> f64) -> Vec<Vec<(u32, f64)>> {
+fn dense(
+    rows: usize,
+    cols: usize,
+    mut value: impl FnMut(&mut Rng, usize, f64) -> f64,
+) -> Vec<Vec<(u32, f64)>> {
     let mut random = Rng::keyed(12, rows as u64, cols as u32);
     (0..rows)
         .map(|_| {
@@ -104,7 +108,7 @@ fn problems() -> Vec<Problem> {
     let ar = |random: &mut Rng, _: usize, last: f64| 0.95 * last + 0.31 * random.normal();
     let plain = |random: &mut Rng, _: usize, _: f64| random.normal();
     let twice = |random: &mut Rng, j: usize, last: f64| if j % 2 == 1 { last } else { random.normal() };
-    use Kind::{Hinge, Logistic, Squares, SquaredHinge};
+    use Kind::{Hinge, Logistic, SquaredHinge, Squares};
     vec![
         Problem::new("tall lasso", 400, Squares(0.0), 3.0, false, sparse(30_000, 30, even(400))),
         Problem::new("wide lasso", 30_000, Squares(0.0), 0.02, false, sparse(1_500, 80, even(30_000))),
@@ -188,7 +192,8 @@ fn measure(m: &Master, problem: &Problem, partitions: usize, exchange: f64) {
     }
     let x = DataSet::csr(&Csr::from_vecs(starts, columns, values, problem.cols, None).unwrap()).unwrap();
     let objective = |loss, terms| Objective { loss, terms, centred: false, free: false };
-    let penalty = |eta| Separable::from(Penalty::elastic_net(problem.lambda, eta, Scaling::HalfSum, rows).unwrap());
+    let penalty =
+        |eta| Separable::from(Penalty::elastic_net(problem.lambda, eta, Scaling::HalfSum, rows).unwrap());
     let objective = match problem.kind {
         Kind::Squares(eta) => objective(Loss::Squares { targets: problem.targets.clone() }, penalty(eta)),
         Kind::Logistic(eta) => objective(Loss::Logistic { labels: problem.targets.clone() }, penalty(eta)),

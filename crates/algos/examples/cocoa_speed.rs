@@ -88,7 +88,10 @@ where
             for sigma in if partitions > 2 { vec![1.0, 2.0, partitions as f64] } else { vec![1.0, 2.0] } {
                 let local = Local::Fixed { work, sigma };
                 let found = run(&params.clone().with_local(local.clone()).unwrap());
-                println!("work {work:4.2} σ' {sigma}: {:4} rounds, {:6.2} passes", found.rounds, found.passes);
+                println!(
+                    "work {work:4.2} σ' {sigma}: {:4} rounds, {:6.2} passes",
+                    found.rounds, found.passes
+                );
                 fixed.push((local, found.rounds as f64, found.passes));
             }
         }

@@ -20,6 +20,7 @@ use super::plane::{Plane, advance};
 use super::search::{Found, Search, fixed};
 use super::separable::Separable;
 use super::tuner::{self, Choice, Reason, Tuner};
+use super::whole::Whole;
 use crate::kernels::vectors::dot;
 use crate::kernels::{Level, elementwise};
 use qjam::{Held, Job, Master};
@@ -301,6 +302,7 @@ struct Descent<'a> {
     found: Found,
     bound: f64,
     search: Search,
+    whole: Whole,
     tuner: Tuner,
     choices: Vec<Choice>,
     certificates: Certificates,
@@ -338,6 +340,7 @@ impl<'a> Descent<'a> {
             found: Found::default(),
             bound: f64::NEG_INFINITY,
             search: Search::default(),
+            whole: Whole::default(),
             tuner: Tuner::new(partitions),
             choices: vec![],
             certificates: Certificates::default(),
@@ -391,7 +394,10 @@ impl<'a> Descent<'a> {
             }
         };
         let sigma = choice.sigma.min(self.partitions);
-        let choice = Choice { sigma, ..choice };
+        let choice = match self.is_whole() && self.params.local() == &Local::Tuned {
+            true => Choice { sigma: self.partitions, reason: Reason::Whole, ..choice },
+            false => Choice { sigma, ..choice },
+        };
         let is_new =
             self.choices.last().is_none_or(|last| (last.work, last.sigma) != (choice.work, choice.sigma));
         if is_new {
@@ -412,7 +418,7 @@ impl<'a> Descent<'a> {
             _ => choice.sigma,
         };
         let points = match self.params.combine() {
-            Combine::Searched => self.search.points(&self.objective.terms),
+            Combine::Searched if !self.is_whole() => self.search.points(&self.objective.terms),
             _ => vec![(self.fixed_length(), 0.0)],
         };
         let round = Round {
@@ -448,6 +454,8 @@ impl<'a> Descent<'a> {
         self.rounds = rounds;
         self.passes += passes;
         self.certificates.gained(gain, passes, certify, objective - self.bound);
+        let was_whole = self.is_whole();
+        self.whole.learn(gain, passes);
         self.last_gain = gain;
         self.is_rounding = gain <= ROUNDING * objective.abs();
         self.is_small |= is_doubtful || gain <= SMALL * objective.abs();
@@ -471,9 +479,10 @@ impl<'a> Descent<'a> {
             }
             None => (seconds, worker_s),
         };
-        let outcome =
-            tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
-        self.tuner.learn(&outcome);
+        let outcome = tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
+        if !was_whole {
+            self.tuner.learn(&outcome);
+        }
         let gap = objective - self.bound;
         Ok(Seen { round: rounds, objective, gap, step: self.step, passes, seconds, choice })
     }
@@ -485,6 +494,15 @@ impl<'a> Descent<'a> {
             true => vec![1.0; self.product.len()],
             false => self.bends.clone(),
         }
+    }
+
+    /// Whether this round's change is taken whole: see [`whole`](super::whole). Never where work and σ' are given, since
+    /// then that is what is wanted, and not where there is nothing to be in one another's way.
+    fn is_whole(&self) -> bool {
+        let is_free = self.params.combine() == Combine::Searched
+            && !matches!(self.params.local(), Local::Fixed { .. })
+            && !self.objective.terms.is_quadratic();
+        is_free && self.whole.is_next()
     }
 
     /// How far along the change to go, where that is not searched for.
@@ -574,7 +592,7 @@ impl<'a> Descent<'a> {
     /// Finds how far to go.
     fn search(&mut self, points: &[(f64, f64)], change: &Change) -> Found {
         let terms = &self.objective.terms;
-        if self.params.combine() != Combine::Searched {
+        if self.params.combine() != Combine::Searched || self.is_whole() {
             let found = fixed(&self.plane(change), self.fixed_length(), change, terms);
             return if found.gain > 0.0 { found } else { Found::default() };
         }

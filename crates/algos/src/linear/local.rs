@@ -22,8 +22,8 @@
 //! its own.
 
 use super::columns::{Columns, Lines, Products, fetch};
-use super::separable::Separable;
 use super::plane::products;
+use super::separable::Separable;
 use crate::kernels::Level;
 use qjam::{Csc, Ctx, DecodeError, Decoder, Dense, Encoder, MergeError, Reduce, Rng, State, Wire};
 use std::marker::PhantomData;
@@ -257,9 +257,8 @@ impl<C> Coordinates<C> {
     /// The coordinates after a step along the last change and along the step before.
     pub fn after(&self, terms: &Separable, (along, again): (f64, f64)) -> Vec<f64> {
         let Numbers { alpha, change, before, .. } = &self.held;
-        let at = |j: usize| {
-            self.held.price(j) * terms.stepped(alpha[j], along * change[j], again * before[j])
-        };
+        let at =
+            |j: usize| self.held.price(j) * terms.stepped(alpha[j], along * change[j], again * before[j]);
         (0..alpha.len()).map(at).collect()
     }
 

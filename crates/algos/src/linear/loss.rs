@@ -121,9 +121,7 @@ impl Loss {
     /// By how much it is larger at `v + by` than at `v`.
     pub(super) fn difference(&self, v: &[f64], by: impl Fn(usize) -> f64) -> f64 {
         match self {
-            Loss::Squares { targets } => {
-                sum((0..v.len()).map(|i| by(i) * (v[i] - targets[i] + 0.5 * by(i))))
-            }
+            Loss::Squares { targets } => sum((0..v.len()).map(|i| by(i) * (v[i] - targets[i] + 0.5 * by(i)))),
             Loss::WeightedSquares { targets, weights } => {
                 sum((0..v.len()).map(|i| weights[i] * (by(i) * (v[i] - targets[i] + 0.5 * by(i)))))
             }
@@ -179,9 +177,13 @@ impl Loss {
             Loss::Squares { .. } => {}
             Loss::WeightedSquares { weights, .. } => bends.extend_from_slice(weights),
             Loss::Logistic { labels } => {
-                chances(labels, |i| v[i], |i, p| {
-                    bends.push(labels[i].abs() * (p * (1.0 - p)).max(0.1 * (p - 0.5)).max(1e-6));
-                });
+                chances(
+                    labels,
+                    |i| v[i],
+                    |i, p| {
+                        bends.push(labels[i].abs() * (p * (1.0 - p)).max(0.1 * (p - 0.5)).max(1e-6));
+                    },
+                );
             }
         }
     }
@@ -201,12 +203,22 @@ impl Loss {
                 };
                 // `p ln p` is 0 at 0, and so is what is nearest to it here.
                 let (mut total, least) = (Chains::default(), f64::MIN_POSITIVE);
-                through(u.len(), |i| share(i).max(least), elementwise::log, |i, log| {
-                    total.add(i, labels[i].abs() * (share(i) * log));
-                });
-                through(u.len(), |i| (1.0 - share(i)).max(least), elementwise::log, |i, log| {
-                    total.add(i, labels[i].abs() * ((1.0 - share(i)) * log));
-                });
+                through(
+                    u.len(),
+                    |i| share(i).max(least),
+                    elementwise::log,
+                    |i, log| {
+                        total.add(i, labels[i].abs() * (share(i) * log));
+                    },
+                );
+                through(
+                    u.len(),
+                    |i| (1.0 - share(i)).max(least),
+                    elementwise::log,
+                    |i, log| {
+                        total.add(i, labels[i].abs() * ((1.0 - share(i)) * log));
+                    },
+                );
                 -total.sum()
             }
         }
@@ -242,10 +254,14 @@ impl Loss {
         let mut moved = 0.0;
         for _ in 0..40 {
             let (mut slope, mut bend) = (Chains::default(), Chains::default());
-            chances(labels, |i| v[i] + moved, |i, p| {
-                slope.add(i, -labels[i] * p);
-                bend.add(i, labels[i].abs() * (p * (1.0 - p)));
-            });
+            chances(
+                labels,
+                |i| v[i] + moved,
+                |i, p| {
+                    slope.add(i, -labels[i] * p);
+                    bend.add(i, labels[i].abs() * (p * (1.0 - p)));
+                },
+            );
             let by = (-slope.sum() / bend.sum().max(1e-12)).clamp(-2.0, 2.0);
             moved += by;
             if by.abs() <= 1e-13 * (1.0 + moved.abs()) {

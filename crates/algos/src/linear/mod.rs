@@ -42,6 +42,7 @@ pub mod separable;
 #[cfg(test)]
 mod tests;
 pub mod tuner;
+pub mod whole;
 
 pub use cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit, fit_from};
 pub use columns::{Columns, Value};

@@ -68,7 +68,9 @@ pub enum PrepareError {
         columns: usize,
     },
     /// A price that is none.
-    #[error("linear: the price of column {column} (counted from 0) is {value}; give a finite number that is not negative")]
+    #[error(
+        "linear: the price of column {column} (counted from 0) is {value}; give a finite number that is not negative"
+    )]
     Price {
         /// Which column.
         column: usize,

@@ -342,7 +342,8 @@ mod tests {
         let v = [-6.0, -5.0, 7.0];
         let plane = plane_of(&loss, &v, &[30.0, 20.0, -25.0], &[0.0; 3]);
         let change = change([0.0, 0.0, 1.0, 0.0, 0.0], vec![]);
-        let found = Search::default().lowest(&plane, loss.value(&v), &[(1.0, 0.0)], &change, &terms(0.0, 1e-3));
+        let found =
+            Search::default().lowest(&plane, loss.value(&v), &[(1.0, 0.0)], &change, &terms(0.0, 1e-3));
         assert!(found.gain > 0.0 && found.step.0 > 0.0);
     }
 }

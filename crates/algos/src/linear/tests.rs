@@ -238,7 +238,12 @@ fn no_round_makes_the_objective_worse_however_bold_it_is() {
         let mut last = f64::INFINITY;
         regress(&m, &case.columns(15), &case.targets, &given, &params, |seen| {
             let rounding = 1e-14 * last.abs();
-            assert!(seen.objective <= last + rounding, "round {}: {} after {last}", seen.round, seen.objective);
+            assert!(
+                seen.objective <= last + rounding,
+                "round {}: {} after {last}",
+                seen.round,
+                seen.objective
+            );
             last = seen.objective;
         })
         .unwrap();
@@ -328,7 +333,8 @@ fn data_of_nothing_but_zeros_is_no_trouble() {
 
 /// The same rows so many times each.
 fn repeated(case: &Case, times: &[usize]) -> Case {
-    let rows: Vec<usize> = times.iter().enumerate().flat_map(|(row, n)| std::iter::repeat_n(row, *n)).collect();
+    let rows: Vec<usize> =
+        times.iter().enumerate().flat_map(|(row, n)| std::iter::repeat_n(row, *n)).collect();
     let line = |row: &usize| case.values[row * case.cols..(row + 1) * case.cols].to_vec();
     Case {
         rows: rows.len(),
@@ -384,7 +390,8 @@ fn known_costs_make_known_choices() {
     let given = Given { lambda: 1.0, eta: 0.0, scaling: Scaling::HalfSum, intercept: true };
     let run = |exchange: u64| {
         let params = tight().with_tolerance(1e-6).unwrap();
-        let (exchange, pass) = (std::time::Duration::from_micros(exchange), std::time::Duration::from_millis(1));
+        let (exchange, pass) =
+            (std::time::Duration::from_micros(exchange), std::time::Duration::from_millis(1));
         let params = params.with_costs(exchange, pass);
         regress(&master(), &case.columns(3), &case.targets, &given, &params, |_| {}).unwrap()
     };
@@ -397,7 +404,8 @@ fn known_costs_make_known_choices() {
 fn small_fits_have_the_same_bits_each_time() {
     let case = Case::new(120, 60);
     let given = Given { lambda: 1.0, eta: 0.5, scaling: Scaling::HalfSum, intercept: true };
-    let run = || regress(&master(), &case.columns(3), &case.targets, &given, &Params::default(), |_| {}).unwrap();
+    let run =
+        || regress(&master(), &case.columns(3), &case.targets, &given, &Params::default(), |_| {}).unwrap();
     let (first, again) = (run(), run());
     assert_eq!((first.coefficients, first.fit.choices), (again.coefficients, again.fit.choices));
 }
