@@ -33,9 +33,12 @@ pub fn python(shop: &Shop) -> Outcome {
     Ok(if references == tests { references } else { "installed".into() })
 }
 
-/// Makes sure of what the peer programs use.
+/// Makes sure of what the peer programs use, and of the compiler for the one that is in C++.
 pub fn peers(shop: &Shop) -> Outcome {
     python(shop)?;
+    if shop.program("c++").arg("--version").ask().is_err() {
+        system_packages(shop, &["g++"])?;
+    }
     packages(shop, PEER_PACKAGES)
 }
 

@@ -46,6 +46,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
     Step::new("bench-kmeans", Bench, bench::kmeans),
+    Step::new("bench-cocoa", Bench, bench::cocoa),
     Step::new("bench-readers", Bench, bench::readers),
     Step::new("bench-hosts", Bench, bench::on_hosts),
     Step::new("bench-auto", Bench, bench::auto),
