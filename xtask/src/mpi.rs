@@ -34,7 +34,7 @@ pub fn test(shop: &Shop) -> Outcome {
         }
         said += &cargo.limit_min(10).tee_and_leave_nothing()?;
     }
-    let ends = launched(shop.cargo(&format!("test {FEATURES} --test ends")));
+    let ends = launched(shop.cargo(&format!("test {FEATURES} --no-fail-fast --test ends --test ranks")));
     let ends = ends.env("QJAM_TEST_COMMAND", shop.target.join("debug/qjam"));
     said += &ends.limit_min(10).tee_and_leave_nothing()?;
     said += &shop.cargo(&format!("test {DOCUMENTED} --doc")).tee()?;
