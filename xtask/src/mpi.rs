@@ -26,7 +26,7 @@ pub fn test(shop: &Shop) -> Outcome {
     shop.cargo(&format!("build {FEATURES} --bin qjam --example two_hosts")).limit_min(20).run()?;
     let mut said = String::new();
     for ranks in RANKS {
-        let words = format!("test {FEATURES} --test ranks -- --test-threads=1");
+        let words = format!("test {FEATURES} --test promises -- --test-threads=1");
         let mut cargo =
             launched(shop.cargo(&words)).env(&runner(), format!("mpirun --oversubscribe -n {ranks}"));
         for name in SKIPPED.iter().chain((ranks == 1).then_some(&TRAVELS)) {
@@ -34,7 +34,7 @@ pub fn test(shop: &Shop) -> Outcome {
         }
         said += &cargo.limit_min(10).tee_and_leave_nothing()?;
     }
-    let ends = launched(shop.cargo(&format!("test {FEATURES} --test ends")));
+    let ends = launched(shop.cargo(&format!("test {FEATURES} --no-fail-fast --test ends --test ranks")));
     let ends = ends.env("QJAM_TEST_COMMAND", shop.target.join("debug/qjam"));
     said += &ends.limit_min(10).tee_and_leave_nothing()?;
     said += &shop.cargo(&format!("test {DOCUMENTED} --doc")).tee()?;

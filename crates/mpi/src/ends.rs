@@ -5,8 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Last words are said once.
 static SAID: AtomicBool = AtomicBool::new(false);
-/// What launchers send, and what a terminal does.
-const SIGNALS: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+/// What launchers send, what a terminal does, and what code does to itself.
+const SIGNALS: [libc::c_int; 8] = [
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGHUP,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGABRT,
+    libc::SIGFPE,
+    libc::SIGILL,
+];
 
 /// Has this process say what it was in when a signal ends it.
 #[expect(unsafe_code, reason = "installing signal handlers")]
@@ -17,7 +26,7 @@ pub(crate) fn catch_signals() {
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
-            action.sa_flags = libc::SA_RESETHAND;
+            action.sa_flags = libc::SA_RESETHAND | libc::SA_ONSTACK;
             libc::sigemptyset(&mut action.sa_mask);
             libc::sigaction(signal, &action, std::ptr::null_mut());
         }
@@ -40,7 +49,11 @@ extern "C" fn on_signal(signal: libc::c_int) {
         say_last(match signal {
             libc::SIGTERM => " was told to end (another rank may have died; the launcher says which)",
             libc::SIGINT => " was interrupted",
-            _ => " lost its terminal",
+            libc::SIGHUP => " lost its terminal",
+            libc::SIGSEGV => " crashed (signal 11, a bad address)",
+            libc::SIGBUS => " crashed (signal 7, memory that is not there)",
+            libc::SIGABRT => " aborted (signal 6)",
+            _ => " crashed",
         });
     }
     #[expect(unsafe_code, reason = "ending as the signal would have")]

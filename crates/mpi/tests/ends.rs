@@ -32,6 +32,7 @@ fn program() {
     let Ok(name) = std::env::var(NAME) else { return };
     match name.as_str() {
         "waits" => waits(),
+        "aborts_inside" => drop(connect().run_each(abort_on, &1).unwrap()),
         "exits_inside" => drop(connect().run_each(exit_on, &(1, 3)).unwrap()),
         "panics" => {
             let _m = connect();
@@ -89,6 +90,16 @@ fn wait(_: &(), _: &Nothing, ctx: &Ctx) -> u64 {
 fn exit_on(what: &(u32, u32), _: &Nothing, ctx: &Ctx) -> u64 {
     if ctx.chunk() == what.0 {
         std::process::exit(what.1 as i32);
+    }
+    std::thread::sleep(Duration::from_secs(60));
+    1
+}
+
+#[qjam::map]
+fn abort_on(chunk: &u32, _: &Nothing, ctx: &Ctx) -> u64 {
+    if ctx.chunk() == *chunk {
+        println!("about to abort");
+        std::process::abort();
     }
     std::thread::sleep(Duration::from_secs(60));
     1
@@ -243,6 +254,14 @@ fn a_function_that_ends_its_process_ends_the_run_and_is_named() {
 }
 
 #[test]
+fn a_crash_on_a_rank_is_told_with_what_was_printed_before_it() {
+    let Ended { code, errors, took, .. } = ended(mpirun("2", "aborts_inside"));
+    assert!(code != Some(0) && took < Duration::from_secs(15), "{code:?} after {took:?}: {errors}");
+    assert!(errors.contains("about to abort") && errors.contains("rank 1 of 2 on"), "{errors}");
+    assert!(errors.contains("aborted (signal 6)") && errors.contains("block 1 of round 0"), "{errors}");
+}
+
+#[test]
 fn rank_0_may_end_by_a_panic_or_an_exit_with_its_own_code() {
     let Ended { code, out, errors, .. } = ended(mpirun("3", "panics"));
     assert_eq!(code, Some(101), "{out}{errors}");
@@ -257,6 +276,7 @@ fn ranks_that_are_not_wanted_go_home_with_the_program() {
     let Ended { code, out, errors, .. } = ended(mpirun("3", "uses_nobody"));
     assert_eq!(code, Some(0), "{out}{errors}");
     assert_eq!(out.matches("test result: ok").count(), 1, "one rank runs the program: {out}");
+    assert_eq!(errors.matches("2 other ranks were started and have nothing to do").count(), 1, "{errors}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
 use crate::ctx::Cancelled;
 use crate::dataset::{CutData, DataSet};
-use crate::engine::ranks::RanksError;
+use crate::engine::ranks::{self, RanksError};
 use crate::engine::{Seat, SeatKind, WorkerString, child};
 use crate::error::{Error, Result};
 use crate::function::{Function, Job};
@@ -316,7 +316,8 @@ impl Master {
                 drop(until_over);
             })
             .map_err(system("starting a thread"))?;
-        let begun = runs::begin(&options.runs, workers, options.seed)?;
+        let mut begun = runs::begin(&options.runs, workers, options.seed)?;
+        begun.words.extend(if ranks.is_none() { ranks::unused() } else { None });
         let mut driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun, ranks)?;
         if auto {
             driver.choose_workers();

@@ -67,6 +67,8 @@ pub(crate) struct Fleet {
 #[derive(Default)]
 struct Told {
     turn: u64,
+    /// Whether a round is under way. Whoever finds it so has taken over from one that panicked in the middle of it.
+    is_inside: bool,
     /// Chunks that each rank has, by master and data set.
     chunks: HashMap<(MasterId, DataSetId), Vec<HashSet<u32>>>,
     /// Cuts, by their level, of which every rank has all that it needs.
@@ -245,7 +247,7 @@ impl Fleet {
     }
 
     fn tell_notes(&self, told: &mut Told) {
-        if self.is_over.load(Relaxed) {
+        if self.is_over.load(Relaxed) || told.is_inside {
             return;
         }
         let notes = std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner));
@@ -290,12 +292,14 @@ impl Fleet {
     /// Does a round, from beginning to end.
     pub(crate) fn run(&self, asked: Asked) -> Outcome {
         let mut told = self.lock();
+        self.tell_notes(&mut told);
+        assert!(!told.is_inside, "a round was left in the middle, and nobody knows where the ranks are");
+        told.is_inside = true;
         let mut out = Sent::default();
         self.awaited.store(0, Relaxed);
         let done = if self.is_over.load(Relaxed) || (asked.cancelled)() {
             Err(Failed::Cancelled)
         } else {
-            self.tell_notes(&mut told);
             self.prepare(&mut told, &asked, &mut out).map_err(|(rank, fault)| Failed::Fault(rank, fault))
         };
         let outcome = match done {
@@ -310,6 +314,7 @@ impl Fleet {
                 merging: Duration::ZERO,
             },
         };
+        told.is_inside = false;
         self.tell_notes(&mut told);
         words::doing(Doing::Program);
         outcome
@@ -532,6 +537,9 @@ impl Fleet {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
             }
         };
+        if told.is_inside {
+            return false;
+        }
         if self.is_over.swap(true, Relaxed) {
             return true;
         }

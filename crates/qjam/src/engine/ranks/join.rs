@@ -8,6 +8,7 @@ use super::serve::serve;
 use super::wire::Hello;
 use super::words::{self, Doing};
 use crate::{VERSION, memory, registry, worker};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
@@ -34,6 +35,16 @@ pub(crate) fn fleet() -> Result<&'static Fleet, RanksError> {
     Err(RanksError::NotLaunched { program, mpirun: find_mpirun() })
 }
 
+/// What to say, once, to a program that has ranks and connects to other workers.
+pub(crate) fn unused() -> Option<String> {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let others = FLEET.get().map_or(0, |fleet| fleet.size() - 1);
+    let is_new = others > 0 && !TOLD.swap(true, Relaxed);
+    is_new.then(|| {
+        format!("{others} other ranks were started and have nothing to do: workers `mpi` would use them")
+    })
+}
+
 /// Where a launcher has started this process with others: joins them, and serves, unless it is the first.
 pub(crate) fn join_if_launched() {
     let (Some(provider), Some(launch)) = (PROVIDERS.first(), Launch::here()) else { return };
@@ -54,7 +65,14 @@ pub(crate) fn join_if_launched() {
         return;
     }
     link.at_exit(ended_inside);
-    serve(link.clone());
+    std::panic::set_hook(Box::new(|info| match words::is_in_block() {
+        true => drop(std::io::Write::write_all(&mut std::io::stderr(), format!("{info}\n").as_bytes())),
+        false => super::prints::say_last(&format!(" cannot go on ({info})")),
+    }));
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| serve(link.clone()))).is_err() {
+        // Without a word to the library: so the launcher ends the others.
+        std::process::exit(101);
+    }
     words::doing(Doing::Nothing);
     link.leave();
     std::process::exit(0);

@@ -33,6 +33,6 @@ mod words;
 
 pub use comm::{Arrived, Communicator, PROVIDERS, Provider, Unusable};
 pub(crate) use fleet::{Asked, Failed, Fleet, Outcome, Rank};
-pub(crate) use join::{fleet, join_if_launched};
+pub(crate) use join::{fleet, join_if_launched, unused};
 pub use launch::{Launch, RanksError};
 pub use prints::say_last;
