@@ -63,7 +63,11 @@ impl Converted {
         if let Some(removed_bytes) = self.removed_bytes {
             output::line(format!("  {} removed {}", output::good(), output::bytes(removed_bytes)));
         }
-        output::line(format!("    holds   {}, {}", output::count(self.files, "file"), output::bytes(self.bytes)));
+        output::line(format!(
+            "    holds   {}, {}",
+            output::count(self.files, "file"),
+            output::bytes(self.bytes)
+        ));
         output::line(format!("    cap     {}", output::bytes(self.cap_bytes)));
     }
 }

@@ -60,6 +60,14 @@ impl Drop for Files {
     }
 }
 
+/// Ticks of the processor that a process has had so far.
+fn ticks(pid: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in brackets, may have blanks; what follows it has none.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+}
+
 /// A process on the host that computes: a worker that a worker has started.
 fn executor(host: &Host) -> Option<String> {
     let words = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -86,8 +94,9 @@ fn k_means_has_one_hash_on_hosts_and_here_through_kills() {
             let mut left = vec![&a, &b];
             while !run.is_finished() {
                 std::thread::sleep(Duration::from_millis(20));
-                // Once each: a block that is there whenever a worker dies would be blamed for it.
-                if let Some(pid) = left.last().and_then(|host| executor(host)) {
+                // Once each: a block that is there whenever a worker dies would be blamed for it. And not before it computes:
+                // a worker that dies before it has joined is a host that cannot be used.
+                if let Some(pid) = left.last().and_then(|host| executor(host)).filter(|pid| ticks(pid) >= 5) {
                     let killed = Command::new("kill").args(["-s", "KILL", &pid]).status().unwrap();
                     assert!(killed.success(), "{file}: process {pid}");
                     left.pop();
