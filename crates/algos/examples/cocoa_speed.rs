@@ -1,7 +1,9 @@
 //! Time of ridge, lasso or elastic net to a given objective, on the columns of a sparse matrix in a file of numbers.
 //!
 //! `cocoa_speed FILE WORKERS PARTITIONS LAMBDA ETA TARGET [key=value …]` with `work`, `sigma`, `delay_ms`, `rounds`,
-//! `tol`, `rests`, `f32`, `repeat`, `log`. The file has, little-endian and one after the other: rows, columns and entries
+//! `tol`, `rests`, `f32`, `repeat`, `log`. With `exchange_ms` and `pass_ms` the tuner is told these costs instead of measuring them;
+//! and with `grid=1`, too, a table compares it with fixed amounts of work and σ' when an exchange takes 0, 5 and 50 ms
+//! longer. That is made of counts, so a busy machine does not matter; `grid=2` also measures both with real delays. The file has, little-endian and one after the other: rows, columns and entries
 //! (`i64`), where each column starts and the last ends (`i64`), rows of the entries (`i32`), the entries and the targets (`f64`).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program to measure with")]
@@ -73,7 +75,55 @@ where
     if let (Some(work), Some(sigma)) = (key("work"), key("sigma")) {
         params = params.with_local(Local::Fixed { work, sigma }).unwrap();
     }
+    let costs = key("exchange_ms").zip(key("pass_ms"));
+    let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+    if let Some((exchange, pass)) = costs {
+        params = params.with_costs(milliseconds(exchange), milliseconds(pass));
+    }
     let master = Master::builder().no_run_file().connect(&args[1]).unwrap();
+    if let (Some(grid), Some((exchange, pass))) = (key("grid"), costs) {
+        let run = |params: &Params| fit(&master, &data, &objective, params, |_| {}).unwrap();
+        let mut fixed = vec![];
+        for work in [0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0] {
+            for sigma in if partitions > 2 { vec![1.0, 2.0, partitions as f64] } else { vec![1.0, 2.0] } {
+                let local = Local::Fixed { work, sigma };
+                let found = run(&params.clone().with_local(local.clone()).unwrap());
+                println!(
+                    "work {work:4.2} σ' {sigma}: {:4} rounds, {:6.2} passes",
+                    found.rounds, found.passes
+                );
+                fixed.push((local, found.rounds as f64, found.passes));
+            }
+        }
+        for delay in [0.0, 5.0, 50.0] {
+            let time = |rounds: f64, passes: f64| rounds * (exchange + delay) + passes * pass;
+            let told = params.clone().with_costs(milliseconds(exchange + delay), milliseconds(pass));
+            let tuned = run(&told);
+            let best = fixed.iter().min_by(|a, b| time(a.1, a.2).total_cmp(&time(b.1, b.2))).unwrap();
+            let (ours, theirs) = (time(tuned.rounds as f64, tuned.passes), time(best.1, best.2));
+            println!(
+                "delay {delay} ms: tuned {ours:.0} ms ({} rounds, {:.2} passes), best {:?} {theirs:.0} ms, ratio {:.2}",
+                tuned.rounds,
+                tuned.passes,
+                best.0,
+                ours / theirs
+            );
+            if key("log").is_some() {
+                tuned.choices.iter().for_each(|choice| println!("  {choice}"));
+            }
+            if grid > 1.0 {
+                let real = params.clone().without_costs().with_delay(milliseconds(delay));
+                let seconds = |params: &Params| {
+                    let all = (0..5).map(|_| run(params).times.total_s);
+                    all.fold(f64::INFINITY, f64::min)
+                };
+                let (ours, theirs) =
+                    (seconds(&real), seconds(&real.clone().with_local(best.0.clone()).unwrap()));
+                println!("  measured, best of 5: {ours:.3} s and {theirs:.3} s, ratio {:.2}", ours / theirs);
+            }
+        }
+        return;
+    }
     for _ in 0..key("repeat").unwrap_or(1.0) as usize {
         let begun_s = cpu_s();
         let found = fit(&master, &data, &objective, &params, |seen| {

@@ -16,9 +16,11 @@ use super::local::{Change, Coordinates, Round, Start, descend, place};
 use super::loss::Loss;
 use super::params::{Combine, Local, Params};
 use super::partition::Partitioned;
-use super::search::{Found, Search};
+use super::plane::{Plane, advance};
+use super::search::{Found, Search, fixed};
 use super::separable::Separable;
 use super::tuner::{self, Choice, Reason, Tuner};
+use crate::kernels::{Level, elementwise};
 use qjam::{Held, Job, Master};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -160,8 +162,16 @@ const PASSES_BETWEEN: f64 = 24.0;
 const PASSES_LEAST: f64 = 2.0;
 /// A gain below this share of the objective is nothing but rounding.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
-/// So many rounds of nothing but rounding are enough.
+/// From a gain below this share of the objective on, changes are added up by themselves.
+const SMALL: f64 = 1e-11;
+/// A gain below this share is none: that of coordinates that move by a last digit.
+const LEAST: f64 = 1e-30;
+/// So many rounds without any gain are enough.
 const ROUNDS_IN_VAIN: usize = 4;
+/// So many certificates without one that is better by a tenth are enough, where coordinates hardly move.
+const FRUITLESS: usize = 6;
+/// A gain below this share of the objective moves coordinates by nothing but rounding: it is about the square of that.
+const NOTHING: f64 = 1e-23;
 
 /// Minimises an objective over partitioned columns. `observer` sees every round.
 ///
@@ -199,9 +209,11 @@ pub fn fit_from<C: Columns>(
     let mut held = master.hold::<Coordinates<C>>(data.data())?;
     let begun = Instant::now();
     let mut descent = Descent::new(objective, params, data.partitions());
-    if !start.is_empty() {
+    if !start.is_empty() || !data.prices().is_empty() {
+        let dealt = |numbers: &[f64]| if numbers.is_empty() { vec![] } else { data.dealt(numbers) };
         let start = Start {
-            coordinates: data.dealt(start),
+            coordinates: dealt(start),
+            prices: dealt(data.prices()),
             starts: data.starts(),
             rows: data.rows() as u64,
             terms: objective.terms,
@@ -223,12 +235,14 @@ pub fn fit_from<C: Columns>(
     let total_s = begun.elapsed().as_secs_f64();
     let states = held.collect()?;
     let coordinates = states.iter().flat_map(|state| state.after(&objective.terms, descent.step));
+    let coordinates = data.in_order(coordinates);
     let sums = states.iter().flat_map(|state| state.sums().iter().copied());
     let (worker_s, master_s) = (descent.worker_s, descent.master_s);
     Ok(Fit {
-        coordinates: data.in_order(coordinates),
+        // What the last step came to is told by no round any more.
+        objective: descent.loss + terms_of(&coordinates, data.prices(), &objective.terms),
+        coordinates,
         column_sums: data.in_order(sums),
-        objective: descent.now.objective,
         bound: descent.bound,
         rounds: descent.rounds,
         passes: descent.passes,
@@ -240,6 +254,15 @@ pub fn fit_from<C: Columns>(
     })
 }
 
+/// The terms of all coordinates.
+fn terms_of(coordinates: &[f64], prices: &[f64], terms: &Separable) -> f64 {
+    let priced = |(a, price): (&f64, &f64)| if *price > 0.0 { price * terms.value(a / price) } else { 0.0 };
+    match prices.is_empty() {
+        true => coordinates.iter().map(|a| terms.value(*a)).sum(),
+        false => coordinates.iter().zip(prices).map(priced).sum(),
+    }
+}
+
 /// A fit under way.
 struct Descent<'a> {
     objective: &'a Objective,
@@ -248,11 +271,19 @@ struct Descent<'a> {
     /// `A α`, and the free constant.
     product: Vec<f64>,
     constant: f64,
+    /// The constant's part in the step before.
+    constant_before: f64,
+    /// The loss there, its gradient, and its second derivatives where they are not all 1.
+    loss: f64,
     gradient: Vec<f64>,
+    bends: Vec<f64>,
+    /// The sum of the terms: at most this, until the next round tells what the last step came to.
+    terms: f64,
     /// What the last step did to the product.
     before: Vec<f64>,
+    /// The last step, and what it is believed to come to.
     step: (f64, f64),
-    now: Found,
+    found: Found,
     bound: f64,
     search: Search,
     tuner: Tuner,
@@ -260,7 +291,14 @@ struct Descent<'a> {
     certificates: Certificates,
     rounds: usize,
     passes: f64,
+    /// Rounds in a row without any gain.
     in_vain: usize,
+    /// Certificates since one that was better by a tenth, made where coordinates move by nothing but rounding.
+    fruitless: usize,
+    gap_least: f64,
+    is_rounding: bool,
+    is_small: bool,
+    last_gain: f64,
     worker_s: f64,
     master_s: f64,
 }
@@ -268,21 +306,20 @@ struct Descent<'a> {
 impl<'a> Descent<'a> {
     fn new(objective: &'a Objective, params: &'a Params, partitions: usize) -> Self {
         let rows = objective.loss.rows();
-        let mut product = vec![0.0; rows];
-        let constant = if objective.free { objective.loss.settle(&mut product) } else { 0.0 };
-        let mut gradient = Vec::with_capacity(rows);
-        objective.loss.gradient_into(&product, &mut gradient);
-        let now = Found { step: (0.0, 0.0), objective: objective.loss.value(&product), terms: 0.0 };
-        Descent {
+        let mut descent = Descent {
             objective,
             params,
             partitions: partitions as f64,
-            product,
-            constant,
-            gradient,
+            product: vec![0.0; rows],
+            constant: 0.0,
+            constant_before: 0.0,
+            loss: 0.0,
+            gradient: Vec::with_capacity(rows),
+            bends: vec![],
+            terms: 0.0,
             before: vec![0.0; rows],
             step: (0.0, 0.0),
-            now,
+            found: Found::default(),
             bound: f64::NEG_INFINITY,
             search: Search::default(),
             tuner: Tuner::new(partitions),
@@ -291,18 +328,37 @@ impl<'a> Descent<'a> {
             rounds: 0,
             passes: 0.0,
             in_vain: 0,
+            fruitless: 0,
+            gap_least: f64::INFINITY,
+            is_rounding: false,
+            is_small: false,
+            last_gain: 0.0,
             worker_s: 0.0,
             master_s: 0.0,
-        }
+        };
+        descent.look_around();
+        descent
     }
 
     /// Begins elsewhere than at 0.
     fn begin_at(&mut self, product: Vec<f64>, terms: f64) {
+        (self.product, self.terms) = (product, terms);
+        self.constant = 0.0;
+        self.look_around();
+    }
+
+    /// What the loss is at the present point, with the free constant settled.
+    fn look_around(&mut self) {
         let loss = &self.objective.loss;
-        self.product = product;
-        self.constant = if self.objective.free { loss.settle(&mut self.product) } else { 0.0 };
-        loss.gradient_into(&self.product, &mut self.gradient);
-        self.now = Found { step: (0.0, 0.0), objective: loss.value(&self.product) + terms, terms };
+        if self.objective.free {
+            self.constant += loss.settle(&mut self.product);
+        }
+        self.loss = loss.survey(&self.product, &mut self.gradient, &mut self.bends);
+    }
+
+    /// The objective: at most this.
+    fn value(&self) -> f64 {
+        self.loss + self.terms
     }
 
     fn choose(&mut self) -> Choice {
@@ -331,20 +387,25 @@ impl<'a> Descent<'a> {
     fn round<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<Seen, FitError> {
         let choice = self.choose();
         let tolerance = self.params.tolerance();
-        let is_due = self.certificates.is_due(self.passes, self.now.objective, tolerance);
+        let is_due = self.certificates.is_due(self.passes, self.value(), tolerance, self.is_rounding);
         // Before giving up, all coordinates are asked once more.
         let certify = tolerance > 0.0 && (is_due || self.in_vain == ROUNDS_IN_VAIN / 2);
         let begun = Instant::now();
-        let points = self.search.points(&self.objective.terms);
         let curvature = match self.params.combine() {
             Combine::Averaged => 1.0,
             _ => choice.sigma,
-        } * self.objective.loss.curvature();
+        };
+        let points = match self.params.combine() {
+            Combine::Searched => self.search.points(&self.objective.terms),
+            _ => vec![(self.fixed_length(), 0.0)],
+        };
         let round = Round {
             gradient: std::mem::take(&mut self.gradient),
+            bends: self.bends_told(),
             curvature,
             terms: self.objective.terms,
             centred: self.objective.centred,
+            free: self.objective.free || self.objective.centred,
             work: choice.work,
             step: self.step,
             points,
@@ -354,65 +415,110 @@ impl<'a> Descent<'a> {
         };
         let (change, worker_s) = self.run(held, descend::<C>, &round)?;
         let combining = Instant::now();
+        self.learn_terms(&round, &change);
         if certify {
             self.certify(&round, &change);
         }
         self.gradient = round.gradient;
-        let from = self.now.objective;
-        self.go(&round.points, &change);
-        let (objective, rounds) = (self.now.objective, self.rounds + 1);
+        let found = self.search(&round.points, &change);
+        self.take(found, &change);
+        let (objective, rounds) = (self.value(), self.rounds + 1);
         if !objective.is_finite() {
             return Err(FitError::Overflow { value: objective, rounds });
         }
-        let (gain, passes) = (from - objective, change.entries as f64 / change.entries_all.max(1) as f64);
+        let (gain, passes) = (found.gain, change.entries as f64 / change.entries_all.max(1) as f64);
         self.rounds = rounds;
         self.passes += passes;
         self.certificates.gained(gain, passes, certify, objective - self.bound);
-        self.in_vain = if gain > ROUNDING * objective.abs() { 0 } else { self.in_vain + 1 };
+        self.last_gain = gain;
+        self.is_rounding = gain <= ROUNDING * objective.abs();
+        self.is_small |= gain <= SMALL * objective.abs();
+        let is_vain = gain <= LEAST * objective.abs() || (self.is_rounding && tolerance == 0.0);
+        self.in_vain = if is_vain { self.in_vain + 1 } else { 0 };
+        if certify {
+            self.count_fruitless();
+        }
         self.master_s += combining.elapsed().as_secs_f64();
         if !self.params.delay().is_zero() {
             std::thread::sleep(self.params.delay());
         }
         let seconds = begun.elapsed().as_secs_f64();
         self.worker_s += worker_s;
-        self.tuner.learn(&tuner::Outcome { gain, seconds, worker_s, passes, usual: !certify });
+        let (all_s, of_worker_s) = match self.params.costs() {
+            Some((exchange_s, pass_s)) => (exchange_s + pass_s * passes, pass_s * passes),
+            None => (seconds, worker_s),
+        };
+        let outcome = tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
+        self.tuner.learn(&outcome);
         let gap = objective - self.bound;
         Ok(Seen { round: rounds, objective, gap, step: self.step, passes, seconds, choice })
+    }
+
+    /// Second derivatives as the workers are told. Where gains are so small that the difference of two vectors is mostly rounding,
+    /// they are told also where they are all 1: changes are then added up by themselves.
+    fn bends_told(&self) -> Vec<f64> {
+        match self.bends.is_empty() && self.is_small {
+            true => vec![1.0; self.product.len()],
+            false => self.bends.clone(),
+        }
+    }
+
+    /// How far along the change to go, where that is not searched for.
+    fn fixed_length(&self) -> f64 {
+        match self.params.combine() {
+            Combine::Averaged => 1.0 / self.partitions,
+            _ => 1.0,
+        }
+    }
+
+    /// What the step before this round really came to.
+    fn learn_terms(&mut self, round: &Round, change: &Change) {
+        if !round.terms.is_quadratic() {
+            let less = self.found.terms - change.taken;
+            self.terms -= less;
+            self.search.told(less);
+        }
+        if round.certify {
+            self.terms = change.terms;
+        }
+    }
+
+    fn count_fruitless(&mut self) {
+        let gap = self.value() - self.bound;
+        if gap < 0.9 * self.gap_least || self.last_gain > NOTHING * self.value().abs() {
+            (self.gap_least, self.fruitless) = (gap, 0);
+        } else {
+            self.fruitless += 1;
+        }
     }
 
     /// Steps of other lengths than 1 leave coordinates near 0 that belong there. A last pass, taken as it is, puts them there,
     /// unless that costs more than the gap was allowed to be.
     fn close<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<(), FitError> {
-        let points = vec![(1.0, 0.0), (0.0, 0.0)];
         let round = Round {
             gradient: self.gradient.clone(),
-            curvature: self.partitions * self.objective.loss.curvature(),
+            bends: self.bends_told(),
+            curvature: self.partitions,
             terms: self.objective.terms,
             centred: self.objective.centred,
+            free: self.objective.free || self.objective.centred,
             work: 1.0,
             step: self.step,
-            points,
+            points: vec![(1.0, 0.0)],
             certify: true,
             rests: false,
             seed: self.params.seed(),
         };
         let (change, worker_s) = self.run(held, descend::<C>, &round)?;
         self.worker_s += worker_s;
+        self.learn_terms(&round, &change);
         self.certify(&round, &change);
         self.passes += 1.0;
-        let plane = self.objective.loss.plane(&self.product, &change.change, &self.before);
-        let whole = Found {
-            step: (1.0, 0.0),
-            objective: plane.at(1.0, 0.0) + change.points[0],
-            terms: change.points[0],
-        };
-        let allowed = (self.bound + self.params.tolerance() * whole.objective.abs()).max(self.now.objective);
-        let found = if whole.objective <= allowed * (1.0 + ROUNDING) {
-            whole
-        } else {
-            Found { step: (0.0, 0.0), ..self.now }
-        };
-        self.take(found, &change);
+        let found = fixed(&self.plane(&change), 1.0, &change, &self.objective.terms);
+        let objective = self.value();
+        let allowed = (self.bound + self.params.tolerance() * objective.abs()).max(objective);
+        let is_allowed = objective - found.gain <= allowed * (1.0 + ROUNDING);
+        self.take(if is_allowed { found } else { Found::default() }, &change);
         Ok(())
     }
 
@@ -431,36 +537,35 @@ impl<'a> Descent<'a> {
         Ok((change, report.0 as f64 * 1e-6))
     }
 
-    /// Finds how far to go, and goes.
-    fn go(&mut self, points: &[(f64, f64)], change: &Change) {
-        let plane = self.objective.loss.plane(&self.product, &change.change, &self.before);
-        let found = match self.params.combine() {
-            Combine::Searched => {
-                self.search.lowest(&plane, points, change, self.objective.terms.l2, self.now)
-            }
-            Combine::Added => fixed(&plane, points, change, self.objective.terms.l2, 1.0, self.now),
-            Combine::Averaged => {
-                let share = 1.0 / self.partitions;
-                fixed(&plane, points, change, self.objective.terms.l2, share, self.now)
-            }
-        };
-        self.take(found, change);
+    fn plane<'b>(&'b self, change: &'b Change) -> Plane<'b> {
+        let loss = &self.objective.loss;
+        Plane::new(loss, &self.product, &self.gradient, &self.bends, &change.change, &self.before)
+    }
+
+    /// Finds how far to go.
+    fn search(&mut self, points: &[(f64, f64)], change: &Change) -> Found {
+        let terms = &self.objective.terms;
+        if self.params.combine() != Combine::Searched {
+            let found = fixed(&self.plane(change), self.fixed_length(), change, terms);
+            return if found.gain > 0.0 { found } else { Found::default() };
+        }
+        let loss = &self.objective.loss;
+        let plane =
+            Plane::new(loss, &self.product, &self.gradient, &self.bends, &change.change, &self.before);
+        self.search.lowest(&plane, self.loss, points, change, terms)
     }
 
     /// Takes a step.
     fn take(&mut self, found: Found, change: &Change) {
-        let (t, s) = found.step;
-        for ((product, before), change) in self.product.iter_mut().zip(&mut self.before).zip(&change.change) {
-            *before = t * change + s * *before;
-            *product += *before;
-        }
+        advance(&mut self.product, &mut self.before, &change.change, found.step);
         self.step = found.step;
-        self.now = found;
+        self.constant_before = found.step.0 * change.constant + found.step.1 * self.constant_before;
         if self.objective.free {
-            self.constant += self.objective.loss.settle(&mut self.product);
-            self.now.objective = self.objective.loss.value(&self.product) + found.terms;
+            self.constant += self.constant_before;
         }
-        self.objective.loss.gradient_into(&self.product, &mut self.gradient);
+        self.terms += found.terms;
+        self.found = found;
+        self.look_around();
     }
 
     /// The bound that the products of all columns with the gradient give.
@@ -471,7 +576,10 @@ impl<'a> Descent<'a> {
         } else if terms.l2 == 0.0 && terms.linear == 0.0 && change.steepest > 0.0 {
             // Lasso: shrunk until no column is steeper than its price.
             let scale = loss.best_scale(&round.gradient, terms.l1 / change.steepest);
-            loss.bound(&round.gradient, scale)
+            let shrunk = loss.bound(&round.gradient, scale);
+            // Or as it is: the best coordinates' sizes add up to no more than the objective pays for.
+            let excess = (change.steepest - terms.l1).max(0.0);
+            shrunk.max(loss.bound(&round.gradient, 1.0) - self.value() / terms.l1 * excess)
         } else {
             f64::NEG_INFINITY
         };
@@ -479,40 +587,18 @@ impl<'a> Descent<'a> {
     }
 
     fn is_over(&self) -> Option<Outcome> {
-        let (objective, gap) = (self.now.objective, self.now.objective - self.bound);
+        let (objective, gap) = (self.value(), self.value() - self.bound);
         if self.params.tolerance() > 0.0 && gap <= self.params.tolerance() * objective.abs() {
             return Some(Outcome::Converged);
         }
         if self.params.target().is_some_and(|target| objective <= target) {
             return Some(Outcome::TargetReached);
         }
-        if self.in_vain >= ROUNDS_IN_VAIN && (self.bound.is_finite() || self.params.tolerance() == 0.0) {
+        let is_vain = self.in_vain >= ROUNDS_IN_VAIN || self.fruitless >= FRUITLESS;
+        if is_vain && (self.bound.is_finite() || self.params.tolerance() == 0.0) {
             return Some(Outcome::Stalled);
         }
         (self.rounds >= self.params.rounds_max()).then_some(Outcome::RoundsUsedUp)
-    }
-}
-
-/// A step of given length, or none where that would make things worse.
-fn fixed(
-    plane: &super::loss::Plane<'_>,
-    points: &[(f64, f64)],
-    change: &Change,
-    l2: f64,
-    length: f64,
-    now: Found,
-) -> Found {
-    let stay = Found { step: (0.0, 0.0), ..now };
-    let terms = if points.len() == 1 {
-        let [aa, ad, _, dd, ..] = change.squares;
-        Some(0.5 * l2 * (aa + length * (2.0 * ad + length * dd)))
-    } else {
-        let at = points.iter().position(|point| *point == (length, 0.0));
-        at.map(|at| change.points[at])
-    };
-    match terms.map(|terms| Found { step: (length, 0.0), objective: plane.at(length, 0.0) + terms, terms }) {
-        Some(found) if found.objective < stay.objective => found,
-        _ => stay,
     }
 }
 
@@ -526,11 +612,15 @@ struct Certificates {
     rate_then: f64,
     /// The gap that it found.
     gap_then: f64,
+    /// The gap shrinks about as this power of what a pass gains: 1 where both are squares of a distance, ½ where the gap
+    /// is the distance.
+    power: f64,
 }
 
 impl Default for Certificates {
     fn default() -> Self {
-        Certificates { last: 0.0, rate: f64::INFINITY, rate_then: f64::INFINITY, gap_then: f64::INFINITY }
+        let never = f64::INFINITY;
+        Certificates { last: 0.0, rate: never, rate_then: never, gap_then: never, power: 1.0 }
     }
 }
 
@@ -541,22 +631,40 @@ impl Certificates {
             self.rate = if self.rate.is_finite() { 0.5 * (self.rate + rate) } else { rate };
         }
         if certified {
+            let (rates, gaps) = (self.rate / self.rate_then, gap / self.gap_then);
+            if rates > 0.0 && rates < 0.5 && gaps > 0.0 && gaps.is_finite() {
+                self.power = (ratio_of_powers(gaps, rates)).clamp(0.3, 1.2);
+            }
             (self.rate_then, self.gap_then) = (self.rate, gap);
         }
     }
 
-    /// Whether the gap may have closed: it shrinks about as what a pass gains does.
-    fn is_due(&mut self, passes: f64, objective: f64, tolerance: f64) -> bool {
+    /// Whether the gap may have closed.
+    fn is_due(&mut self, passes: f64, objective: f64, tolerance: f64, is_rounding: bool) -> bool {
         let since = passes - self.last;
         let wanted = tolerance * objective.abs();
         let hopeful = match self.gap_then.is_finite() && self.rate_then > 0.0 {
-            true => self.gap_then * self.rate / self.rate_then <= 1.5 * wanted,
+            true => ratio_of_powers(1.5 * wanted / self.gap_then, self.rate / self.rate_then) <= self.power,
             false => self.rate <= 10.0 * wanted,
         };
-        let due = (hopeful && since >= PASSES_LEAST) || since >= PASSES_BETWEEN || self.rate == 0.0;
+        let between = if is_rounding { PASSES_LEAST + 1.0 } else { PASSES_BETWEEN };
+        let due = (hopeful && since >= PASSES_LEAST) || since >= between || self.rate == 0.0;
         if due {
             self.last = passes;
         }
         due
+    }
+}
+
+/// The power of `b` that `a` is, for numbers below 1.
+fn ratio_of_powers(a: f64, b: f64) -> f64 {
+    match (a < 1.0, b < 1.0) {
+        (true, true) => {
+            let mut logs = [a.max(f64::MIN_POSITIVE), b.max(f64::MIN_POSITIVE)];
+            elementwise::log(Level::best(), &mut logs);
+            logs[0] / logs[1]
+        }
+        (true, false) => f64::INFINITY,
+        (false, _) => 0.0,
     }
 }

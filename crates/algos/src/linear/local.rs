@@ -1,9 +1,10 @@
 //! What a worker does between two exchanges: coordinate descent over its own columns.
 //!
-//! It has the gradient `w` of the loss and a bound `κ = σ' · curvature`, and goes downhill on
-//! `w·AΔ + κ/2 ‖AΔ‖² + Σ gⱼ(αⱼ + Δⱼ)`, one coordinate at a time, exactly. The vector `r = w + κ AΔ` is kept up to date, so a step costs
-//! two passes over one column. What goes home is `AΔ = (r − w)/κ` and a few numbers from which the master chooses how
-//! far to go.
+//! It has the gradient `w` of the loss and its second derivatives `D`, and goes downhill on
+//! `w·AΔ + σ'/2 AΔ·D·AΔ + Σ gⱼ(αⱼ + Δⱼ)`, one coordinate at a time, exactly. The vector `r = w + σ' D AΔ` is kept up to date, so a
+//! step costs two passes over one column. What goes home is `AΔ` and a few numbers from which the master chooses how
+//! far to go. Where all of `D` is 1, as it is for squares, `r` is all that is kept; otherwise what belongs to a row lies
+//! together, so that an entry of a column costs one line of the cache and not four.
 //!
 //! **Order.** Columns lie in *buckets* of some hundred entries that follow one another in memory; a long column is a bucket of its own.
 //! Every pass goes through all buckets in another order, and the beginning of a bucket is asked for while the one before is
@@ -20,9 +21,10 @@
 //! with the next round, which begins by taking it. So a step can be lengthened, turned or taken back without a message of
 //! its own.
 
-use super::columns::{Columns, Lines, fetch};
+use super::columns::{Columns, Lines, Products, fetch};
+use super::plane::products;
 use super::separable::Separable;
-use crate::kernels::vectors::dot;
+use crate::kernels::Level;
 use qjam::{Csc, Ctx, DecodeError, Decoder, Dense, Encoder, MergeError, Reduce, Rng, State, Wire};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -41,12 +43,17 @@ const WITHIN: f64 = 0.9;
 pub struct Round {
     /// The gradient of the loss.
     pub gradient: Vec<f64>,
-    /// σ' times the curvature of the loss.
+    /// Its second derivatives, one for each row; none where they are all 1.
+    pub bends: Vec<f64>,
+    /// σ', by which second derivatives are multiplied.
     pub curvature: f64,
     /// What every coordinate adds.
     pub terms: Separable,
     /// Whether columns are seen with their means taken off.
     pub centred: bool,
+    /// Whether a constant that costs nothing goes along with every step: where second derivatives differ, columns are seen
+    /// with their means taken off, weighted by these.
+    pub free: bool,
     /// How much to do, in passes over the partition.
     pub work: f64,
     /// How far the last round's change is to be gone, and how far the step before again.
@@ -64,12 +71,18 @@ pub struct Round {
 /// What a round says.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Change {
-    /// `AΔ`.
+    /// `AΔ`, and the constant that goes along.
     pub change: Vec<f64>,
-    /// `⟨α,α⟩, ⟨α,Δ⟩, ⟨α,p⟩, ⟨Δ,Δ⟩, ⟨Δ,p⟩, ⟨p,p⟩`, where the terms are quadratic and these say all.
-    pub squares: [f64; 6],
-    /// Otherwise the terms at the points that were asked for.
+    /// That constant.
+    pub constant: f64,
+    /// `⟨α,Δ⟩, ⟨α,p⟩, ⟨Δ,Δ⟩, ⟨Δ,p⟩, ⟨p,p⟩`, where terms have squares.
+    pub squares: [f64; 5],
+    /// By how much the terms without their squares are larger at the points that were asked for.
     pub points: Vec<f64>,
+    /// By how much the last step made the terms larger, if they are more than squares.
+    pub taken: f64,
+    /// The terms before this round, if a certificate was asked for.
+    pub terms: f64,
     /// Sum of the conjugates `gⱼ*(−cⱼ·w)`, if a certificate was asked for.
     pub conjugates: f64,
     /// The largest `|cⱼ·w|`, if a certificate was asked for.
@@ -91,6 +104,9 @@ impl Reduce for Change {
         self.change.try_merge(right.change)?;
         self.points.try_merge(right.points)?;
         self.squares.iter_mut().zip(right.squares).for_each(|(a, b)| *a += b);
+        self.constant += right.constant;
+        self.taken += right.taken;
+        self.terms += right.terms;
         self.conjugates += right.conjugates;
         self.steepest = self.steepest.max(right.steepest);
         self.entries += right.entries;
@@ -140,6 +156,8 @@ struct Numbers {
     at: u64,
     /// Average decrease of a visit in the last round.
     decrease: f64,
+    /// What each coordinate's terms are multiplied by; none for all 1.
+    prices: Fixed<f64>,
     /// Sum of the squares of each column.
     squares: Fixed<f64>,
     /// Sum of each column.
@@ -157,6 +175,7 @@ impl Clone for Numbers {
             change: self.change.clone(),
             before: self.before.clone(),
             rests: self.rests.clone(),
+            prices: self.prices.clone(),
             squares: self.squares.clone(),
             sums: self.sums.clone(),
             buckets: self.buckets.clone(),
@@ -170,6 +189,7 @@ impl Clone for Numbers {
         self.change.clone_from(&from.change);
         self.before.clone_from(&from.before);
         self.rests.clone_from(&from.rests);
+        self.prices.clone_from(&from.prices);
         self.squares.clone_from(&from.squares);
         self.sums.clone_from(&from.sums);
         self.buckets.clone_from(&from.buckets);
@@ -223,6 +243,7 @@ impl<C: Columns> State for Coordinates<C> {
             passes: 0,
             at: 0,
             decrease: 0.0,
+            prices: Fixed(Arc::from([])),
             squares: Fixed(squares.into()),
             sums: Fixed(sums.into()),
             buckets: Fixed(buckets.into()),
@@ -236,7 +257,8 @@ impl<C> Coordinates<C> {
     /// The coordinates after a step along the last change and along the step before.
     pub fn after(&self, terms: &Separable, (along, again): (f64, f64)) -> Vec<f64> {
         let Numbers { alpha, change, before, .. } = &self.held;
-        let at = |j: usize| terms.stepped(alpha[j], along * change[j], again * before[j]);
+        let at =
+            |j: usize| self.held.price(j) * terms.stepped(alpha[j], along * change[j], again * before[j]);
         (0..alpha.len()).map(at).collect()
     }
 
@@ -247,37 +269,77 @@ impl<C> Coordinates<C> {
 }
 
 impl Numbers {
-    fn take(&mut self, terms: &Separable, (along, again): (f64, f64)) {
-        for ((alpha, change), before) in self.alpha.iter_mut().zip(&mut self.change).zip(&mut self.before) {
+    #[inline(always)]
+    fn price(&self, j: usize) -> f64 {
+        self.prices.0.get(j).copied().unwrap_or(1.0)
+    }
+
+    /// Takes a step, and says by how much it made the terms larger.
+    fn take(&mut self, terms: &Separable, (along, again): (f64, f64)) -> f64 {
+        let (is_told, mut taken) = (!terms.is_quadratic(), Chains::default());
+        let prices = &self.prices.0;
+        let coordinates = self.alpha.iter_mut().zip(&mut self.change).zip(&mut self.before);
+        for (j, ((alpha, change), before)) in coordinates.enumerate() {
             let to = terms.stepped(*alpha, along * *change, again * *before);
-            *before = to - *alpha;
+            let by = along * *change + again * *before;
+            if is_told && by != 0.0 {
+                let price = prices.get(j).copied().unwrap_or(1.0);
+                let more = terms.kinks(*alpha, by, to) + terms.l2 * by * (*alpha + 0.5 * by);
+                taken.add(j, price * more);
+            }
+            // Not `to - alpha`: near the optimum that is mostly rounding, which the master knows nothing of.
+            *before = by;
             *alpha = to;
             *change = 0.0;
         }
+        taken.sum()
     }
 
-    /// The terms at a point of the plane of `change` and `before`.
-    fn points(&self, terms: &Separable, points: &[(f64, f64)]) -> Vec<f64> {
+    /// What the master needs to know of the plane of `change` and `before`: products, and the terms without their
+    /// squares at some points, less what they are here.
+    fn survey(&self, terms: &Separable, points: &[(f64, f64)]) -> ([f64; 5], Vec<f64>) {
+        let mut squares = [0.0; 5];
+        if terms.is_quadratic() && self.prices.0.is_empty() {
+            products(Level::best(), &self.alpha, &self.change, &self.before, &mut squares);
+            return (squares, vec![0.0; points.len()]);
+        }
         // Most coordinates of a sparse solution are 0 and stay so.
-        let still = terms.value(0.0);
-        let moving: Vec<(f64, f64, f64)> = (0..self.alpha.len())
-            .map(|j| (self.alpha[j], self.change[j], self.before[j]))
-            .filter(|at| *at != (0.0, 0.0, 0.0))
+        let moves = |j: &usize| self.change[*j] != 0.0 || self.before[*j] != 0.0;
+        let moving: Vec<[f64; 4]> = (0..self.alpha.len())
+            .filter(moves)
+            .map(|j| [self.alpha[j], self.change[j], self.before[j], self.price(j)])
             .collect();
-        let stillness = still * (self.alpha.len() - moving.len()) as f64;
-        let total = |&(t, s): &(f64, f64)| {
-            let mut parts = [0.0; 4];
-            for (i, (a, d, p)) in moving.iter().enumerate() {
-                parts[i & 3] += terms.value(terms.stepped(*a, t * d, s * p));
+        if terms.l2 > 0.0 {
+            let mut parts: [Chains; 5] = Default::default();
+            for (i, [a, d, p, price]) in moving.iter().enumerate() {
+                let all = [a * d, a * p, d * d, d * p, p * p].map(|product| price * product);
+                parts.iter_mut().zip(all).for_each(|(part, value)| part.add(i, value));
             }
-            stillness + (parts[0] + parts[2]) + (parts[1] + parts[3])
+            squares = parts.map(|part| part.sum());
+        }
+        let total = |&(t, s): &(f64, f64)| {
+            let mut total = Chains::default();
+            for (i, [a, d, p, price]) in moving.iter().enumerate() {
+                total.add(i, price * terms.kinks(*a, t * d + s * p, terms.stepped(*a, t * d, s * p)));
+            }
+            total.sum()
         };
-        points.iter().map(total).collect()
+        (squares, points.iter().map(total).collect())
+    }
+}
+
+/// A sum in four chains.
+#[derive(Default)]
+struct Chains([f64; 4]);
+
+impl Chains {
+    #[inline(always)]
+    fn add(&mut self, i: usize, value: f64) {
+        self.0[i & 3] += value;
     }
 
-    fn scalars(&self) -> [f64; 6] {
-        let (a, d, p) = (&self.alpha, &self.change, &self.before);
-        [dot(a, a), dot(a, d), dot(a, p), dot(d, d), dot(d, p), dot(p, p)]
+    fn sum(&self) -> f64 {
+        (self.0[0] + self.0[2]) + (self.0[1] + self.0[3])
     }
 }
 
@@ -285,19 +347,38 @@ impl Numbers {
 #[qjam::map]
 pub fn descend<C: Columns>(round: &Round, columns: &C, state: &mut Coordinates<C>, ctx: &Ctx) -> Change {
     let held = &mut state.held;
-    held.take(&round.terms, round.step);
+    let taken = held.take(&round.terms, round.step);
     if round.certify && held.at > 0 {
         (held.passes, held.at) = (held.passes + 1, 0);
     }
+    let terms = match round.certify {
+        true => held.alpha.iter().enumerate().fold(Chains::default(), |mut sum, (j, a)| {
+            sum.add(j, held.price(j) * round.terms.value(*a));
+            sum
+        }),
+        false => Chains::default(),
+    };
     let budget = (round.work * held.entries as f64).ceil() as u64;
-    let mut r = round.gradient.clone();
+    let is_bent = !round.bends.is_empty();
+    let (mut r, mut rows) = (vec![], vec![]);
+    if is_bent {
+        let all = round.gradient.iter().zip(&round.bends);
+        rows.extend(all.map(|(w, d)| Row { r: *w, bend: round.curvature * d, along: 0.0, w: *w }));
+    } else {
+        r.clone_from(&round.gradient);
+    }
+    let weight: f64 = if round.free { rows.iter().map(|row| row.bend).sum() } else { 0.0 };
     let mut work = Work {
         r: &mut r,
+        rows: &mut rows,
         gradient: &round.gradient,
         offset: 0.0,
+        weight,
+        mean: 0.0,
         curvature: round.curvature,
         terms: round.terms,
         alpha: &held.alpha,
+        prices: (!held.prices.0.is_empty()).then_some(&held.prices.0),
         squares: &held.squares.0,
         sums: round.centred.then_some(&held.sums.0),
         buckets: &held.buckets.0,
@@ -334,30 +415,28 @@ pub fn descend<C: Columns>(round: &Round, columns: &C, state: &mut Coordinates<C
     let (conjugates, steepest) = (work.conjugates, work.steepest);
     let (at, decrease) = (work.at as u64, work.decrease / work.visits.max(1) as f64);
     (held.passes, held.at, held.decrease) = (passes, at, decrease);
-    let scale = 1.0 / round.curvature;
-    r.iter_mut().zip(&round.gradient).for_each(|(r, w)| *r = (*r + offset - w) * scale);
-    let quadratic = round.terms.is_quadratic();
-    Change {
-        change: r,
-        squares: if quadratic { held.scalars() } else { [0.0; 6] },
-        points: if quadratic {
-            vec![0.0; round.points.len()]
-        } else {
-            held.points(&round.terms, &round.points)
-        },
-        conjugates,
-        steepest,
-        entries,
-        entries_all: held.entries,
-    }
+    let constant = if is_bent { offset } else { 0.0 };
+    let change = if is_bent {
+        rows.iter().map(|row| row.along + constant).collect()
+    } else {
+        let scale = 1.0 / round.curvature;
+        r.iter_mut().zip(&round.gradient).for_each(|(r, w)| *r = (*r + offset - w) * scale);
+        r
+    };
+    let (squares, points) = held.survey(&round.terms, &round.points);
+    let entries_all = held.entries;
+    let terms = terms.sum();
+    Change { change, constant, squares, points, taken, terms, conjugates, steepest, entries, entries_all }
 }
 qjam::register!(descend::<Csc<f32>>, descend::<Csc<f64>>, descend::<Dense<f32>>, descend::<Dense<f64>>);
 
 /// Where coordinates begin, instead of at 0.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Start {
-    /// Of all partitions, one after the other.
+    /// Of all partitions, one after the other; none for zeros.
     pub coordinates: Vec<f64>,
+    /// What each one's terms are multiplied by; none for all 1.
+    pub prices: Vec<f64>,
     /// Where each partition's begin.
     pub starts: Vec<u64>,
     /// Length of a column.
@@ -383,12 +462,18 @@ pub fn place<C: Columns>(start: &Start, columns: &C, state: &mut Coordinates<C>,
     let held = &mut state.held;
     let from = start.starts[ctx.chunk() as usize] as usize;
     let (mut product, mut terms, mut mean) = (vec![0.0; start.rows as usize], 0.0, 0.0);
-    for (j, alpha) in held.alpha.iter_mut().enumerate() {
-        *alpha = start.coordinates[from + j].max(start.terms.lower).min(start.terms.upper);
-        terms += start.terms.value(*alpha);
-        if *alpha != 0.0 {
-            columns.add_to(j, *alpha, &mut product);
-            mean += *alpha * held.sums.0[j] / start.rows as f64;
+    if !start.prices.is_empty() {
+        held.prices = Fixed(start.prices[from..from + held.alpha.len()].into());
+    }
+    for j in 0..held.alpha.len() {
+        let (price, told) = (held.price(j), start.coordinates.get(from + j).copied().unwrap_or(0.0));
+        let alpha = if price > 0.0 { told / price } else { 0.0 };
+        held.alpha[j] = alpha.max(start.terms.lower).min(start.terms.upper);
+        terms += price * start.terms.value(held.alpha[j]);
+        let along = price * held.alpha[j];
+        if along != 0.0 {
+            columns.add_to(j, along, &mut product);
+            mean += along * held.sums.0[j] / start.rows as f64;
         }
     }
     if start.centred {
@@ -400,15 +485,39 @@ pub fn place<C: Columns>(start: &Start, columns: &C, state: &mut Coordinates<C>,
 }
 qjam::register!(place::<Csc<f32>>, place::<Csc<f64>>, place::<Dense<f32>>, place::<Dense<f64>>);
 
+/// What belongs to a row, where second derivatives differ.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+pub struct Row {
+    /// `w + σ' D AΔ`.
+    pub(super) r: f64,
+    /// `σ' D`.
+    pub(super) bend: f64,
+    /// `AΔ`.
+    pub(super) along: f64,
+    /// The gradient.
+    pub(super) w: f64,
+}
+
 /// A round on its way through the columns.
 pub struct Work<'a> {
+    /// `w + σ' AΔ`, where second derivatives are all 1.
     r: &'a mut [f64],
+    /// Otherwise all there is of each row.
+    rows: &'a mut [Row],
     gradient: &'a [f64],
-    /// What is to be added to every entry of `r`: columns without their means change all of them.
+    /// What is to be added to every entry of `r`, or of `AΔ` where second derivatives differ: columns without their means
+    /// change all of them.
     offset: f64,
+    /// The sum of the second derivatives, where means are weighted by them; otherwise 0.
+    weight: f64,
+    /// The mean of the column at hand, weighted so.
+    mean: f64,
     curvature: f64,
     terms: Separable,
     alpha: &'a [f64],
+    /// What the terms of each coordinate are multiplied by, where that is not 1.
+    prices: Option<&'a [f64]>,
     squares: &'a [f64],
     /// Sums of the columns, where their means are taken off.
     sums: Option<&'a [f64]>,
@@ -432,12 +541,20 @@ pub struct Work<'a> {
 
 impl Work<'_> {
     pub(super) fn length(&self) -> usize {
-        self.r.len().min(self.gradient.len())
+        self.r.len().max(self.rows.len()).min(self.gradient.len())
     }
 
     /// Goes through buckets from `at` on until the budget is used up or the pass is over.
     #[inline(always)]
     pub(super) fn run<L: Lines>(&mut self, lines: L) {
+        match self.rows.is_empty() {
+            true => self.run_as::<L, false>(lines),
+            false => self.run_as::<L, true>(lines),
+        }
+    }
+
+    #[inline(always)]
+    fn run_as<L: Lines, const BENT: bool>(&mut self, lines: L) {
         while self.at < self.order.len() && self.entries < self.budget {
             let bucket = self.order[self.at] as usize;
             if let Some(next) = self.order.get(self.at + 1) {
@@ -453,48 +570,73 @@ impl Work<'_> {
                     self.rests[j] -= 1;
                     continue;
                 }
-                self.visit(lines, j);
+                self.visit::<L, BENT>(lines, j);
             }
             self.at += 1;
         }
     }
 
+    /// Slope along a column and second derivative, of the subproblem.
     #[inline(always)]
-    fn visit<L: Lines>(&mut self, lines: L, j: usize) {
-        let (mut slope, mut square) = (0.0, self.squares[j]);
-        if self.certify {
-            let (with_r, with_w) = lines.dot_both(j, self.r, self.gradient);
-            // The gradient of a centred loss adds up to 0, so a column's mean makes no difference to it.
-            self.conjugates += self.terms.conjugate(-with_w);
-            self.steepest = self.steepest.max(with_w.abs());
-            slope += with_r;
+    fn derivatives<L: Lines, const BENT: bool>(&mut self, lines: L, j: usize) -> (f64, f64) {
+        let (slope, bend, with_w) = if BENT {
+            let Products { r, bend, along, w } = lines.dot_rows(j, self.rows);
+            self.mean = 0.0;
+            if self.weight > 0.0 {
+                self.mean = along / self.weight;
+                (r + self.offset * along, (bend - self.mean * along).max(0.0), w)
+            } else {
+                (r, bend, w)
+            }
         } else {
-            slope += lines.dot(j, self.r);
+            let with_w = if self.certify { lines.dot(j, self.gradient) } else { 0.0 };
+            let (mut slope, mut square) = (lines.dot(j, self.r), self.squares[j]);
+            if let Some(sums) = self.sums {
+                slope += self.offset * sums[j];
+                square = (square - sums[j] * sums[j] / self.r.len() as f64).max(0.0);
+            }
+            (slope, self.curvature * square, with_w)
+        };
+        if self.certify {
+            // The gradient of a centred loss adds up to 0, so a column's mean makes no difference to it.
+            let price = self.prices.map_or(1.0, |prices| prices[j]);
+            self.conjugates += price * self.terms.conjugate(-with_w);
+            self.steepest = self.steepest.max(with_w.abs());
         }
-        let rows = self.r.len() as f64;
-        if let Some(sums) = self.sums {
-            slope += self.offset * sums[j];
-            square = (square - sums[j] * sums[j] / rows).max(0.0);
+        (slope, bend)
+    }
+
+    #[inline(always)]
+    fn visit<L: Lines, const BENT: bool>(&mut self, lines: L, j: usize) {
+        // What is held is the coordinate divided by its price, and all of its part of the objective is divided by that, too.
+        let price = self.prices.map_or(1.0, |prices| prices[j]);
+        if price == 0.0 {
+            return;
         }
-        let bend = self.curvature * square;
+        let (slope, bend) = self.derivatives::<L, BENT>(lines, j);
+        let bend = price * bend;
         let from = self.alpha[j] + self.change[j];
         let to = self.terms.step(from, slope, bend);
         let by = to - from;
         self.entries += lines.entries(j).max(1) as u64;
         self.visits += 1;
         if by == 0.0 {
-            self.settle(
-                j,
-                self.within > 0.0 && self.is_deep(from, bend * from - slope + self.terms.linear, bend),
-            );
+            let pull = bend * from - slope + self.terms.linear;
+            self.settle(j, self.within > 0.0 && self.is_deep(from, pull, bend));
             return;
         }
         self.change[j] += by;
-        lines.add(j, self.curvature * by, self.r);
-        if let Some(sums) = self.sums {
-            self.offset -= self.curvature * by * sums[j] / rows;
+        let along = price * by;
+        if BENT {
+            lines.add_rows(j, along, self.rows);
+            self.offset -= along * self.mean;
+        } else {
+            lines.add(j, self.curvature * along, self.r);
+            if let Some(sums) = self.sums {
+                self.offset -= self.curvature * along * sums[j] / self.r.len() as f64;
+            }
         }
-        let decrease = 0.5 * (bend + self.terms.l2) * by * by;
+        let decrease = 0.5 * price * (bend + self.terms.l2) * by * by;
         self.decrease += decrease;
         self.settle(j, decrease < self.hardly);
     }

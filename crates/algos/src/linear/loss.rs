@@ -1,9 +1,11 @@
 //! The part of an objective that depends on all coordinates together, through the one vector that is exchanged.
 //!
 //! It lives on the master: `v = A a` has one entry for each row of the data, and workers see nothing of the loss but
-//! its gradient at `v` and a bound on its curvature. So they run the same code whatever the loss is.
+//! its gradient at `v` and how it bends there. So they run the same code whatever the loss is. Exponentials and logarithms
+//! are those of [`elementwise`], since the system's have other last digits on another system.
 
 use crate::kernels::vectors::dot;
+use crate::kernels::{Level, elementwise};
 
 /// A smooth function of `v = A a`.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,31 +15,70 @@ pub enum Loss {
         /// `b`.
         targets: Vec<f64>,
     },
-    /// `Σ ln(1 + exp(−yᵢ vᵢ))` with labels of −1 and 1.
+    /// `½ Σ cᵢ (vᵢ − bᵢ)²`.
+    WeightedSquares {
+        /// `b`.
+        targets: Vec<f64>,
+        /// `c`, none of which is negative.
+        weights: Vec<f64>,
+    },
+    /// `Σ |yᵢ| ln(1 + exp(−sign(yᵢ) vᵢ))`: labels of −1 and 1, each times the weight of its row.
     Logistic {
         /// `y`.
         labels: Vec<f64>,
     },
 }
 
-/// `ln(1 + exp(−z))` without overflow.
-fn softplus(z: f64) -> f64 {
-    if z > 0.0 { (-z).exp().ln_1p() } else { -z + z.exp().ln_1p() }
-}
+/// Values that are worked on at a time, while they are in the cache.
+const BLOCK: usize = 256;
 
-/// `1 / (1 + exp(z))` without overflow.
-fn chance(z: f64) -> f64 {
-    if z > 0.0 {
-        let e = (-z).exp();
-        e / (1.0 + e)
-    } else {
-        1.0 / (1.0 + z.exp())
+/// Hands `f(i)` for all `i < len` through a function of whole slices, and on to `to`.
+fn through(
+    len: usize,
+    f: impl Fn(usize) -> f64,
+    function: fn(Level, &mut [f64]),
+    mut to: impl FnMut(usize, f64),
+) {
+    let (level, mut block) = (Level::best(), [0.0; BLOCK]);
+    for start in (0..len).step_by(BLOCK) {
+        let block = &mut block[..BLOCK.min(len - start)];
+        block.iter_mut().enumerate().for_each(|(i, value)| *value = f(start + i));
+        function(level, block);
+        block.iter().enumerate().for_each(|(i, value)| to(start + i, *value));
     }
 }
 
-/// `p ln p`, which is 0 at 0.
-fn entropy(p: f64) -> f64 {
-    if p > 0.0 { p * p.ln() } else { 0.0 }
+/// Sums in eight chains.
+#[derive(Default)]
+struct Chains([f64; 8]);
+
+impl Chains {
+    #[inline(always)]
+    fn add(&mut self, i: usize, term: f64) {
+        self.0[i & 7] += term;
+    }
+
+    fn sum(&self) -> f64 {
+        self.0.iter().sum()
+    }
+}
+
+/// Adds up in eight chains, as far as the iterator goes.
+fn sum(terms: impl Iterator<Item = f64>) -> f64 {
+    let mut chains = Chains::default();
+    terms.enumerate().for_each(|(i, term)| chains.add(i, term));
+    chains.sum()
+}
+
+/// −1, 0 or 1.
+#[inline(always)]
+fn sign(y: f64) -> f64 {
+    f64::from(i8::from(y > 0.0) - i8::from(y < 0.0))
+}
+
+/// Hands the chance of the other class to `to`, for every row.
+fn chances(labels: &[f64], v: impl Fn(usize) -> f64, to: impl FnMut(usize, f64)) {
+    through(labels.len(), |i| -sign(labels[i]) * v(i), elementwise::sigmoid, to);
 }
 
 impl Loss {
@@ -49,24 +90,68 @@ impl Loss {
     /// Length of `v`.
     pub fn rows(&self) -> usize {
         match self {
-            Loss::Squares { targets } => targets.len(),
+            Loss::Squares { targets } | Loss::WeightedSquares { targets, .. } => targets.len(),
             Loss::Logistic { labels } => labels.len(),
         }
     }
 
-    /// No second derivative is larger.
-    pub fn curvature(&self) -> f64 {
-        match self {
-            Loss::Squares { .. } => 1.0,
-            Loss::Logistic { .. } => 0.25,
-        }
+    /// Whether it is a quadratic function.
+    pub fn is_quadratic(&self) -> bool {
+        !matches!(self, Loss::Logistic { .. })
     }
 
     /// Its value at `v`.
     pub fn value(&self, v: &[f64]) -> f64 {
         match self {
             Loss::Squares { targets } => 0.5 * sum(v.iter().zip(targets).map(|(v, b)| (v - b) * (v - b))),
-            Loss::Logistic { labels } => sum(v.iter().zip(labels).map(|(v, y)| softplus(y * v))),
+            Loss::WeightedSquares { targets, weights } => {
+                0.5 * sum(v.iter().zip(targets).zip(weights).map(|((v, b), c)| c * ((v - b) * (v - b))))
+            }
+            Loss::Logistic { labels } => {
+                let mut total = Chains::default();
+                let losses = |i: usize| -sign(labels[i]) * v[i];
+                through(v.len(), losses, elementwise::softplus, |i, loss| {
+                    total.add(i, labels[i].abs() * loss);
+                });
+                total.sum()
+            }
+        }
+    }
+
+    /// By how much it is larger at `v + by` than at `v`.
+    pub(super) fn difference(&self, v: &[f64], by: impl Fn(usize) -> f64) -> f64 {
+        match self {
+            Loss::Squares { targets } => sum((0..v.len()).map(|i| by(i) * (v[i] - targets[i] + 0.5 * by(i)))),
+            Loss::WeightedSquares { targets, weights } => {
+                sum((0..v.len()).map(|i| weights[i] * (by(i) * (v[i] - targets[i] + 0.5 * by(i)))))
+            }
+            Loss::Logistic { labels } => {
+                let (mut total, mut then) = (Chains::default(), vec![0.0; v.len()]);
+                let at = |i: usize| -sign(labels[i]) * (v[i] + by(i));
+                through(v.len(), at, elementwise::softplus, |i, loss| then[i] = loss);
+                let at = |i: usize| -sign(labels[i]) * v[i];
+                through(v.len(), at, elementwise::softplus, |i, loss| {
+                    total.add(i, labels[i].abs() * (then[i] - loss));
+                });
+                total.sum()
+            }
+        }
+    }
+
+    /// Value, gradient and second derivatives at `v`.
+    pub(super) fn survey(&self, v: &[f64], gradient: &mut Vec<f64>, bends: &mut Vec<f64>) -> f64 {
+        self.bends_into(v, bends);
+        match self {
+            Loss::Squares { targets } => {
+                let mut square = 0.0;
+                gradient.resize(v.len(), 0.0);
+                residual(Level::best(), v, targets, gradient, &mut square);
+                0.5 * square
+            }
+            _ => {
+                self.gradient_into(v, gradient);
+                self.value(v)
+            }
         }
     }
 
@@ -75,8 +160,30 @@ impl Loss {
         gradient.clear();
         match self {
             Loss::Squares { targets } => gradient.extend(v.iter().zip(targets).map(|(v, b)| v - b)),
+            Loss::WeightedSquares { targets, weights } => {
+                gradient.extend(v.iter().zip(targets).zip(weights).map(|((v, b), c)| c * (v - b)));
+            }
             Loss::Logistic { labels } => {
-                gradient.extend(v.iter().zip(labels).map(|(v, y)| -y * chance(y * v)));
+                chances(labels, |i| v[i], |i, p| gradient.push(-labels[i] * p));
+            }
+        }
+    }
+
+    /// Its second derivatives at `v`, one for each row; none where they are all 1. Where logistic loss hardly bends they are a
+    /// little more: a step that follows them alone would be far too long.
+    pub fn bends_into(&self, v: &[f64], bends: &mut Vec<f64>) {
+        bends.clear();
+        match self {
+            Loss::Squares { .. } => {}
+            Loss::WeightedSquares { weights, .. } => bends.extend_from_slice(weights),
+            Loss::Logistic { labels } => {
+                chances(
+                    labels,
+                    |i| v[i],
+                    |i, p| {
+                        bends.push(labels[i].abs() * (p * (1.0 - p)).max(0.1 * (p - 0.5)).max(1e-6));
+                    },
+                );
             }
         }
     }
@@ -86,25 +193,45 @@ impl Loss {
     pub fn bound(&self, u: &[f64], scale: f64) -> f64 {
         match self {
             Loss::Squares { targets } => -scale * (0.5 * scale * dot(u, u) + dot(u, targets)),
+            Loss::WeightedSquares { targets, weights } => {
+                -scale * (0.5 * scale * over(u, weights) + dot(u, targets))
+            }
             Loss::Logistic { labels } => {
-                let at = |(u, y): (&f64, &f64)| {
-                    let p = (-scale * u * y).clamp(0.0, 1.0);
-                    entropy(p) + entropy(1.0 - p)
+                let share = |i: usize| match labels[i] == 0.0 {
+                    true => 0.0,
+                    false => (-scale * u[i] / labels[i]).clamp(0.0, 1.0),
                 };
-                -sum(u.iter().zip(labels).map(at))
+                // `p ln p` is 0 at 0, and so is what is nearest to it here.
+                let (mut total, least) = (Chains::default(), f64::MIN_POSITIVE);
+                through(
+                    u.len(),
+                    |i| share(i).max(least),
+                    elementwise::log,
+                    |i, log| {
+                        total.add(i, labels[i].abs() * (share(i) * log));
+                    },
+                );
+                through(
+                    u.len(),
+                    |i| (1.0 - share(i)).max(least),
+                    elementwise::log,
+                    |i, log| {
+                        total.add(i, labels[i].abs() * ((1.0 - share(i)) * log));
+                    },
+                );
+                -total.sum()
             }
         }
     }
 
     /// The scale up to `most` at which [`bound`](Loss::bound) is best, or nearly so.
     pub fn best_scale(&self, u: &[f64], most: f64) -> f64 {
-        match self {
-            Loss::Squares { targets } => {
-                let square = dot(u, u);
-                if square > 0.0 { (-dot(u, targets) / square).clamp(0.0, most) } else { 0.0 }
-            }
-            Loss::Logistic { .. } => most.min(1.0),
-        }
+        let (square, along) = match self {
+            Loss::Squares { targets } => (dot(u, u), dot(u, targets)),
+            Loss::WeightedSquares { targets, weights } => (over(u, weights), dot(u, targets)),
+            Loss::Logistic { .. } => return most.min(1.0),
+        };
+        if square > 0.0 { (-along / square).clamp(0.0, most) } else { 0.0 }
     }
 
     /// Moves all of `v` by what makes the loss least, and says by how much: an intercept that costs nothing. For logistic loss
@@ -112,7 +239,13 @@ impl Loss {
     pub fn settle(&self, v: &mut [f64]) -> f64 {
         let labels = match self {
             Loss::Squares { targets } => {
-                let by = (targets.iter().sum::<f64>() - v.iter().sum::<f64>()) / v.len() as f64;
+                let by = sum(targets.iter().zip(&*v).map(|(b, v)| b - v)) / v.len() as f64;
+                v.iter_mut().for_each(|v| *v += by);
+                return by;
+            }
+            Loss::WeightedSquares { targets, weights } => {
+                let all = sum(weights.iter().copied()).max(f64::MIN_POSITIVE);
+                let by = sum(targets.iter().zip(&*v).zip(weights).map(|((b, v), c)| c * (b - v))) / all;
                 v.iter_mut().for_each(|v| *v += by);
                 return by;
             }
@@ -120,150 +253,74 @@ impl Loss {
         };
         let mut moved = 0.0;
         for _ in 0..40 {
-            let (mut slope, mut bend) = (0.0, 0.0);
-            for (v, y) in v.iter().zip(labels) {
-                let p = chance(y * v);
-                slope -= y * p;
-                bend += p * (1.0 - p);
-            }
-            let by = (-slope / bend.max(1e-12)).clamp(-2.0, 2.0);
-            v.iter_mut().for_each(|v| *v += by);
+            let (mut slope, mut bend) = (Chains::default(), Chains::default());
+            chances(
+                labels,
+                |i| v[i] + moved,
+                |i, p| {
+                    slope.add(i, -labels[i] * p);
+                    bend.add(i, labels[i].abs() * (p * (1.0 - p)));
+                },
+            );
+            let by = (-slope.sum() / bend.sum().max(1e-12)).clamp(-2.0, 2.0);
             moved += by;
             if by.abs() <= 1e-13 * (1.0 + moved.abs()) {
                 break;
             }
         }
+        v.iter_mut().for_each(|v| *v += moved);
         moved
     }
-
-    /// The loss in the plane through `v` along two directions.
-    pub fn plane<'a>(&'a self, v: &'a [f64], first: &'a [f64], second: &'a [f64]) -> Plane<'a> {
-        match self {
-            Loss::Squares { targets } => {
-                let gradient: Vec<f64> = v.iter().zip(targets).map(|(v, b)| v - b).collect();
-                Plane::Quadratic(Quadratic {
-                    value: 0.5 * dot(&gradient, &gradient),
-                    slopes: [dot(&gradient, first), dot(&gradient, second)],
-                    bends: [dot(first, first), dot(first, second), dot(second, second)],
-                })
-            }
-            Loss::Logistic { labels } => Plane::Logistic { labels, v, first, second },
-        }
-    }
 }
 
-/// Adds up in eight chains, as far as the iterator goes.
-fn sum(terms: impl Iterator<Item = f64>) -> f64 {
-    let mut parts = [0.0; 8];
-    for (i, term) in terms.enumerate() {
-        parts[i & 7] += term;
-    }
-    parts.iter().sum()
-}
+crate::kernels::per_level! { fn residual(v: &[f64], targets: &[f64], to: &mut [f64], square: &mut f64) = residual_body }
 
-/// `value + slopes·(t, s) + ½ (t, s) bends (t, s)`.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Quadratic {
-    /// At `(0, 0)`.
-    pub value: f64,
-    /// First derivatives there.
-    pub slopes: [f64; 2],
-    /// Second derivatives: along the first, mixed, along the second.
-    pub bends: [f64; 3],
-}
-
-impl Quadratic {
-    /// Its value.
-    pub fn at(&self, t: f64, s: f64) -> f64 {
-        let [a, b, c] = self.bends;
-        self.value + t * (self.slopes[0] + 0.5 * t * a) + s * (self.slopes[1] + 0.5 * s * c) + t * s * b
-    }
-
-    /// The sum of two.
-    pub fn plus(&self, other: &Quadratic) -> Quadratic {
-        let both = |a: f64, b: f64| a + b;
-        Quadratic {
-            value: both(self.value, other.value),
-            slopes: std::array::from_fn(|i| self.slopes[i] + other.slopes[i]),
-            bends: std::array::from_fn(|i| self.bends[i] + other.bends[i]),
+/// `v − targets` and the sum of its squares, in sixteen chains.
+#[inline(always)]
+fn residual_body(v: &[f64], targets: &[f64], to: &mut [f64], square: &mut f64) {
+    let mut parts = [0.0; 16];
+    let len = v.len().min(targets.len()).min(to.len());
+    let ((v, v_rest), (b, b_rest)) = (v[..len].as_chunks::<16>(), targets[..len].as_chunks::<16>());
+    let (to, to_rest) = to[..len].as_chunks_mut::<16>();
+    for ((v, b), to) in v.iter().zip(b).zip(to) {
+        for i in 0..16 {
+            to[i] = v[i] - b[i];
+            parts[i] += to[i] * to[i];
         }
     }
-
-    /// Where it is lowest; along the first direction alone where the second adds nothing new.
-    pub fn lowest(&self) -> (f64, f64) {
-        let ([g, h], [a, b, c]) = (self.slopes, self.bends);
-        let determinant = a * c - b * b;
-        if determinant > 1e-10 * a * c {
-            return ((h * b - g * c) / determinant, (g * b - h * a) / determinant);
-        }
-        if a > 0.0 { (-g / a, 0.0) } else { (0.0, 0.0) }
+    for (((part, v), b), to) in parts.iter_mut().zip(v_rest).zip(b_rest).zip(to_rest) {
+        *to = v - b;
+        *part += *to * *to;
     }
+    *square = parts.iter().sum();
 }
 
-/// A loss in a plane.
-pub enum Plane<'a> {
-    /// Six numbers say it all.
-    Quadratic(Quadratic),
-    /// Computed anew for every point.
-    Logistic {
-        /// −1 and 1.
-        labels: &'a [f64],
-        /// The point (0, 0).
-        v: &'a [f64],
-        /// The direction of `t`.
-        first: &'a [f64],
-        /// The direction of `s`.
-        second: &'a [f64],
-    },
-}
-
-impl Plane<'_> {
-    /// The loss at a point.
-    pub fn at(&self, t: f64, s: f64) -> f64 {
-        match self {
-            Plane::Quadratic(quadratic) => quadratic.at(t, s),
-            Plane::Logistic { labels, v, first, second } => {
-                sum((0..v.len()).map(|i| softplus(labels[i] * (v[i] + t * first[i] + s * second[i]))))
-            }
-        }
-    }
-
-    /// The quadratic function that agrees with it at `(0, 0)` up to second derivatives.
-    pub fn quadratic(&self) -> Quadratic {
-        match self {
-            Plane::Quadratic(quadratic) => *quadratic,
-            Plane::Logistic { labels, v, first, second } => {
-                let mut near = Quadratic { value: self.at(0.0, 0.0), ..Quadratic::default() };
-                for i in 0..v.len() {
-                    let p = chance(labels[i] * v[i]);
-                    let (slope, bend) = (-labels[i] * p, p * (1.0 - p));
-                    near.slopes[0] += slope * first[i];
-                    near.slopes[1] += slope * second[i];
-                    near.bends[0] += bend * first[i] * first[i];
-                    near.bends[1] += bend * first[i] * second[i];
-                    near.bends[2] += bend * second[i] * second[i];
-                }
-                near
-            }
-        }
-    }
+/// `Σ uᵢ²/cᵢ` over the rows that have a weight.
+fn over(u: &[f64], weights: &[f64]) -> f64 {
+    sum(u.iter().zip(weights).map(|(u, c)| if *c > 0.0 { u * u / c } else { 0.0 }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn losses() -> [Loss; 2] {
-        [Loss::Squares { targets: vec![1.0, -2.0, 0.5] }, Loss::Logistic { labels: vec![1.0, -1.0, 1.0] }]
+    fn losses() -> [Loss; 4] {
+        [
+            Loss::Squares { targets: vec![1.0, -2.0, 0.5] },
+            Loss::WeightedSquares { targets: vec![1.0, -2.0, 0.5], weights: vec![2.0, 0.0, 0.5] },
+            Loss::Logistic { labels: vec![1.0, -1.0, 1.0] },
+            Loss::Logistic { labels: vec![2.0, -0.5, 0.0] },
+        ]
     }
 
     const V: [f64; 3] = [0.3, 0.4, -2.0];
 
     #[test]
-    fn gradients_are_those_of_finite_differences() {
+    fn gradients_and_bends_are_those_of_finite_differences() {
         for loss in losses() {
-            let mut gradient = vec![];
+            let (mut gradient, mut bends) = (vec![], vec![]);
             loss.gradient_into(&V, &mut gradient);
+            loss.bends_into(&V, &mut bends);
             for i in 0..3 {
                 let moved = |by: f64| {
                     let mut v = V;
@@ -272,8 +329,31 @@ mod tests {
                 };
                 let slope = (moved(1e-6) - moved(-1e-6)) / 2e-6;
                 assert!((slope - gradient[i]).abs() < 1e-8, "{loss:?} {i}");
+                let bend = (moved(1e-3) - 2.0 * moved(0.0) + moved(-1e-3)) / 1e-6;
+                assert!((bend - bends.get(i).unwrap_or(&1.0)).abs() < 1e-5, "{loss:?} {i}: {bend}");
             }
         }
+    }
+
+    #[test]
+    fn logistic_loss_is_what_the_formula_says() {
+        let loss = Loss::Logistic { labels: vec![1.0, -1.0, 0.5] };
+        let expected = (-0.3_f64).exp().ln_1p() + 0.4_f64.exp().ln_1p() + 0.5 * 2.0_f64.exp().ln_1p();
+        assert!((loss.value(&V) - expected).abs() < 1e-14);
+        let far = Loss::Logistic { labels: vec![1.0, -1.0] };
+        assert_eq!(far.value(&[-1e4, 1e4]), 2e4);
+    }
+
+    #[test]
+    fn differences_are_known_where_values_are_all_equal() {
+        for loss in losses() {
+            let by = [1e-3, -2e-3, 5e-4];
+            let there: Vec<f64> = V.iter().zip(by).map(|(v, by)| v + by).collect();
+            let expected = loss.value(&there) - loss.value(&V);
+            assert!((loss.difference(&V, |i| by[i]) - expected).abs() < 1e-14, "{loss:?}");
+        }
+        let squares = &losses()[0];
+        assert!((squares.difference(&V, |_| 1e-20) / (1e-20 * (-0.7 + 2.4 - 2.5)) - 1.0).abs() < 1e-12);
     }
 
     #[test]
@@ -287,24 +367,6 @@ mod tests {
     }
 
     #[test]
-    fn planes_agree_with_the_loss() {
-        let (first, second) = ([0.1, -0.2, 0.3], [1.0, 0.5, -0.2]);
-        for loss in losses() {
-            let plane = loss.plane(&V, &first, &second);
-            let (t, s) = (0.7, -0.3);
-            let point: Vec<f64> = (0..3).map(|i| V[i] + t * first[i] + s * second[i]).collect();
-            assert!((plane.at(t, s) - loss.value(&point)).abs() < 1e-12);
-            let small = plane.quadratic().at(1e-3 * t, 1e-3 * s);
-            assert!((small - plane.at(1e-3 * t, 1e-3 * s)).abs() < 1e-9, "{loss:?}");
-            let (t, s) = plane.quadratic().lowest();
-            let lowest = plane.quadratic().at(t, s);
-            for (dt, ds) in [(0.1, 0.0), (-0.1, 0.0), (0.0, 0.1), (0.0, -0.1)] {
-                assert!(plane.quadratic().at(t + dt, s + ds) > lowest);
-            }
-        }
-    }
-
-    #[test]
     fn settled_losses_have_no_slope() {
         for loss in losses() {
             let (mut v, mut gradient) = (V.to_vec(), vec![]);
@@ -313,12 +375,5 @@ mod tests {
             loss.gradient_into(&v, &mut gradient);
             assert!(gradient.iter().sum::<f64>().abs() < 1e-12, "{loss:?}");
         }
-    }
-
-    #[test]
-    fn directions_that_agree_are_one() {
-        let loss = &losses()[0];
-        let (t, s) = loss.plane(&V, &[1.0, 2.0, 3.0], &[2.0, 4.0, 6.0]).quadratic().lowest();
-        assert!(t.is_finite() && s == 0.0);
     }
 }

@@ -44,6 +44,7 @@ pub struct Params {
     rests: bool,
     seed: u64,
     delay: Duration,
+    costs: Option<(Duration, Duration)>,
 }
 
 /// What is wrong with a setting.
@@ -83,6 +84,7 @@ impl Default for Params {
             rests: true,
             seed: 0,
             delay: Duration::ZERO,
+            costs: None,
         }
     }
 }
@@ -150,6 +152,20 @@ impl Params {
         Params { delay, ..self }
     }
 
+    /// Tells the tuner what an exchange and a pass over a partition take, instead of having it measured. Its choices then follow from
+    /// the data alone, and so do the bits of the result.
+    pub fn with_costs(self, exchange: Duration, pass: Duration) -> Params {
+        Params { costs: Some((exchange, pass)), ..self }
+    }
+
+    /// Has costs measured again.
+    pub fn without_costs(self) -> Params {
+        Params { costs: None, ..self }
+    }
+
+    pub(super) fn costs(&self) -> Option<(f64, f64)> {
+        self.costs.map(|(exchange, pass)| (exchange.as_secs_f64(), pass.as_secs_f64()))
+    }
     pub(super) fn tolerance(&self) -> f64 {
         self.tolerance
     }

@@ -59,6 +59,24 @@ pub enum PrepareError {
         /// How many there are.
         count: usize,
     },
+    /// Not one price for each column.
+    #[error("linear: {prices} prices for {columns} columns; there must be one for each")]
+    Prices {
+        /// Prices there are.
+        prices: usize,
+        /// Columns there are.
+        columns: usize,
+    },
+    /// A price that is none.
+    #[error(
+        "linear: the price of column {column} (counted from 0) is {value}; give a finite number that is not negative"
+    )]
+    Price {
+        /// Which column.
+        column: usize,
+        /// What is there.
+        value: f64,
+    },
     /// No partitions.
     #[error("linear: 0 partitions; give at least 1")]
     NoPartitions,
@@ -76,6 +94,8 @@ pub struct Partitioned<C> {
     data: DataSet<C>,
     /// Of the columns as they lie in the partitions, one after the other: which they were.
     order: Vec<u32>,
+    /// What each column's terms are multiplied by, in the order of the data; none for all 1.
+    prices: Vec<f64>,
     rows: usize,
     entries: u64,
 }
@@ -89,6 +109,24 @@ impl<C: Columns> Partitioned<C> {
     /// How many partitions there are: at most as many as columns.
     pub fn partitions(&self) -> usize {
         self.data.len()
+    }
+
+    /// The same with what each column's terms are multiplied by, in the order of the data: `g(a)` becomes `p g(a/p)`, where `p` is
+    /// not negative, and columns whose price is 0 do not take part. In the dual of a support vector machine that is a price
+    /// of its own, `p C`, for each example.
+    pub fn with_prices(self, prices: Vec<f64>) -> Result<Self, PrepareError> {
+        if prices.len() != self.order.len() {
+            return Err(PrepareError::Prices { prices: prices.len(), columns: self.order.len() });
+        }
+        match prices.iter().position(|price| !(price.is_finite() && *price >= 0.0)) {
+            Some(column) => Err(PrepareError::Price { column, value: prices[column] }),
+            None => Ok(Partitioned { prices, ..self }),
+        }
+    }
+
+    /// What each column's terms are multiplied by; none for all 1.
+    pub fn prices(&self) -> &[f64] {
+        &self.prices
     }
 
     /// Length of a column.
@@ -173,7 +211,41 @@ where
         }
         let data = DataSet::dense(values, count)?.partitions(partitions)?;
         let order = (0..cols as u32).collect();
-        Ok(Partitioned { data, order, rows: count, entries: (count * cols) as u64 })
+        Ok(Partitioned { data, order, prices: vec![], rows: count, entries: (count * cols) as u64 })
+    }
+
+    /// The rows of a dense matrix as columns, as [`examples_of`](Partitioned::examples_of) has those of a sparse one.
+    pub fn dense_examples_of(
+        rows: &DataSet<Dense<T>>,
+        labels: &[f64],
+        constant: f64,
+        partitions: usize,
+    ) -> Result<Self, PrepareError> {
+        let count = usize::try_from(rows.records()).unwrap_or(usize::MAX);
+        must_be_numbered("rows", count)?;
+        must_be_labels(labels, count)?;
+        if partitions == 0 {
+            return Err(PrepareError::NoPartitions);
+        }
+        let (cols, extra) = (rows.chunk(0)?.cols(), constant != 0.0);
+        let across = cols + usize::from(extra);
+        let mut values = Vec::with_capacity(count * across);
+        let mut row = 0;
+        for index in 0..rows.len() {
+            for line in rows.chunk(index)?.rows_iter() {
+                for (column, value) in line.iter().enumerate() {
+                    must_be_finite(row, column, value.wide())?;
+                    values.push(T::nearest(value.wide() * labels[row]));
+                }
+                if extra {
+                    values.push(T::nearest(constant * labels[row]));
+                }
+                row += 1;
+            }
+        }
+        let data = DataSet::dense(values, across)?.partitions(partitions)?;
+        let order = (0..count as u32).collect();
+        Ok(Partitioned { data, order, prices: vec![], rows: across, entries: (count * across) as u64 })
     }
 }
 
@@ -313,7 +385,7 @@ impl<T: Value> Sparse<T> {
         }
         let rows = Csr::from_vecs(starts, columns, values, lines, None)?;
         let data = DataSet::columns_of(&rows)?.partitions(partitions)?;
-        Ok(Partitioned { data, order, rows: self.across, entries: entries as u64 })
+        Ok(Partitioned { data, order, prices: vec![], rows: self.across, entries: entries as u64 })
     }
 }
 

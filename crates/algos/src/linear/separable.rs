@@ -88,6 +88,24 @@ impl Separable {
         }
     }
 
+    /// By how much `l1 |a| − linear · a` is larger `by` farther, which is at `to` but for rounding. Where no kink is in between
+    /// that is known to as many digits as `by` is, however small.
+    #[inline(always)]
+    pub fn kinks(&self, a: f64, by: f64, to: f64) -> f64 {
+        if to < self.lower || to > self.upper {
+            return f64::INFINITY;
+        }
+        let (above, below) = (a > 0.0 && to > 0.0, a < 0.0 && to < 0.0);
+        let size = if above {
+            by
+        } else if below {
+            -by
+        } else {
+            to.abs() - a.abs()
+        };
+        self.l1 * size - self.linear * by
+    }
+
     /// The `u` that minimises `slope · (u − a) + bend/2 (u − a)² + g(u)`.
     #[inline(always)]
     pub fn step(&self, a: f64, slope: f64, bend: f64) -> f64 {
@@ -167,6 +185,19 @@ mod tests {
         assert_eq!(Separable::hinge(2.0).conjugate(-0.25), 1.5);
         assert_eq!(Separable::hinge(2.0).conjugate(-3.0), 0.0);
         assert_eq!(Separable::squared_hinge(2.0).conjugate(0.5), 4.5);
+    }
+
+    #[test]
+    fn kinks_are_differences_of_values() {
+        for g in all() {
+            let smooth = Separable { l2: 0.0, ..g };
+            for (a, by) in [(0.2, 0.3), (0.2, -0.1), (0.5, -0.5), (0.0, 0.7), (0.4, 2.5)] {
+                let expected = smooth.value(a + by) - smooth.value(a);
+                let found = g.kinks(a, by, a + by);
+                assert!(found == expected || (found - expected).abs() < 1e-14, "{g:?} {a} {by}: {found}");
+            }
+            assert_eq!(g.kinks(0.2, 1e-30, 0.2), (g.l1 - g.linear) * 1e-30);
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn master() -> Master {
 }
 
 fn tight() -> Params {
-    Params::default().with_tolerance(1e-12).unwrap().with_rounds_max(4000).unwrap()
+    Params::default().with_tolerance(1e-11).unwrap().with_rounds_max(4000).unwrap()
 }
 
 /// Slopes of a smooth loss at the optimum must be met by the penalty's.
@@ -89,10 +89,7 @@ fn regression_meets_the_conditions_of_an_optimum() {
                 let given = Given { lambda: 3.0, eta, scaling: Scaling::HalfSum, intercept };
                 let learned = regress(&m, &data, &case.targets, &given, &tight(), |_| {}).unwrap();
                 let what = format!("{partitions} partitions, η {eta}, intercept {intercept}");
-                assert_ne!(learned.fit.outcome, Outcome::RoundsUsedUp, "{what}: gap {:e}", learned.gap);
-                // Lasso's bound is a gradient that was shrunk: its error is the root of the objective's.
-                let small = if eta == 0.0 { 1e-6 } else { 1e-9 };
-                assert!(learned.gap <= small * learned.objective, "{what}: {:e}", learned.gap);
+                assert_eq!(learned.fit.outcome, Outcome::Converged, "{what}: gap {:e}", learned.gap);
                 let residual: Vec<f64> =
                     case.predicted(&learned).iter().zip(&case.targets).map(|(p, t)| p - t).collect();
                 let penalty = Penalty::elastic_net(3.0, eta, Scaling::HalfSum, 120).unwrap();
@@ -161,7 +158,7 @@ fn logistic_regression_meets_the_conditions_of_an_optimum() {
     let m = master();
     for (eta, intercept) in [(1.0, true), (1.0, false), (0.5, true), (0.0, false), (0.0, true)] {
         let given = Given { lambda: 1.5, eta, scaling: Scaling::HalfSum, intercept };
-        let params = tight().with_tolerance(if eta == 0.0 { 1e-6 } else { 1e-9 }).unwrap();
+        let params = tight();
         let learned = logistic(&m, &case.columns(3), &case.labels, &given, &params, |_| {}).unwrap();
         assert_eq!(learned.fit.outcome, Outcome::Converged, "η {eta}: gap {:e}", learned.gap);
         let slopes: Vec<f64> = case
@@ -171,7 +168,7 @@ fn logistic_regression_meets_the_conditions_of_an_optimum() {
             .map(|(p, y)| -y / (1.0 + (y * p).exp()))
             .collect();
         let penalty = Penalty::elastic_net(1.5, eta, Scaling::HalfSum, 150).unwrap();
-        must_be_optimal(&learned.coefficients, &case.times(&slopes), &penalty, 1e-3);
+        must_be_optimal(&learned.coefficients, &case.times(&slopes), &penalty, 1e-4);
         assert!(!intercept || slopes.iter().sum::<f64>().abs() < 1e-9);
     }
 }
@@ -183,7 +180,7 @@ fn support_vector_machines_close_their_gap() {
     for margin in [Margin::Hinge, Margin::SquaredHinge] {
         for constant in [0.0, 1.0] {
             let examples = Partitioned::examples_of(&case.csr(), &case.labels, constant, 4).unwrap();
-            let params = tight().with_tolerance(1e-6).unwrap();
+            let params = tight().with_tolerance(1e-9).unwrap();
             let learned = svm(&m, &examples, 0.7, margin, constant, &params, |_| {}).unwrap();
             let what = format!("{margin:?}, constant {constant}");
             assert_eq!(learned.fit.outcome, Outcome::Converged, "{what}: gap {:e}", learned.gap);
@@ -240,7 +237,13 @@ fn no_round_makes_the_objective_worse_however_bold_it_is() {
         let params = tight().with_local(bold).unwrap().with_rounds_max(60).unwrap();
         let mut last = f64::INFINITY;
         regress(&m, &case.columns(15), &case.targets, &given, &params, |seen| {
-            assert!(seen.objective <= last, "round {}: {} after {last}", seen.round, seen.objective);
+            let rounding = 1e-14 * last.abs();
+            assert!(
+                seen.objective <= last + rounding,
+                "round {}: {} after {last}",
+                seen.round,
+                seen.objective
+            );
             last = seen.objective;
         })
         .unwrap();
@@ -326,4 +329,73 @@ fn data_of_nothing_but_zeros_is_no_trouble() {
         assert_eq!((learned.coefficients, learned.intercept), (vec![0.0; 3], 2.0));
         assert_eq!(learned.objective, 1.0);
     }
+}
+
+/// The same rows so many times each.
+fn repeated(case: &Case, times: &[usize]) -> Case {
+    let rows: Vec<usize> =
+        times.iter().enumerate().flat_map(|(row, n)| std::iter::repeat_n(row, *n)).collect();
+    let line = |row: &usize| case.values[row * case.cols..(row + 1) * case.cols].to_vec();
+    Case {
+        rows: rows.len(),
+        cols: case.cols,
+        values: rows.iter().flat_map(line).collect(),
+        targets: rows.iter().map(|row| case.targets[*row]).collect(),
+        labels: rows.iter().map(|row| case.labels[*row]).collect(),
+    }
+}
+
+#[test]
+fn a_row_of_weight_two_is_two_rows_and_one_of_weight_zero_is_none() {
+    let case = Case::new(80, 30);
+    let times: Vec<usize> = (0..80).map(|row| row * 7 % 4).collect();
+    let weights: Vec<f64> = times.iter().map(|n| *n as f64).collect();
+    let (more, m, data) = (repeated(&case, &times), master(), case.columns(3));
+    let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    for eta in [1.0, 0.5, 0.0] {
+        let terms = Separable::from(Penalty::elastic_net(2.0, eta, Scaling::HalfSum, 80).unwrap());
+        let given = Given { lambda: 2.0, eta, scaling: Scaling::HalfSum, intercept: true };
+        let squares = Loss::WeightedSquares { targets: case.targets.clone(), weights: weights.clone() };
+        let expected = regress(&m, &more.columns(2), &more.targets, &given, &tight(), |_| {}).unwrap();
+        let objective = Objective { loss: squares, terms, centred: false, free: true };
+        let found = fit(&m, &data, &objective, &tight(), |_| {}).unwrap();
+        assert_eq!(found.outcome, Outcome::Converged, "η {eta}: gap {:e}", found.gap());
+        let worst = apart(&found.coordinates, &expected.coefficients);
+        assert!(worst < 1e-3 && (found.constant - expected.intercept).abs() < 1e-3, "η {eta}: {worst:e}");
+        assert!((found.objective - expected.objective).abs() <= 1e-9 * expected.objective);
+        let labels = case.labels.iter().zip(&weights).map(|(y, w)| y * w).collect();
+        let expected = logistic(&m, &more.columns(2), &more.labels, &given, &tight(), |_| {}).unwrap();
+        let objective = Objective { loss: Loss::Logistic { labels }, ..objective };
+        let found = fit(&m, &data, &objective, &tight(), |_| {}).unwrap();
+        let worst = apart(&found.coordinates, &expected.coefficients);
+        assert!(worst < 1e-3 && (found.constant - expected.intercept).abs() < 1e-3, "η {eta}: {worst:e}");
+        assert!((found.objective - expected.objective).abs() <= 1e-9 * expected.objective);
+    }
+    for margin in [Margin::Hinge, Margin::SquaredHinge] {
+        let examples = Partitioned::examples_of(&more.csr(), &more.labels, 1.0, 2).unwrap();
+        let expected = svm(&m, &examples, 0.7, margin, 1.0, &tight(), |_| {}).unwrap();
+        let examples = Partitioned::examples_of(&case.csr(), &case.labels, 1.0, 3).unwrap();
+        let examples = examples.with_prices(weights.clone()).unwrap();
+        let found = svm(&m, &examples, 0.7, margin, 1.0, &tight(), |_| {}).unwrap();
+        assert_eq!(found.fit.outcome, Outcome::Converged, "{margin:?}: gap {:e}", found.gap);
+        let worst = apart(&found.coefficients, &expected.coefficients);
+        assert!(worst < 1e-4, "{margin:?}: {worst:e}");
+        assert!((found.objective - expected.objective).abs() <= 1e-8 * expected.objective, "{margin:?}");
+    }
+}
+
+#[test]
+fn known_costs_make_known_choices() {
+    let case = Case::new(120, 60);
+    let given = Given { lambda: 1.0, eta: 0.0, scaling: Scaling::HalfSum, intercept: true };
+    let run = |exchange: u64| {
+        let params = tight().with_tolerance(1e-6).unwrap();
+        let (exchange, pass) =
+            (std::time::Duration::from_micros(exchange), std::time::Duration::from_millis(1));
+        let params = params.with_costs(exchange, pass);
+        regress(&master(), &case.columns(3), &case.targets, &given, &params, |_| {}).unwrap()
+    };
+    let (first, again, dear) = (run(50), run(50), run(20_000));
+    assert_eq!((&first.fit.choices, first.coefficients), (&again.fit.choices, again.coefficients));
+    assert!(dear.fit.rounds < first.fit.rounds && dear.fit.passes > first.fit.passes);
 }
