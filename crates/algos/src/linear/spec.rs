@@ -5,6 +5,7 @@ use super::learners::Margin;
 use super::params::{Combine, Local, Params, ParamsError};
 use super::scaling::Scaling;
 use crate::options::{Learner, OptionError, Settings};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Which of the five.
@@ -120,11 +121,10 @@ pub enum SpecError {
         value: f64,
     },
     /// No such way.
-    #[error("linear: {learner} has no direct solver; give auto or cocoa")]
-    NoDirectWay {
-        /// The learner.
-        learner: &'static str,
-    },
+    #[error(
+        "linear: a plain hinge has no direct solver; give the solver auto or cocoa, or the loss squared_hinge"
+    )]
+    NoDirectWay,
     /// Two options that say different things.
     #[error(
         "the penalty is {penalty} and l1_ratio is {l1_ratio}; leave one of them out, or give the penalty elasticnet"
@@ -310,8 +310,8 @@ impl Spec {
 
     /// How the optimum is looked for.
     pub fn with_way(self, way: Way) -> Result<Spec, SpecError> {
-        match way == Way::Direct && self.kind == Kind::Svm {
-            true => Err(SpecError::NoDirectWay { learner: self.kind.name() }),
+        match way == Way::Direct && self.kind == Kind::Svm && self.margin == Margin::Hinge {
+            true => Err(SpecError::NoDirectWay),
             false => Ok(Spec { way, ..self }),
         }
     }
@@ -335,6 +335,18 @@ impl Spec {
     /// for something else, begin at zeros in any case.
     pub fn with_start(self, coefficients: Vec<f64>) -> Spec {
         Spec { start: coefficients, ..self }
+    }
+
+    /// The same with the tuner told what things cost, where there is so little data that measuring would be chance: so small fits
+    /// have the same bits every time. As exchanges are told to be dear, and passes are cheap, it serves any engine.
+    pub(super) fn repeatable(&self, entries: u64) -> Spec {
+        const ENTRIES: u64 = 1 << 17;
+        let mut spec = self.clone();
+        if entries <= ENTRIES && self.params.costs().is_none() {
+            let pass = Duration::from_nanos(1 + entries);
+            spec.params = spec.params.with_costs(Duration::from_millis(1), pass);
+        }
+        spec
     }
 
     /// Params for so many partitions, where work and σ' may have been given.
@@ -426,8 +438,10 @@ mod tests {
         assert!(refused.contains("penalty is l2 and l1_ratio is 0.3"), "{refused}");
         let refused = settings.set_text("c", "-1").unwrap_err().to_string();
         assert_eq!(refused, "--c is \"-1\"; give a finite number over 0");
-        let refused = Spec::new(Kind::Svm).with_way(Way::Direct).unwrap_err().to_string();
-        assert!(refused.contains("svm has no direct solver"), "{refused}");
+        let hinge = Spec::new(Kind::Svm).with_margin(Margin::Hinge);
+        let refused = hinge.with_way(Way::Direct).unwrap_err().to_string();
+        assert!(refused.contains("a plain hinge has no direct solver"), "{refused}");
+        assert!(Spec::new(Kind::Svm).with_way(Way::Direct).is_ok());
     }
 
     #[test]

@@ -166,7 +166,14 @@ const SOLVER: Opt = Opt {
 
 const DUAL_SOLVER: Opt = Opt {
     words: &[
-        ("auto", "CoCoA"),
+        (
+            "auto",
+            "direct where columns are few and the hinge is squared, else CoCoA; the result says which and why",
+        ),
+        (
+            "direct",
+            "sums of products of columns in rounds, and exact steps from them: for few columns and a squared hinge",
+        ),
         ("cocoa", "coordinate descent on parts of the rows, with one vector exchanged a round"),
         ("minibatch-scd", "mini-batch coordinate descent, to compare with"),
         ("minibatch-sgd", "mini-batch gradient descent, to compare with; it has no certificate"),
@@ -342,7 +349,7 @@ pub const SVM: Learner = Learner {
     class: "LinearSVC",
     about: "Classes that a plane parts with a margin: a linear support vector machine",
     detail: "\
-Two classes: minimises `½ ‖w‖² + C Σ margin(yᵢ xᵢ·w)` by its dual, where yᵢ is 1 for the larger class and −1 for the other. More
+Two classes: minimises `½ ‖w‖² + C Σ margin(yᵢ xᵢ·w)`, where yᵢ is 1 for the larger class and −1 for the other. More
 classes: one such model for each against the rest; the one that is surest wins.",
     weighted: true,
     options: &[

@@ -95,6 +95,7 @@ pub fn train(
         return Err(LearnError::Start { found: spec.start.len(), expected: models * columns });
     }
     let (way, why) = choose(spec, examples, columns)?;
+    let spec = &spec.repeatable(examples.entries());
     let survey = match way == Way::Direct || spec.standardize {
         true => Some(surveyed(master, examples)?),
         false => None,
@@ -154,26 +155,28 @@ pub(super) fn must_be_weights(weights: Option<&[f64]>, rows: usize) -> Result<f6
 
 /// Columns up to which products of all pairs are summed up, where nobody says how to look.
 const DENSE_MAX: usize = 1000;
-const LOGISTIC_MAX: usize = 300;
+const NEWTON_MAX: usize = 300;
 const SPARSE_MAX: usize = 200;
 /// Products of columns up to which a problem is small.
 const SMALL: f64 = 2e8;
 
 /// Which solver, and why. A function of the data's shape alone.
 fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, String), LearnError> {
+    let has_way = spec.kind != Kind::Svm || spec.margin != Margin::Hinge;
     match spec.way {
         Way::Auto => {}
+        Way::Direct if !has_way => {}
         Way::Direct if columns > narrow::COLUMNS_MAX => {
             return Err(LearnError::TooWide { columns, most: narrow::COLUMNS_MAX });
         }
         other => return Ok((other, "it was asked for".into())),
     }
-    if spec.kind == Kind::Svm {
-        return Ok((Way::Cocoa, "support vector machines are found by their dual".into()));
+    if !has_way {
+        return Ok((Way::Cocoa, "a support vector machine with a plain hinge is found by its dual".into()));
     }
     let most = match (examples.is_sparse(), spec.kind) {
         (true, _) => SPARSE_MAX,
-        (false, Kind::Logistic) => LOGISTIC_MAX,
+        (false, Kind::Logistic | Kind::Svm) => NEWTON_MAX,
         (false, _) => DENSE_MAX,
     };
     let products = examples.rows() as f64 * columns as f64 * columns as f64;
@@ -299,20 +302,27 @@ impl Training<'_> {
             self.survey = Some(surveyed(self.master, self.examples)?);
         }
         let Some(survey) = &self.survey else { return Ok(false) };
+        let penalty = self.penalty()?;
+        let (of, intercept_price) = match self.spec.kind {
+            Kind::Logistic => (Of::Logistic, 0.0),
+            Kind::Svm => (Of::SquaredHinge, penalty.l2() / self.spec.intercept_scaling.powi(2)),
+            _ => (Of::Squares, 0.0),
+        };
         let narrow = Narrow {
             master: self.master,
             examples: self.examples,
             survey,
             deviations: &self.deviations,
             intercept: self.spec.intercept,
+            intercept_price,
             params: self.spec.params(),
         };
         let task = narrow::Task {
-            of: if self.spec.kind == Kind::Logistic { Of::Logistic } else { Of::Squares },
+            of,
             targets,
             weights,
-            penalty: self.penalty()?,
-            start: self.start(model),
+            penalty,
+            start: if self.spec.kind == Kind::Svm { &[] } else { self.start(model) },
         };
         let solved = narrow.solve(&task, &mut |round, objective, gap| tell(round, objective, gap, None))?;
         let Some(solved) = solved else { return Ok(false) };

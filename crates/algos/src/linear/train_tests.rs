@@ -72,7 +72,7 @@ fn master() -> Master {
 }
 
 fn tight() -> Params {
-    Params::default().with_tolerance(1e-14).unwrap().with_rounds_max(20_000).unwrap()
+    Params::default().with_tolerance(1e-16).unwrap().with_rounds_max(20_000).unwrap()
 }
 
 /// Specs of every kind of problem.
@@ -127,7 +127,8 @@ fn weights_are_repetitions_and_zeros_are_rows_that_are_not_there() {
 #[test]
 fn both_solvers_come_to_the_same_point_and_certify_it() {
     let (case, m) = (case(80, 9), master());
-    for spec in specs().into_iter().filter(|spec| spec.kind() != Kind::Svm) {
+    let has_both = |spec: &Spec| spec.clone().with_way(Way::Direct).is_ok();
+    for spec in specs().into_iter().filter(has_both) {
         for intercept in [true, false] {
             let spec = spec.clone().with_intercept(intercept);
             let direct = fitted(&m, &case, &spec.clone().with_way(Way::Direct).unwrap(), true, false);

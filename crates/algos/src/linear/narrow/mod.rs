@@ -8,8 +8,9 @@
 //!
 //! Of squares the products never change: one round has them, one step comes to the optimum, and a last round says what was
 //! reached. That last one looks at the data and not at the products, so the certificate does not rest on what it
-//! certifies; if rounding in the products was felt, another step from its slopes puts that right. A logistic loss takes
-//! a step of Newton's method each round, with the penalty as it is, and halves it where it would go too far.
+//! certifies; if rounding in the products was felt, another step from its slopes puts that right. A logistic loss and a squared
+//! hinge take a step of Newton's method each round, with the penalty as it is, and halve it where it would go too far.
+//! The intercept of a support vector machine costs something, as liblinear has it.
 
 mod quadratic;
 pub mod slopes;
@@ -42,6 +43,8 @@ pub(super) struct Narrow<'a> {
     /// What columns are divided by; none for ones.
     pub(super) deviations: &'a [f64],
     pub(super) intercept: bool,
+    /// What the intercept costs: half its square times this.
+    pub(super) intercept_price: f64,
     pub(super) params: &'a Params,
 }
 
@@ -74,7 +77,8 @@ impl Narrow<'_> {
     ) -> Result<Option<Solved>, LearnError> {
         let columns = self.survey.sums.len();
         let rows = self.survey.counts.iter().sum::<u64>() as f64;
-        let means = match self.intercept {
+        // An intercept that costs something is that of the columns as they are.
+        let means = match self.intercept && self.intercept_price == 0.0 {
             true => self.survey.sums.iter().map(|sum| sum / rows).collect(),
             false => vec![0.0; columns],
         };
@@ -146,13 +150,16 @@ impl Search<'_> {
         let (mut quadratic, mut step): (Option<Quadratic>, Option<Step>) = (None, None);
         let mut intercept_bend = (vec![], 0.0);
         loop {
-            let wants = of == Of::Logistic || quadratic.is_none();
+            let wants = of != Of::Squares || quadratic.is_none();
             let mut seen = self.slopes(wants, (1.0, 1.0))?;
             if of == Of::Squares {
                 self.settle(&mut seen);
                 self.bound = self.bound.max(self.bound_of_squares(&seen));
             }
-            let objective = seen.value + self.cost(&self.b);
+            if of == Of::SquaredHinge {
+                self.bound = self.bound.max(self.bound_of_hinges(&seen));
+            }
+            let objective = seen.value + self.cost(&self.b, self.c);
             if !objective.is_finite() {
                 return Err(FitError::Overflow { value: objective, rounds: self.rounds }.into());
             }
@@ -216,10 +223,10 @@ impl Search<'_> {
         Ok(each!(narrow.examples, data => narrow.master.run(slopes::<_>, &self.point, data))?)
     }
 
-    fn cost(&self, b: &[f64]) -> f64 {
+    fn cost(&self, b: &[f64], c: f64) -> f64 {
         let penalty = &self.task.penalty;
         let (square, size) = b.iter().fold((0.0, 0.0), |(square, size), b| (square + b * b, size + b.abs()));
-        0.5 * penalty.l2() * square + penalty.l1() * size
+        0.5 * (penalty.l2() * square + self.narrow.intercept_price * c * c) + penalty.l1() * size
     }
 
     /// Slopes of the scaled coefficients.
@@ -254,6 +261,18 @@ impl Search<'_> {
         -scale * (0.5 * scale * square + along) - conjugates
     }
 
+    /// The dual at the slopes of rows, which is defined for all of them.
+    fn bound_of_hinges(&self, seen: &Slopes) -> f64 {
+        let columns = self.b.len();
+        let both = |j: usize| seen.plus[j] + seen.minus[j];
+        let (_, conjugates) = self.feasible(&self.of_scaled((0..columns).map(both)));
+        let of_intercept = match self.narrow.intercept {
+            true => 0.5 * both(columns).powi(2) / self.narrow.intercept_price,
+            false => 0.0,
+        };
+        seen.bound - conjugates - of_intercept
+    }
+
     /// By what slopes have to be multiplied to be allowed at most, and the conjugates of the penalty there.
     fn feasible(&self, slopes: &[f64]) -> (f64, f64) {
         let (l1, l2) = (self.task.penalty.l1(), self.task.penalty.l2());
@@ -286,7 +305,7 @@ impl Search<'_> {
     /// Second derivatives in scaled coefficients, with the intercept where it is best; and those of the intercept.
     fn bends(&self, seen: &Slopes) -> (Quadratic, (Vec<f64>, f64)) {
         let (n, width) = (self.b.len(), self.b.len() + 1);
-        let own = seen.products[n * width + n];
+        let own = seen.products[n * width + n] + self.narrow.intercept_price;
         let ones: Vec<f64> =
             (0..n).map(|j| seen.products[j * width + n] / self.narrow.deviation(j)).collect();
         let with = self.narrow.intercept && own > 0.0;
@@ -307,17 +326,18 @@ impl Search<'_> {
         let minus = |j: usize| seen.minus.get(j).copied().unwrap_or(0.0);
         let slopes = self.of_scaled((0..columns).map(|j| seen.plus[j] + minus(j)));
         let slope_c = if self.narrow.intercept { seen.plus[columns] + minus(columns) } else { 0.0 };
+        let whole_c = slope_c + self.narrow.intercept_price * self.c;
         let (ones, own) = bend;
         let with = self.narrow.intercept && *own > 0.0;
-        let share = if with { slope_c / own } else { 0.0 };
+        let share = if with { whole_c / own } else { 0.0 };
         let mut r = h.times(&self.b);
         r.iter_mut().enumerate().for_each(|(j, r)| *r -= slopes[j] - share * ones[j]);
         let to = h.lowest(&r, self.task.penalty.l1(), self.task.penalty.l2(), &self.b)?;
         let by: Vec<f64> = to.iter().zip(&self.b).map(|(to, from)| to - from).collect();
         let along: f64 = by.iter().zip(ones).map(|(by, ones)| by * ones).sum();
-        let by_c = if with { -(slope_c + along) / own } else { 0.0 };
+        let by_c = if with { -(whole_c + along) / own } else { 0.0 };
         let straight: f64 = by.iter().zip(&slopes).map(|(by, slope)| by * slope).sum();
-        let promised = straight + slope_c * by_c + self.cost(&to) - self.cost(&self.b);
+        let promised = straight + slope_c * by_c + self.cost(&to, self.c + by_c) - self.cost(&self.b, self.c);
         Some(Step {
             from: (self.b.clone(), self.c),
             to: (to, self.c + by_c),

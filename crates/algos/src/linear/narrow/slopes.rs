@@ -20,6 +20,8 @@ pub enum Of {
     Squares,
     /// `ln(1 + exp(−y v))` with labels of −1 and 1.
     Logistic,
+    /// `max(0, 1 − y v)²` with labels of −1 and 1.
+    SquaredHinge,
 }
 
 /// Where the slopes are wanted.
@@ -58,7 +60,7 @@ pub struct Slopes {
     pub ones: Vec<f64>,
     /// Of squares: the sum of `u²/w` and of `u b`, where `u` are the slopes of rows, and of `w b`.
     pub bounds: [f64; 3],
-    /// Of a logistic loss: less the conjugate at the slopes times the scales.
+    /// Of a logistic loss: less the conjugate at the slopes times the scales. Of a squared hinge: less that at the slopes.
     pub bound: f64,
     /// Sums of products, weighted by second derivatives; empty if they are not wanted.
     pub products: Vec<f64>,
@@ -101,6 +103,7 @@ pub fn slopes<C: Rows>(point: &Point, x: &C, ctx: &Ctx) -> Slopes {
         match point.of {
             Of::Squares => batch.squares(targets, &mut out),
             Of::Logistic => batch.logistic(level, targets, point.scales, &mut out),
+            Of::SquaredHinge => batch.squared_hinge(targets, &mut out),
         }
         for (i, row) in rows.chunks_exact(width).take(count).enumerate() {
             if squares {
@@ -177,6 +180,18 @@ impl Batch {
             out.bound -= w * (entropy(2 * i) + entropy(2 * i + 1));
             self.u.push(-y * w * p[i]);
             self.h.push(w * p[i] * q[i]);
+        }
+    }
+
+    fn squared_hinge(&mut self, labels: &[f64], out: &mut Slopes) {
+        for ((v, w), y) in self.v.iter().zip(&self.w).zip(labels) {
+            let short = (1.0 - y * v).max(0.0);
+            out.value += w * short * short;
+            out.weight += w;
+            // With a = 2 · short, which is how steep it is, the conjugate is a²/4 − a.
+            out.bound += w * short * (2.0 - short);
+            self.u.push(-2.0 * y * w * short);
+            self.h.push(if short > 0.0 { 2.0 * w } else { 0.0 });
         }
     }
 }
