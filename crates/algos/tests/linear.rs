@@ -235,7 +235,7 @@ for i in (False, True):
             ElasticNet(alpha=0.002, l1_ratio=0.5, fit_intercept=i, tol=1e-14, max_iter=1000000),
             Lasso(alpha=0.002, fit_intercept=i, tol=1e-14, max_iter=1000000),
             logistic(0, fit_intercept=i, solver='newton-cholesky'),
-            logistic(1, fit_intercept=i, solver='saga' if i else 'liblinear'),
+            logistic(1, fit_intercept=i, solver='saga'),
             logistic(0.5, fit_intercept=i, solver='saga'),
             LinearSVC(loss='squared_hinge', **svc),
             LinearSVC(loss='hinge', **svc),

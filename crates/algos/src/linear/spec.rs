@@ -120,7 +120,9 @@ pub enum SpecError {
         value: f64,
     },
     /// No such way.
-    #[error("linear: a plain hinge has no direct solver; give the solver auto or cocoa, or the loss squared_hinge")]
+    #[error(
+        "linear: a plain hinge has no direct solver; give the solver auto or cocoa, or the loss squared_hinge"
+    )]
     NoDirectWay,
     /// Two options that say different things.
     #[error(

@@ -166,8 +166,14 @@ const SOLVER: Opt = Opt {
 
 const DUAL_SOLVER: Opt = Opt {
     words: &[
-        ("auto", "direct where columns are few and the hinge is squared, else CoCoA; the result says which and why"),
-        ("direct", "sums of products of columns in rounds, and exact steps from them: for few columns and a squared hinge"),
+        (
+            "auto",
+            "direct where columns are few and the hinge is squared, else CoCoA; the result says which and why",
+        ),
+        (
+            "direct",
+            "sums of products of columns in rounds, and exact steps from them: for few columns and a squared hinge",
+        ),
         ("cocoa", "coordinate descent on parts of the rows, with one vector exchanged a round"),
         ("minibatch-scd", "mini-batch coordinate descent, to compare with"),
         ("minibatch-sgd", "mini-batch gradient descent, to compare with; it has no certificate"),

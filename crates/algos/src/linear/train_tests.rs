@@ -72,7 +72,7 @@ fn master() -> Master {
 }
 
 fn tight() -> Params {
-    Params::default().with_tolerance(1e-14).unwrap().with_rounds_max(20_000).unwrap()
+    Params::default().with_tolerance(1e-16).unwrap().with_rounds_max(20_000).unwrap()
 }
 
 /// Specs of every kind of problem.

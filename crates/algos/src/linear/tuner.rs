@@ -6,13 +6,16 @@
 //!
 //! What is best depends on the data and on what a round costs here and now, so it is measured. If it takes `a` passes in
 //! many small rounds and at least `b` rounds however large, it takes about `a/h + b` rounds of `h` passes, and the best `h`
-//! is the root of `a/b` times what an exchange takes in passes. `a/b` is about 1 wherever it was looked at, so that root is the choice after the
-//! first round, and again whenever costs have become others. Now and then one round is run with another setting, and what it gained in a
-//! second is compared with the rounds before and after it: progress falls off geometrically, so their geometric mean
-//! is what the round in between would have gained. Seconds are not those of the single round, which on a busy machine are
+//! is the root of `a/b` times what an exchange takes in passes. `a/b` was between ½ and 1 where it was looked at, and the curve is
+//! flat there: so that root is the choice after the first round, and again whenever costs have become others.
+//!
+//! For data that are different, now and then two rounds are run with another setting, and what they gained in a
+//! second is compared with the two rounds before and the two after them: progress falls off geometrically, so the geometric mean
+//! of these is what the rounds in between would have gained. Single rounds would not do: the first one with more
+//! work gains a lot, once. Seconds are not those of the rounds themselves, which on a busy machine are
 //! mostly chance: what an exchange and a pass take is the median of the last rounds, and a round takes one and so many of the
 //! other. The better setting stays; one that was worse is tried again later, each
-//! time after twice as long, so that a change of costs is noticed.
+//! time after twice as long.
 //!
 //! That no step makes the objective worse is not left to this: see [`search`](super::search). A round without any gain
 //! doubles σ' at once.
@@ -49,6 +52,8 @@ pub enum Reason {
     },
     /// To see whether it is better.
     Trial,
+    /// Back to what was before a trial, to compare.
+    Compared,
     /// A trial gained so many times what its neighbours did.
     Better {
         /// Gain in a second over theirs.
@@ -72,6 +77,7 @@ impl fmt::Display for Reason {
                 write!(f, "an exchange takes {:.2} ms and a pass {:.2} ms", exchange_s * 1e3, pass_s * 1e3)
             }
             Reason::Trial => write!(f, "a trial"),
+            Reason::Compared => write!(f, "back, to compare"),
             Reason::Better { ratio } => write!(f, "gained {ratio:.2} times as much a second"),
             Reason::NoBetter { ratio } => write!(f, "back: gained {ratio:.2} times as much a second"),
             Reason::NoGain => write!(f, "the last round gained nothing"),
@@ -106,13 +112,15 @@ const WORK_MOST: f64 = 16.0;
 const WORK_FIRST: f64 = 0.5;
 const WORK_BY_COSTS: (f64, f64) = (0.1, 8.0);
 /// Passes in many small rounds over rounds however large.
-const PASSES_OVER_ROUNDS: f64 = 1.0;
+const PASSES_OVER_ROUNDS: f64 = 0.7;
 /// Costs whose ratio is so many times what it was are others.
 const OTHERS: f64 = 4.0;
 /// A trial that gains so much more wins.
-const CLEARLY: f64 = 1.2;
+const CLEARLY: f64 = 1.25;
+/// Rounds of a trial, and of what it is compared with before and after it.
+const ROUNDS_COMPARED: usize = 2;
 /// Rounds between trials of one kind, at first and at most.
-const WAIT_FIRST: usize = 4;
+const WAIT_FIRST: usize = 8;
 const WAIT_MOST: usize = 64;
 /// Rounds whose costs are remembered.
 const COSTS_KEPT: usize = 9;
@@ -166,14 +174,37 @@ struct Direction {
     wait: usize,
 }
 
+/// What some rounds in a row gained, and took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stretch {
+    rounds: usize,
+    gain: f64,
+    seconds: f64,
+}
+
+impl Stretch {
+    fn add(&mut self, gain: f64, seconds: f64) {
+        *self = Stretch { rounds: self.rounds + 1, gain: self.gain + gain, seconds: self.seconds + seconds };
+    }
+
+    fn is_whole(&self) -> bool {
+        self.rounds >= ROUNDS_COMPARED
+    }
+
+    fn rate(&self) -> f64 {
+        self.gain / self.seconds
+    }
+}
+
 /// A trial under way.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     direction: usize,
     setting: Setting,
-    /// Gain in a second of the round before, and of the trial once it is over.
+    /// Gain in a second of the rounds before.
     before: f64,
-    gained: Option<f64>,
+    trial: Stretch,
+    after: Stretch,
 }
 
 /// Chooses work and σ' for each round.
@@ -186,6 +217,8 @@ pub struct Tuner {
     costs: Costs,
     /// What an exchange took in passes when the work was set by it.
     ratio: Option<f64>,
+    /// The last round with the setting, for what comes next.
+    last: Option<(f64, f64)>,
     trial: Option<Trial>,
     directions: [Direction; 4],
 }
@@ -201,26 +234,28 @@ impl Tuner {
             reason: Reason::First,
             costs: Costs::default(),
             ratio: None,
+            last: None,
             trial: None,
-            directions: [way(2.0, 1.0, 3), way(0.5, 1.0, 6), way(1.0, 2.0, 8), way(1.0, 0.5, 10)],
+            directions: [way(2.0, 1.0, 6), way(0.5, 1.0, 2), way(1.0, 2.0, 10), way(1.0, 0.5, 12)],
         }
     }
 
     /// The choice for the next round.
     pub fn choose(&mut self) -> Choice {
         self.round += 1;
-        let setting = match &self.trial {
-            Some(Trial { setting, gained: None, .. }) => *setting,
-            _ => self.setting,
+        let (setting, reason) = match &self.trial {
+            Some(Trial { setting, trial, .. }) if !trial.is_whole() => (*setting, Reason::Trial),
+            Some(_) => (self.setting, Reason::Compared),
+            None => (self.setting, self.reason.clone()),
         };
-        Choice { round: self.round, work: setting.work, sigma: setting.sigma, reason: self.reason.clone() }
+        Choice { round: self.round, work: setting.work, sigma: setting.sigma, reason }
     }
 
     /// Learns what the last round came to.
     pub fn learn(&mut self, outcome: &Outcome) {
         self.costs.add(outcome);
         if outcome.gain <= 0.0 {
-            self.trial = None;
+            (self.trial, self.last) = (None, None);
             if self.setting.sigma < self.partitions {
                 self.setting.sigma = (2.0 * self.setting.sigma).min(self.partitions);
                 self.reason = Reason::NoGain;
@@ -230,19 +265,27 @@ impl Tuner {
         if !outcome.usual {
             return;
         }
-        let rate = outcome.gain / self.costs.of(outcome.passes);
         if self.set_by_costs() {
-            self.trial = None;
+            (self.trial, self.last) = (None, None);
             return;
         }
-        match self.trial.take() {
-            Some(trial @ Trial { gained: None, .. }) => {
-                self.trial = Some(Trial { gained: Some(rate), ..trial });
+        let now = (outcome.gain, self.costs.of(outcome.passes));
+        match &mut self.trial {
+            Some(Trial { trial, .. }) if !trial.is_whole() => trial.add(now.0, now.1),
+            Some(Trial { direction, setting, before, trial, after }) => {
+                after.add(now.0, now.1);
+                if after.is_whole() {
+                    let ratio = trial.rate() / (*before * after.rate()).sqrt();
+                    let (direction, setting) = (*direction, *setting);
+                    (self.trial, self.last) = (None, Some(now));
+                    self.judge(direction, setting, ratio);
+                }
             }
-            Some(Trial { direction, setting, before, gained: Some(gained) }) => {
-                self.judge(direction, setting, gained / (before * rate).sqrt());
+            None => {
+                if let Some(before) = self.last.replace(now) {
+                    self.perhaps_try((before.0 + now.0) / (before.1 + now.1));
+                }
             }
-            None => self.perhaps_try(rate),
         }
     }
 
@@ -269,7 +312,8 @@ impl Tuner {
         if ratio > CLEARLY {
             self.setting = setting;
             self.reason = Reason::Better { ratio };
-            (way.wait, way.due) = (WAIT_FIRST, 2);
+            (way.wait, way.due) = (WAIT_FIRST, 1);
+            self.last = None;
         } else {
             self.reason = Reason::NoBetter { ratio };
             way.wait = (2 * way.wait).min(WAIT_MOST);
@@ -288,8 +332,8 @@ impl Tuner {
         };
         let way = self.directions[direction];
         let setting = Setting { work: self.setting.work * way.work, sigma: self.setting.sigma * way.sigma };
-        self.trial = Some(Trial { direction, setting, before: rate, gained: None });
-        self.reason = Reason::Trial;
+        let (trial, after) = (Stretch::default(), Stretch::default());
+        self.trial = Some(Trial { direction, setting, before: rate, trial, after });
     }
 }
 

@@ -10,7 +10,6 @@ use super::scaling::Penalty;
 use super::separable::Separable;
 use super::spec::{Spec, Way};
 use qjam::{Csc, Dense, Master};
-use std::time::Duration;
 
 /// Columns in partitions, in one of the four ways.
 pub(super) enum Dealt {
@@ -86,17 +85,15 @@ impl Dealt {
 
 /// How many partitions there are when nobody says: a function of the data alone, so that bits do not depend on the workers.
 pub fn partitions_for(entries: u64) -> usize {
-    /// Below this, exchanging costs more than descending.
+    /// Those of a partition.
     const ENTRIES: u64 = 4_000_000;
-    match entries <= SMALL_ENTRIES {
+    /// So few are descended on in one piece: exchanging would cost more than that.
+    const FEW: u64 = 1 << 17;
+    match entries <= FEW {
         true => 1,
         false => (entries.div_ceil(ENTRIES) as usize).clamp(2, 64),
     }
 }
-
-/// Data of so few entries is descended on in one piece, at costs that are assumed instead of measured: that takes no time to
-/// speak of, and the same fit is the same to the bit.
-const SMALL_ENTRIES: u64 = 200_000;
 
 /// Coefficients and what they come to, in the ½-sum form.
 pub(super) struct Found {
@@ -180,11 +177,7 @@ fn minimise(
     start: &[f64],
     observer: Observer<'_>,
 ) -> Result<Fit, LearnError> {
-    let mut params = spec.params_for(dealt.partitions())?;
-    let entries = each_dealt!(dealt, data => data.entries());
-    if spec.partitions.is_none() && entries <= SMALL_ENTRIES {
-        params = params.with_costs(Duration::from_micros(50), Duration::from_nanos(1 + 2 * entries));
-    }
+    let params = spec.params_for(dealt.partitions())?;
     let seen = |seen: &Seen| observer(seen.round, seen.objective, seen.gap, Some(seen));
     Ok(each_dealt!(dealt, data => fit_from(master, data, objective, &params, start, seen))?)
 }

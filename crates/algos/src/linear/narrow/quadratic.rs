@@ -209,7 +209,10 @@ mod tests {
                 }
             }
         }
-        (Quadratic::new(n, h), (0..n).map(|_| 10.0 * random.normal()).collect())
+        // Products with targets: others might pull where nothing holds.
+        let targets: Vec<f64> = (0..rows).map(|_| 3.0 * random.normal()).collect();
+        let along = |j: usize| x.chunks(n).zip(&targets).map(|(row, target)| row[j] * target).sum();
+        (Quadratic::new(n, h), (0..n).map(along).collect())
     }
 
     #[test]
