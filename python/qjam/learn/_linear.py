@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import assert_all_finite, check_consistent_length
 
 from .. import _native
 from .._workers import WorkersLike
@@ -119,12 +119,11 @@ class Linear(BaseEstimator):
     def _decide(self, X: Any) -> Any:
         """``X @ coef_.T + intercept_``."""
         fitted(self)
-        coefficients, intercepts = self.coef_, self.intercept_
         if is_data(X):
             return self._decide_data(X)
         matrix = as_matrix(self, X, reset=False)
-        check_array(matrix, accept_sparse="csr", dtype=None, estimator=self, input_name="X")
-        return safe_sparse_dot(matrix, coefficients.T, dense_output=True) + intercepts
+        assert_all_finite(matrix, input_name="X")
+        return safe_sparse_dot(matrix, self.coef_.T, dense_output=True) + self.intercept_
 
     def _decide_data(self, X: Any) -> Any:
         rows, _ = of_data(self, X, shares(self.workers), reset=False)

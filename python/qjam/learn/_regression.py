@@ -17,6 +17,9 @@ __all__ = ["ElasticNet", "Lasso", "Ridge"]
 
 Self = TypeVar("Self", bound="Regression")
 
+#: What targets are computed with.
+_doubles: Any = np.float64
+
 
 class Regression(MultiOutputMixin, RegressorMixin, Linear):
     """An estimator whose predictions are numbers, one or several for each row."""
@@ -33,7 +36,7 @@ class Regression(MultiOutputMixin, RegressorMixin, Linear):
         """
         options = self._options()
         rows, kind = self._read(X, y)
-        y = check_array(y, ensure_2d=False, allow_nd=False, dtype=np.float64, input_name="y", estimator=self)
+        y = check_array(y, ensure_2d=False, dtype=_doubles, input_name="y", estimator=self)
         self._one_for_each(y, rows)
         weights = self._weights(sample_weight, rows)
         outputs = y.reshape(len(y), -1).T

@@ -5,7 +5,6 @@ use super::learners::Margin;
 use super::params::{Combine, Local, Params, ParamsError};
 use super::scaling::Scaling;
 use crate::options::{Learner, OptionError, Settings};
-use std::time::Duration;
 use thiserror::Error;
 
 /// Which of the five.
@@ -335,18 +334,6 @@ impl Spec {
     /// for something else, begin at zeros in any case.
     pub fn with_start(self, coefficients: Vec<f64>) -> Spec {
         Spec { start: coefficients, ..self }
-    }
-
-    /// The same with the tuner told what things cost, where there is so little data that measuring would be chance: so small fits
-    /// have the same bits every time. As exchanges are told to be dear, and passes are cheap, it serves any engine.
-    pub(super) fn repeatable(&self, entries: u64) -> Spec {
-        const ENTRIES: u64 = 1 << 17;
-        let mut spec = self.clone();
-        if entries <= ENTRIES && self.params.costs().is_none() {
-            let pass = Duration::from_nanos(1 + entries);
-            spec.params = spec.params.with_costs(Duration::from_millis(1), pass);
-        }
-        spec
     }
 
     /// Params for so many partitions, where work and σ' may have been given.

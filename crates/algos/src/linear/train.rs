@@ -95,7 +95,6 @@ pub fn train(
         return Err(LearnError::Start { found: spec.start.len(), expected: models * columns });
     }
     let (way, why) = choose(spec, examples, columns)?;
-    let spec = &spec.repeatable(examples.entries());
     let survey = match way == Way::Direct || spec.standardize {
         true => Some(surveyed(master, examples)?),
         false => None,
