@@ -178,6 +178,31 @@ def kmeans_save(
     fitted: Sequence[Tuple[str, float]],
 ) -> None: ...
 def kmeans_load(path: str) -> Tuple[Any, List[str], Dict[str, Any]]: ...
+def linear_fit(
+    master: Master,
+    rows: Rows,
+    learner: str,
+    options: Dict[str, Any],
+    targets: Any,
+    weights: Optional[Any],
+    start: Optional[Any],
+    tick: Callable[[], object],
+) -> Dict[str, Any]: ...
+def linear_decide(
+    master: Master, rows: Rows, coefficients: Any, intercepts: Any, tick: Callable[[], object]
+) -> Any: ...
+def linear_save(
+    path: str,
+    learner: str,
+    coefficients: Any,
+    intercepts: Any,
+    classes: Optional[Sequence[float]],
+    names: Sequence[str],
+    options: Dict[str, Any],
+    columns: Sequence[str],
+    fitted: Sequence[Tuple[str, float]],
+) -> None: ...
+def linear_load(path: str) -> Dict[str, Any]: ...
 def autoencoder_fit(
     master: Master, rows: Rows, options: Dict[str, Any], tick: Callable[[], object]
 ) -> Tuple[Any, float, int, bool]: ...

@@ -9,7 +9,16 @@ import pytest
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CHECKS
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from qjam.learn import KMeans, MiniBatchKMeans, SparseAutoencoder
+from qjam.learn import (
+    ElasticNet,
+    KMeans,
+    Lasso,
+    LinearSVC,
+    LogisticRegression,
+    MiniBatchKMeans,
+    Ridge,
+    SparseAutoencoder,
+)
 
 # Small, as scikit-learn checks its own.
 ESTIMATORS = [
@@ -17,6 +26,11 @@ ESTIMATORS = [
     KMeans(2, n_init=2, max_iter=5, algorithm="lloyd", init="parallel"),
     MiniBatchKMeans(2, batch_size=10, max_iter=5),
     SparseAutoencoder(2, max_evaluations=10),
+    Ridge(),
+    Lasso(),
+    ElasticNet(),
+    LogisticRegression(),
+    LinearSVC(),
 ]
 
 #: Rows are shuffled between two fits that must be equal, and random starts depend on the order of rows: scikit-learn's do

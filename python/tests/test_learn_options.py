@@ -11,13 +11,31 @@ import pytest
 
 import qjam.learn
 from qjam import _native
-from qjam.learn import KMeans, MiniBatchKMeans, SparseAutoencoder
+from qjam.learn import (
+    ElasticNet,
+    KMeans,
+    Lasso,
+    LinearSVC,
+    LogisticRegression,
+    MiniBatchKMeans,
+    Ridge,
+    SparseAutoencoder,
+)
 
-LEARNERS = [("kmeans", KMeans), ("minibatch-kmeans", MiniBatchKMeans), ("autoencoder", SparseAutoencoder)]
+LEARNERS = [
+    ("kmeans", KMeans),
+    ("minibatch-kmeans", MiniBatchKMeans),
+    ("autoencoder", SparseAutoencoder),
+    ("ridge", Ridge),
+    ("lasso", Lasso),
+    ("elasticnet", ElasticNet),
+    ("logistic", LogisticRegression),
+    ("svm", LinearSVC),
+]
 #: What only the classes have.
-OWN = {"workers", "verbose", "copy_x", "compute_labels"}
+OWN = {"workers", "verbose", "copy_x", "copy_X", "compute_labels", "dual", "n_jobs", "warm_start"}
 #: What Python calls words and numbers of the table.
-DEFAULTS = {"random_state": None}
+DEFAULTS = {"random_state": None, "class_weight": None}
 
 
 @pytest.mark.parametrize(("name", "cls"), LEARNERS)
@@ -63,4 +81,4 @@ def test_the_package_does_without_scikit_learn_until_it_is_asked_for_learners() 
 
 
 def test_all_that_is_public_is_named() -> None:
-    assert set(qjam.learn.__all__) == {"KMeans", "MiniBatchKMeans", "SparseAutoencoder", "close_workers"}
+    assert set(qjam.learn.__all__) == {cls.__name__ for _, cls in LEARNERS} | {"close_workers"}

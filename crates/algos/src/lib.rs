@@ -20,6 +20,8 @@ pub mod options;
 mod book {
     #[doc = include_str!("../../../docs/book/k-means-start-to-finish.md")]
     struct KMeansStartToFinish;
+    #[doc = include_str!("../../../docs/book/linear-models.md")]
+    struct LinearModels;
     #[doc = include_str!("../../../docs/book/model-files.md")]
     struct ModelFiles;
 }

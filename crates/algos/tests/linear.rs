@@ -10,7 +10,8 @@ qjam::worker_hook!();
 
 use qjam::{Csc, Csr, DataSet, Master, Rng};
 use qjam_algos::linear::{
-    Given, Learned, Local, Margin, Outcome, Params, Partitioned, Scaling, logistic, regress, svm,
+    Examples, Given, Kind, Learned, Local, Margin, Outcome, Params, Partitioned, Scaling, Spec, Way,
+    logistic, regress, svm, train,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Command;
@@ -208,4 +209,124 @@ fn coefficients_are_scikit_learns_to_six_digits() {
             assert!(worst <= 1e-6, "{name}, intercept {intercept}: {worst:e}");
         }
     }
+}
+
+/// The same with weights, and all models that scikit-learn has.
+const SCIKIT_LEARN_ALL: &str = r"
+import sys, warnings, numpy as np, scipy.sparse as sp, sklearn
+from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+warnings.simplefilter('ignore')
+rows, cols = int(sys.argv[2]), int(sys.argv[3])
+table = np.fromfile(sys.argv[1]).reshape(rows, cols + 2)
+x, b, w = sp.csr_matrix(table[:, :-2]), table[:, -2], table[:, -1]
+y = np.where(b > 1.5, 1, 0)
+old = tuple(map(int, sklearn.__version__.split('.')[:2])) < (1, 8)
+def logistic(share, **more):
+    if old: more['penalty'] = {0: 'l2', 1: 'l1'}.get(share, 'elasticnet')
+    if share not in (0, 1) or not old: more['l1_ratio'] = share
+    return LogisticRegression(C=2.0, max_iter=200000, tol=1e-13, random_state=0, **more)
+for i in (False, True):
+    for weights in (None, w):
+        svc = dict(C=0.1, fit_intercept=i, dual=True, tol=1e-10, max_iter=5000000, random_state=0)
+        models = [
+            Ridge(alpha=0.5, fit_intercept=i, solver='sparse_cg' if i else 'cholesky', tol=1e-15, max_iter=100000),
+            ElasticNet(alpha=0.002, l1_ratio=0.5, fit_intercept=i, tol=1e-14, max_iter=1000000),
+            Lasso(alpha=0.002, fit_intercept=i, tol=1e-14, max_iter=1000000),
+            logistic(0, fit_intercept=i, solver='newton-cholesky'),
+            logistic(1, fit_intercept=i, solver='saga'),
+            logistic(0.5, fit_intercept=i, solver='saga'),
+            LinearSVC(loss='squared_hinge', **svc),
+            LinearSVC(loss='hinge', **svc),
+        ]
+        for n, model in enumerate(models):
+            model.fit(x if n != 2 or weights is None else x.toarray(), b if n < 3 else y, sample_weight=weights)
+            print(*np.ravel(model.coef_), *np.ravel(model.intercept_ if i else 0.0))
+";
+
+#[test]
+fn what_is_trained_has_scikit_learns_coefficients_to_six_digits() {
+    let python = std::env::var_os("QJAM_TEST_PYTHON").expect(
+        "QJAM_TEST_PYTHON must name a Python with scikit-learn; `cargo xtask test` makes one and sets it",
+    );
+    let (rows, cols) = (250, 30);
+    let (x, targets) = data(rows, cols, 8);
+    let weights: Vec<f64> = (0..rows).map(|row| [1.0, 0.0, 0.5, 2.25][row % 4]).collect();
+    let mut dense = vec![0.0; rows * cols];
+    for row in 0..rows {
+        let (columns, values) = x.row(row);
+        columns.iter().zip(values).for_each(|(c, v)| dense[row * cols + *c as usize] = *v);
+    }
+    let mut bytes = vec![];
+    for row in 0..rows {
+        let line = dense[row * cols..][..cols].iter().chain([&targets[row], &weights[row]]);
+        bytes.extend(line.flat_map(|v| v.to_le_bytes()));
+    }
+    let file = std::env::temp_dir().join(format!("qjam-linear-all-{}.raw", std::process::id()));
+    std::fs::write(&file, bytes).unwrap();
+    let output = Command::new(python)
+        .args(["-c", SCIKIT_LEARN_ALL])
+        .arg(&file)
+        .args([rows.to_string(), cols.to_string()])
+        .output()
+        .unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let theirs: Vec<Vec<f64>> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| line.split(' ').map(|v| v.parse().unwrap()).collect())
+        .collect();
+
+    let m = Master::builder().no_run_file().connect("local:2").unwrap();
+    let (sparse, dense) = (DataSet::csr(&x).unwrap(), DataSet::dense(dense, cols).unwrap());
+    let labels: Vec<f64> = targets.iter().map(|t| f64::from(*t > 1.5)).collect();
+    let params = Params::default().with_tolerance(1e-15).unwrap().with_rounds_max(50_000).unwrap();
+    let logistic = |share: f64| Spec::new(Kind::Logistic).with_c(2.0).unwrap().with_l1_ratio(share).unwrap();
+    let machine = |margin| Spec::new(Kind::Svm).with_c(0.1).unwrap().with_margin(margin);
+    let specs = [
+        ("ridge", Spec::new(Kind::Ridge).with_lambda(0.5).unwrap()),
+        ("elastic net", Spec::new(Kind::ElasticNet).with_lambda(0.002).unwrap()),
+        ("lasso", Spec::new(Kind::Lasso).with_lambda(0.002).unwrap()),
+        ("logistic l2", logistic(0.0)),
+        ("logistic l1", logistic(1.0)),
+        ("logistic elastic net", logistic(0.5)),
+        ("squared hinge", machine(Margin::SquaredHinge)),
+        ("hinge", machine(Margin::Hinge)),
+    ];
+    let (mut at, mut wrong) = (theirs.iter(), vec![]);
+    for intercept in [false, true] {
+        for weights in [None, Some(&weights[..])] {
+            for (name, spec) in &specs {
+                let theirs = at.next().unwrap();
+                let spec = spec.clone().with_intercept(intercept).with_params(params.clone());
+                let targets = if spec.kind().classifies() { &labels } else { &targets };
+                for (way, examples) in [
+                    (Way::Direct, Examples::from(&dense)),
+                    (Way::Direct, Examples::from(&sparse)),
+                    (Way::Cocoa, Examples::from(&dense)),
+                    (Way::Cocoa, Examples::from(&sparse)),
+                ] {
+                    let Ok(spec) = spec.clone().with_way(way) else { continue };
+                    let spec = spec.with_partitions((way == Way::Cocoa).then_some(2));
+                    let found = train(&m, &examples, targets, weights, &spec, |_| {}).unwrap();
+                    let ours = found.model.coefficients().iter().chain(found.model.intercepts());
+                    let worst = ours.zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                    let what = format!(
+                        "{name}, {way:?}, sparse {}, intercept {intercept}, weights {}: {worst:.1e} apart after {} rounds, {:?}",
+                        examples.is_sparse(),
+                        weights.is_some(),
+                        found.rounds,
+                        found.outcome
+                    );
+                    println!("{what}");
+                    if worst > 1e-6 {
+                        wrong.push(what);
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

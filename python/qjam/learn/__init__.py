@@ -24,8 +24,20 @@ except ImportError as error:
     ) from error
 
 from ._autoencoder import SparseAutoencoder
+from ._classification import LinearSVC, LogisticRegression
 from ._kmeans import KMeans
 from ._masters import close_workers
 from ._minibatch import MiniBatchKMeans
+from ._regression import ElasticNet, Lasso, Ridge
 
-__all__ = ["KMeans", "MiniBatchKMeans", "SparseAutoencoder", "close_workers"]
+__all__ = [
+    "ElasticNet",
+    "KMeans",
+    "Lasso",
+    "LinearSVC",
+    "LogisticRegression",
+    "MiniBatchKMeans",
+    "Ridge",
+    "SparseAutoencoder",
+    "close_workers",
+]

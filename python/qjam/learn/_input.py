@@ -17,7 +17,8 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 from .. import _native
 from ..dataset import BaseDataSet, FileDataSet
 
-__all__ = ["as_matrix", "as_rows", "float_kinds", "fitted", "is_data", "memory_of", "must_be_finite", "of_data", "weights_for"]
+__all__ = ["as_matrix", "as_rows", "float_kinds", "fitted", "is_data", "memory_of", "must_be_finite", "of_data"]
+__all__ += ["row_weights", "weights_for"]
 
 #: Numbers are computed with as they come if they are of these kinds, and else as the first.
 float_kinds: Any = [np.float64, np.float32]
@@ -66,6 +67,18 @@ def weights_for(sample_weight: Any, X: Any, kind: Any) -> Optional[Any]:
         return None
     weights = _check_sample_weight(sample_weight, X, dtype=kind)
     return None if bool(np.all(weights == 1)) else weights
+
+
+def row_weights(sample_weight: Any, rows: int) -> Optional[Any]:
+    """Weights as 64-bit numbers, one for each row; None if they are all 1."""
+    weights = _check_sample_weight(sample_weight, np.empty((rows, 1)), dtype=np.float64)
+    wrong = np.flatnonzero(~(weights >= 0))
+    if len(wrong):
+        row = wrong[0]
+        raise ValueError(f"the weight of row {row} (counted from 0) is {weights[row]}; give numbers that are not negative")
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return None if bool(np.all(weights == 1)) else np.ascontiguousarray(weights)
 
 
 def as_rows(X: Any, shares: bool, weights: Optional[Any] = None) -> _native.Rows:

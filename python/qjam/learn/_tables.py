@@ -25,6 +25,10 @@ _OWN = {
     ),
     "verbose": "Taken for scikit-learn's sake: nothing is printed.",
     "copy_x": "Taken for scikit-learn's sake: what you hand over is never written to.",
+    "copy_X": "Taken for scikit-learn's sake: what you hand over is never written to.",
+    "dual": "Taken for scikit-learn's sake: the minimum is the same, and the way there is chosen by the shape of the data.",
+    "n_jobs": "Taken for scikit-learn's sake: ``workers`` says who computes.",
+    "warm_start": "Whether a fit begins where the last one ended, if that had as many coefficients.",
     "compute_labels": "Whether ``fit`` finds out ``labels_``, which reads all rows once more.",
 }
 
@@ -33,6 +37,15 @@ _BESIDES = {
     "init": "An array has one centre a row; a function is called with ``(X, n_clusters, random_state)`` and gives one.",
     "max_no_improvement": "``None`` is another way to say ``\"none\"``.",
     "random_state": "``None`` is another one every time; a ``RandomState`` gives the next number it has.",
+    "class_weight": "``None`` is another way to say ``\"none\"``; a dictionary has the weight of each class.",
+}
+
+_LINEAR = ("ridge", "lasso", "elasticnet", "logistic", "svm")
+
+#: The same where a learner's minimum does not depend on chance.
+_BESIDES_LINEAR = {
+    **_BESIDES,
+    "random_state": "``None`` is 0: the minimum is the same for all; a ``RandomState`` gives the next number it has.",
 }
 
 
@@ -51,14 +64,14 @@ def documented(learner: str) -> Callable[[C], C]:
         lines.append("")
         for name, parameter in inspect.signature(cls.__init__).parameters.items():
             if name != "self":
-                lines += _described(name, parameter.default, known.get(name))
+                lines += _described(name, parameter.default, known.get(name), learner)
         cls.__doc__ = "\n".join(lines)
         return cls
 
     return add
 
 
-def _described(name: str, default: Any, option: Any) -> List[str]:
+def _described(name: str, default: Any, option: Any, learner: str) -> List[str]:
     if option is None:
         text = _OWN[name]
     else:
@@ -68,8 +81,9 @@ def _described(name: str, default: Any, option: Any) -> List[str]:
         words = "; ".join(f'``"{word}"``: {meaning}' for word, meaning in option["words"])
         if words:
             text += f" {words}."
-        if name in _BESIDES:
-            text += f" {_BESIDES[name]}"
+        besides = _BESIDES_LINEAR if learner in _LINEAR else _BESIDES
+        if name in besides:
+            text += f" {besides[name]}"
     return [f":param {name}: (``{_value(default)}``) {' '.join(text.split())}"]
 
 

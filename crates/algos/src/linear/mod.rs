@@ -28,28 +28,48 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod baselines;
+pub mod classes;
 pub mod cocoa;
 pub mod columns;
+mod examples;
 pub mod learners;
 pub mod local;
 pub mod loss;
+pub mod model;
+pub mod narrow;
 pub mod params;
 pub mod partition;
+mod path;
 pub mod plane;
+pub mod rows;
+pub mod scaled;
 pub mod scaling;
 pub mod search;
 pub mod separable;
+pub mod spec;
+pub mod tables;
 #[cfg(test)]
 mod tests;
+mod train;
+#[cfg(test)]
+mod train_tests;
 pub mod tuner;
 pub mod whole;
+mod wide;
 
 pub use cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit, fit_from};
 pub use columns::{Columns, Value};
+pub use examples::Examples;
 pub use learners::{Given, LearnError, Learned, Margin, logistic, path, regress, svm};
 pub use loss::Loss;
+pub use model::{LinearModel, ModelError};
 pub use params::{Combine, Local, Params, ParamsError};
 pub use partition::{Partitioned, PrepareError};
+pub use path::{grid, lambda_max, train_path};
 pub use scaling::{Penalty, PenaltyError, Scaling};
 pub use separable::Separable;
+pub use spec::{Form, Kind, Spec, SpecError, Way};
+pub use train::{Progress, Trained, train};
 pub use tuner::{Choice, Reason};
+pub use wide::partitions_for;

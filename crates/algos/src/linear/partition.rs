@@ -213,6 +213,40 @@ where
         let order = (0..cols as u32).collect();
         Ok(Partitioned { data, order, prices: vec![], rows: count, entries: (count * cols) as u64 })
     }
+
+    /// The rows of a dense matrix as columns, as [`examples_of`](Partitioned::examples_of) has those of a sparse one.
+    pub fn dense_examples_of(
+        rows: &DataSet<Dense<T>>,
+        labels: &[f64],
+        constant: f64,
+        partitions: usize,
+    ) -> Result<Self, PrepareError> {
+        let count = usize::try_from(rows.records()).unwrap_or(usize::MAX);
+        must_be_numbered("rows", count)?;
+        must_be_labels(labels, count)?;
+        if partitions == 0 {
+            return Err(PrepareError::NoPartitions);
+        }
+        let (cols, extra) = (rows.chunk(0)?.cols(), constant != 0.0);
+        let across = cols + usize::from(extra);
+        let mut values = Vec::with_capacity(count * across);
+        let mut row = 0;
+        for index in 0..rows.len() {
+            for line in rows.chunk(index)?.rows_iter() {
+                for (column, value) in line.iter().enumerate() {
+                    must_be_finite(row, column, value.wide())?;
+                    values.push(T::nearest(value.wide() * labels[row]));
+                }
+                if extra {
+                    values.push(T::nearest(constant * labels[row]));
+                }
+                row += 1;
+            }
+        }
+        let data = DataSet::dense(values, across)?.partitions(partitions)?;
+        let order = (0..count as u32).collect();
+        Ok(Partitioned { data, order, prices: vec![], rows: across, entries: (count * across) as u64 })
+    }
 }
 
 fn must_be_finite(row: usize, column: usize, value: f64) -> Result<(), PrepareError> {

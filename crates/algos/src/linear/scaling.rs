@@ -24,10 +24,15 @@ pub enum Scaling {
 impl Scaling {
     /// What an objective in this form is multiplied by to become the ½-sum, with so many rows.
     pub fn factor(self, rows: usize) -> f64 {
+        self.factor_of(rows as f64)
+    }
+
+    /// The same where rows have weights, which add up to `weight`.
+    pub fn factor_of(self, weight: f64) -> f64 {
         match self {
             Scaling::HalfSum => 1.0,
             Scaling::Sum => 0.5,
-            Scaling::HalfMean => rows as f64,
+            Scaling::HalfMean => weight,
         }
     }
 
@@ -81,7 +86,12 @@ impl Penalty {
         scaling: Scaling,
         rows: usize,
     ) -> Result<Penalty, PenaltyError> {
-        let scaled = lambda * scaling.factor(rows);
+        Penalty::beside(lambda, eta, scaling, rows as f64)
+    }
+
+    /// The same where rows have weights, which add up to `weight`.
+    pub fn beside(lambda: f64, eta: f64, scaling: Scaling, weight: f64) -> Result<Penalty, PenaltyError> {
+        let scaled = lambda * scaling.factor_of(weight);
         if !(scaled > 0.0 && scaled.is_finite()) {
             return Err(PenaltyError::Lambda { value: lambda });
         }

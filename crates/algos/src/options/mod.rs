@@ -27,12 +27,17 @@ mod value;
 pub use settings::{OptionError, Settings, Spelling};
 pub use value::Value;
 
-use crate::{clustering, neural};
+use crate::{clustering, linear, neural};
 
 /// All learners there are, in the order of the book.
 pub const LEARNERS: &[&Learner] = &[
     &clustering::kmeans::params::LEARNER,
     &clustering::kmeans::params::MINIBATCH,
+    &linear::tables::RIDGE,
+    &linear::tables::LASSO,
+    &linear::tables::ELASTIC_NET,
+    &linear::tables::LOGISTIC,
+    &linear::tables::SVM,
     &neural::autoencoder::params::LEARNER,
 ];
 
@@ -149,6 +154,14 @@ impl Opt {
             Some((last, [])) => last.clone(),
             Some((last, others)) => format!("{} or {last}", others.join(", ")),
             None => String::new(),
+        }
+    }
+
+    /// What is typed for it, without the dashes: of something that is on if nobody says, what turns it off.
+    pub fn switch(&self) -> String {
+        match (self.kind, self.default) {
+            (Kind::Flag, Preset::Flag(true)) => format!("no-{}", self.flag),
+            _ => self.flag.to_string(),
         }
     }
 

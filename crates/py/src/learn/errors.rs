@@ -6,6 +6,7 @@ use crate::errors::{Failed, raise};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use qjam_algos::clustering::kmeans;
+use qjam_algos::linear;
 use qjam_algos::models::FileError;
 use qjam_algos::neural::autoencoder;
 use qjam_algos::options::OptionError;
@@ -88,6 +89,34 @@ impl From<kmeans::ModelError> for Wrong {
         match error {
             kmeans::ModelError::Run(error) => Wrong::Round(error),
             kmeans::ModelError::File(error) => Wrong::File(error),
+            other => Wrong::Value(other.to_string()),
+        }
+    }
+}
+
+impl From<linear::SpecError> for Wrong {
+    fn from(error: linear::SpecError) -> Self {
+        Wrong::Value(error.to_string())
+    }
+}
+
+impl From<linear::LearnError> for Wrong {
+    fn from(error: linear::LearnError) -> Self {
+        use linear::{FitError, LearnError, PrepareError};
+        match error {
+            LearnError::Fit(FitError::Run(error)) | LearnError::Run(error) => Wrong::Round(error),
+            LearnError::Data(PrepareError::Data(error)) => Wrong::Round(error.into()),
+            LearnError::Model(error) => error.into(),
+            other => Wrong::Value(other.to_string()),
+        }
+    }
+}
+
+impl From<linear::ModelError> for Wrong {
+    fn from(error: linear::ModelError) -> Self {
+        match error {
+            linear::ModelError::Run(error) => Wrong::Round(error),
+            linear::ModelError::File(error) => Wrong::File(error),
             other => Wrong::Value(other.to_string()),
         }
     }

@@ -4,11 +4,13 @@ use super::arrays::array;
 use super::autoencoder::network;
 use super::errors::Wrong;
 use super::kmeans::{Given, centres_of};
+use super::linear;
 use super::options::settings;
 use crate::buffer::{Borrowed, release_waiting};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use qjam_algos::clustering::kmeans::Model;
+use qjam_algos::linear::LinearModel;
 use qjam_algos::models::{self, Notes};
 use qjam_algos::neural::autoencoder::Autoencoder;
 use qjam_algos::options::Value;
@@ -118,4 +120,51 @@ pub(super) fn autoencoder_load(py: Python<'_>, path: PathBuf) -> PyResult<Bound<
     let len = theta.len();
     let options = options(py, &contents.notes)?;
     (array(py, theta, &[len])?, model.shape().visible(), contents.notes.columns, options).into_pyobject(py)
+}
+
+/// What the notes call the name of a class that is no number.
+const CLASS: &str = "class ";
+
+/// Keeps a linear model in a file. Classes that are no numbers have names, which the notes keep.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "called from one place")]
+pub(super) fn linear_save(
+    py: Python<'_>,
+    path: PathBuf,
+    learner: &str,
+    coefficients: &Bound<'_, PyAny>,
+    intercepts: &Bound<'_, PyAny>,
+    classes: Option<Vec<f64>>,
+    names: Vec<String>,
+    options: &Bound<'_, PyDict>,
+    columns: Vec<String>,
+    fitted: Vec<(String, f64)>,
+) -> PyResult<()> {
+    let mut notes = notes(py, learner, options, columns, fitted)?;
+    let names = names.into_iter().enumerate();
+    notes.fitted.extend(names.map(|(n, name)| (format!("{CLASS}{n}"), Value::Text(name))));
+    let model = linear::model(learner, coefficients, intercepts, classes)?;
+    let saved = py.detach(|| -> Result<(), Wrong> { Ok(model?.save_with(&path, &notes)?) });
+    release_waiting(py);
+    saved.map_err(|wrong| wrong.raise(py, learner))
+}
+
+/// The linear model in a file, by name: its learner, its parts, the names of columns and of classes if it has them, and what
+/// it was fitted with.
+#[pyfunction]
+pub(super) fn linear_load(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let loaded =
+        py.detach(|| -> Result<_, Wrong> { Ok((LinearModel::load(&path)?, models::inspect(&path)?)) });
+    let (model, contents) = loaded.map_err(|wrong| wrong.raise(py, linear::NAME))?;
+    let notes = contents.notes;
+    let told = linear::of_file(py, &model)?;
+    told.set_item("options", options(py, &notes)?)?;
+    let name = |n: usize| match notes.fitted.iter().find(|(key, _)| *key == format!("{CLASS}{n}")) {
+        Some((_, Value::Text(name))) => Some(name.clone()),
+        _ => None,
+    };
+    let names: Option<Vec<String>> = (0..model.classes().len()).map(name).collect();
+    told.set_item("names", names.unwrap_or_default())?;
+    told.set_item("columns", notes.columns)?;
+    Ok(told)
 }

@@ -9,6 +9,7 @@ mod autoencoder;
 mod errors;
 mod files;
 mod kmeans;
+mod linear;
 mod options;
 mod rows;
 mod running;
@@ -24,6 +25,10 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(kmeans::kmeans_predict, m)?)?;
     m.add_function(wrap_pyfunction!(kmeans::kmeans_transform, m)?)?;
     m.add_function(wrap_pyfunction!(kmeans::kmeans_inertia, m)?)?;
+    m.add_function(wrap_pyfunction!(linear::linear_fit, m)?)?;
+    m.add_function(wrap_pyfunction!(linear::linear_decide, m)?)?;
+    m.add_function(wrap_pyfunction!(files::linear_save, m)?)?;
+    m.add_function(wrap_pyfunction!(files::linear_load, m)?)?;
     m.add_function(wrap_pyfunction!(autoencoder::autoencoder_fit, m)?)?;
     m.add_function(wrap_pyfunction!(autoencoder::autoencoder_apply, m)?)?;
     m.add_function(wrap_pyfunction!(files::kmeans_save, m)?)?;

@@ -1,0 +1,146 @@
+//! Rows as learners see them that take few columns at a time: a product with a vector, and rows in full.
+
+use crate::kernels::vectors;
+use qjam::{Chunk, Csr, Ctx, Dense, Reduce};
+
+/// Chunks of rows: `Dense<f32>`, `Dense<f64>`, `Csr<f32>`, `Csr<f64>`.
+pub trait Rows: Chunk {
+    /// Number of rows.
+    fn count(&self) -> usize;
+    /// Number of columns.
+    fn width(&self) -> usize;
+    /// Writes a row in full.
+    fn write(&self, row: usize, to: &mut [f64]);
+    /// The product of a row with a vector. `room` is for a row in full.
+    fn times(&self, row: usize, with: &[f64], room: &mut Vec<f64>) -> f64;
+    /// Column and value of the first number of a row that is none.
+    fn bad(&self, row: usize) -> Option<(u64, f64)>;
+    /// Adds values and their squares to sums by column.
+    fn add_moments(&self, row: usize, sums: &mut [f64], squares: &mut [f64]);
+    /// Whether all values are stored, so that means can be taken off them.
+    const IN_FULL: bool;
+    /// Adds a row times a weight to `sums`, and its squares to `squares`; where rows are stored in full, less some means.
+    fn add_spread(&self, row: usize, weight: f64, means: &[f64], sums: &mut [f64], squares: &mut [f64]);
+}
+
+macro_rules! rows {
+    ($($value:ty),*) => {$(
+        impl Rows for Dense<$value> {
+            fn count(&self) -> usize {
+                self.rows()
+            }
+            fn width(&self) -> usize {
+                self.cols()
+            }
+            fn write(&self, row: usize, to: &mut [f64]) {
+                to.iter_mut().zip(self.row(row)).for_each(|(to, from)| *to = f64::from(*from));
+            }
+            fn times(&self, row: usize, with: &[f64], room: &mut Vec<f64>) -> f64 {
+                room.resize(with.len(), 0.0);
+                self.write(row, room);
+                vectors::dot(room, with)
+            }
+            fn bad(&self, row: usize) -> Option<(u64, f64)> {
+                let at = self.row(row).iter().position(|v| !v.is_finite())?;
+                Some((at as u64, f64::from(self.row(row)[at])))
+            }
+            fn add_moments(&self, row: usize, sums: &mut [f64], squares: &mut [f64]) {
+                for ((value, sum), square) in self.row(row).iter().zip(sums).zip(squares) {
+                    let value = f64::from(*value);
+                    *sum += value;
+                    *square = value.mul_add(value, *square);
+                }
+            }
+            const IN_FULL: bool = true;
+            fn add_spread(&self, row: usize, weight: f64, means: &[f64], sums: &mut [f64], squares: &mut [f64]) {
+                for (j, value) in self.row(row).iter().enumerate() {
+                    let difference = f64::from(*value) - means[j];
+                    sums[j] += weight * difference;
+                    squares[j] += weight * (difference * difference);
+                }
+            }
+        }
+
+        impl Rows for Csr<$value> {
+            fn count(&self) -> usize {
+                self.rows()
+            }
+            fn width(&self) -> usize {
+                self.cols()
+            }
+            fn write(&self, row: usize, to: &mut [f64]) {
+                to.fill(0.0);
+                let (columns, values) = self.row(row);
+                columns.iter().zip(values).for_each(|(column, value)| to[*column as usize] = f64::from(*value));
+            }
+            fn times(&self, row: usize, with: &[f64], _: &mut Vec<f64>) -> f64 {
+                crate::kernels::sparse::dot(self.row(row), with)
+            }
+            fn bad(&self, row: usize) -> Option<(u64, f64)> {
+                let (columns, values) = self.row(row);
+                let at = values.iter().position(|v| !v.is_finite())?;
+                Some((u64::from(columns[at]), f64::from(values[at])))
+            }
+            fn add_moments(&self, row: usize, sums: &mut [f64], squares: &mut [f64]) {
+                let (columns, values) = self.row(row);
+                for (column, value) in columns.iter().zip(values) {
+                    let (column, value) = (*column as usize, f64::from(*value));
+                    sums[column] += value;
+                    squares[column] = value.mul_add(value, squares[column]);
+                }
+            }
+            const IN_FULL: bool = false;
+            fn add_spread(&self, row: usize, weight: f64, _: &[f64], sums: &mut [f64], squares: &mut [f64]) {
+                let (columns, values) = self.row(row);
+                for (column, value) in columns.iter().zip(values) {
+                    let (column, value) = (*column as usize, f64::from(*value));
+                    sums[column] += weight * value;
+                    squares[column] += weight * (value * value);
+                }
+            }
+        }
+    )*};
+}
+rows!(f32, f64);
+
+/// What there is to know of rows before anything is learnt from them.
+#[derive(Clone, Debug, PartialEq, qjam::Wire)]
+pub struct Survey {
+    /// Rows of each chunk, in order.
+    pub counts: Vec<u64>,
+    /// Columns, if all chunks agree.
+    pub width: Option<u64>,
+    /// Sum of each column.
+    pub sums: Vec<f64>,
+    /// Sum of the squares of each column.
+    pub squares: Vec<f64>,
+    /// Row, column and value of the first number that is none.
+    pub bad: Option<(u64, u64, f64)>,
+}
+
+impl Reduce for Survey {
+    fn merge(&mut self, right: Self) {
+        let before: u64 = self.counts.iter().sum();
+        self.bad = self.bad.or(right.bad.map(|(row, column, value)| (before + row, column, value)));
+        self.counts.extend(right.counts);
+        if self.width != right.width {
+            self.width = None;
+            return;
+        }
+        self.sums.iter_mut().zip(right.sums).for_each(|(a, b)| *a += b);
+        self.squares.iter_mut().zip(right.squares).for_each(|(a, b)| *a += b);
+    }
+}
+
+/// Looks at all rows of a chunk.
+#[qjam::map]
+pub fn survey<C: Rows>(_: &(), x: &C, _: &Ctx) -> Survey {
+    let (mut sums, mut squares) = (vec![0.0; x.width()], vec![0.0; x.width()]);
+    let mut bad = None;
+    for row in 0..x.count() {
+        bad = bad.or_else(|| x.bad(row).map(|(column, value)| (row as u64, column, value)));
+        x.add_moments(row, &mut sums, &mut squares);
+    }
+    Survey { counts: vec![x.count() as u64], width: Some(x.width() as u64), sums, squares, bad }
+}
+qjam::register!(survey::<Dense<f32>>, survey::<Dense<f64>>, survey::<Csr<f32>>, survey::<Csr<f64>>);

@@ -1,0 +1,166 @@
+//! Columns divided by their standard deviations: in a copy of the rows, made once for a whole fit.
+//!
+//! Zeros stay zeros, so sparse rows stay sparse; means are not taken off. Values become 64-bit numbers, since 32 bits would
+//! round what was scaled.
+
+use super::columns::Value;
+use super::examples::{Examples, each};
+use super::learners::LearnError;
+use super::partition::PrepareError;
+use super::rows::{Rows, Survey, survey};
+use qjam::{Csr, Ctx, DataSet, Dense, Master};
+
+/// Rows that were scaled.
+pub(super) enum Scaled {
+    Dense(DataSet<Dense<f64>>),
+    Sparse(DataSet<Csr<f64>>),
+}
+
+impl Scaled {
+    pub(super) fn examples(&self) -> Examples<'_> {
+        match self {
+            Scaled::Dense(data) => data.into(),
+            Scaled::Sparse(data) => data.into(),
+        }
+    }
+
+    /// Each value times its column's number.
+    pub(super) fn of(examples: &Examples<'_>, columns: &[f64]) -> Result<Scaled, LearnError> {
+        let scaled = match examples {
+            Examples::DenseF32(data) => Scaled::Dense(dense(data, columns)?),
+            Examples::DenseF64(data) => Scaled::Dense(dense(data, columns)?),
+            Examples::CsrF32(data) => Scaled::Sparse(sparse(data, columns)?),
+            Examples::CsrF64(data) => Scaled::Sparse(sparse(data, columns)?),
+        };
+        Ok(scaled)
+    }
+}
+
+fn must_be_finite(value: f64, row: usize, column: usize) -> Result<(), PrepareError> {
+    match value.is_finite() {
+        true => Ok(()),
+        false => Err(PrepareError::NotFinite { row: row as u64, column: column as u64, value }),
+    }
+}
+
+fn dense<T: Value>(data: &DataSet<Dense<T>>, columns: &[f64]) -> Result<DataSet<Dense<f64>>, PrepareError> {
+    let (mut values, mut row, mut width) = (vec![], 0, 1);
+    for index in 0..data.len() {
+        let chunk = data.chunk(index)?;
+        width = chunk.cols();
+        for line in chunk.rows_iter() {
+            for (column, value) in line.iter().enumerate() {
+                must_be_finite(value.wide(), row, column)?;
+                values.push(value.wide() * columns[column]);
+            }
+            row += 1;
+        }
+    }
+    Ok(DataSet::dense(values, width)?)
+}
+
+fn sparse<T: Value>(data: &DataSet<Csr<T>>, columns: &[f64]) -> Result<DataSet<Csr<f64>>, PrepareError> {
+    let (mut starts, mut places, mut values, mut width) = (vec![0], vec![], vec![], 1);
+    for index in 0..data.len() {
+        let chunk = data.chunk(index)?;
+        width = chunk.cols();
+        for i in 0..chunk.rows() {
+            let (line, line_values) = chunk.row(i);
+            let row = starts.len() - 1;
+            for (column, value) in line.iter().zip(line_values) {
+                must_be_finite(value.wide(), row, *column as usize)?;
+                values.push(value.wide() * columns[*column as usize]);
+            }
+            places.extend_from_slice(line);
+            starts.push(places.len() as u64);
+        }
+    }
+    Ok(DataSet::csr(&Csr::from_vecs(starts, places, values, width, None)?)?)
+}
+
+/// Looks at all rows once.
+pub(super) fn surveyed(master: &Master, examples: &Examples<'_>) -> Result<Survey, LearnError> {
+    let found = each!(examples, data => master.run(survey::<_>, &(), data))?;
+    if let Some((row, column, value)) = found.bad {
+        return Err(PrepareError::NotFinite { row, column, value }.into());
+    }
+    match found.width {
+        Some(_) => Ok(found),
+        None => Err(LearnError::Widths),
+    }
+}
+
+/// Where the rows of each chunk begin among all.
+pub(super) fn starts(counts: &[u64]) -> Vec<u64> {
+    let before = counts.iter().scan(0, |sum, count| {
+        *sum += count;
+        Some(*sum - count)
+    });
+    before.collect()
+}
+
+/// What deviations are measured with.
+#[derive(Clone, Debug, qjam::Wire)]
+pub struct Measured {
+    means: Vec<f64>,
+    weights: Vec<f64>,
+    starts: Vec<u64>,
+}
+
+/// Weighted sums of columns, less means where these were taken off, and of their squares.
+#[derive(Clone, Debug, qjam::Wire, qjam::Sum)]
+pub struct Spread {
+    sums: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+/// What the rows of a chunk add to the spread of their columns.
+#[qjam::map]
+pub fn spread<C: Rows>(with: &Measured, x: &C, ctx: &Ctx) -> Spread {
+    let from = with.starts[ctx.chunk() as usize] as usize;
+    let (mut sums, mut squares) = (vec![0.0; x.width()], vec![0.0; x.width()]);
+    for row in 0..x.count() {
+        let weight = with.weights.get(from + row).copied().unwrap_or(1.0);
+        x.add_spread(row, weight, &with.means, &mut sums, &mut squares);
+    }
+    Spread { sums, squares }
+}
+qjam::register!(spread::<Dense<f32>>, spread::<Dense<f64>>, spread::<Csr<f32>>, spread::<Csr<f64>>);
+
+/// The standard deviation of every column, of rows with weights; 1 for columns in which all is the same.
+pub(super) fn deviations(
+    master: &Master,
+    examples: &Examples<'_>,
+    weights: Option<&[f64]>,
+    survey: &Survey,
+) -> Result<Vec<f64>, LearnError> {
+    let rows = survey.counts.iter().sum::<u64>() as f64;
+    let means: Vec<f64> = survey.sums.iter().map(|sum| sum / rows).collect();
+    let total = weights.map_or(rows, |weights| weights.iter().sum());
+    let with =
+        Measured { means, weights: weights.unwrap_or_default().to_vec(), starts: starts(&survey.counts) };
+    let found = each!(examples, data => master.run(spread::<_>, &with, data))?;
+    // What is left of rounding is no deviation.
+    let rounding = match examples.is_sparse() {
+        true => 1e-14,
+        false => (rows * f64::EPSILON).powi(2),
+    };
+    let deviation = |j: usize| {
+        let mean = found.sums[j] / total;
+        let variance = found.squares[j] / total - mean * mean;
+        if variance > rounding * survey.squares[j] / rows { variance.sqrt() } else { 1.0 }
+    };
+    Ok((0..found.sums.len()).map(deviation).collect())
+}
+
+/// The product of every column with a vector of one number for each row.
+pub(super) fn pulled<C: Rows>(
+    master: &Master,
+    data: &DataSet<C>,
+    vector: Vec<f64>,
+    survey: &Survey,
+) -> Result<Vec<f64>, qjam::Error> {
+    let with =
+        Measured { means: vec![0.0; survey.sums.len()], weights: vector, starts: starts(&survey.counts) };
+    Ok(master.run(spread::<C>, &with, data)?.sums)
+}
