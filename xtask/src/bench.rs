@@ -77,6 +77,12 @@ pub fn kmeans(shop: &Shop) -> Outcome {
     beside_peers(shop, "kmeans")
 }
 
+/// Ridge and lasso against CoCoA over MPI, Snap ML and scikit-learn; what a round costs beside computing; and what is chosen
+/// while running against what could have been.
+pub fn cocoa(shop: &Shop) -> Outcome {
+    beside_peers(shop, "cocoa")
+}
+
 /// Cost and gradient of the sparse autoencoder, and a training with it, against NumPy and SciPy.
 pub fn autoencoder(shop: &Shop) -> Outcome {
     beside_peers(shop, "autoencoder")

@@ -14,6 +14,7 @@ mod fuzz;
 mod hosts;
 mod hygiene;
 mod leftovers;
+mod mpi;
 mod package;
 mod run;
 mod setup;

@@ -33,9 +33,12 @@ pub fn python(shop: &Shop) -> Outcome {
     Ok(if references == tests { references } else { "installed".into() })
 }
 
-/// Makes sure of what the peer programs use.
+/// Makes sure of what the peer programs use, and of the compiler for the one that is in C++.
 pub fn peers(shop: &Shop) -> Outcome {
     python(shop)?;
+    if shop.program("c++").arg("--version").ask().is_err() {
+        system_packages(shop, &["g++"])?;
+    }
     packages(shop, PEER_PACKAGES)
 }
 
@@ -72,6 +75,32 @@ pub fn ssh_server(shop: &Shop) -> Outcome {
     }
     system_packages(shop, &missing)?;
     Ok(format!("{} installed", missing.join(", ")))
+}
+
+/// Makes sure of an MPI library with its launcher, and of what reads its headers.
+pub fn mpi(shop: &Shop) -> Outcome {
+    let has_launcher = shop.program("mpirun").arg("--version").ask();
+    let has_compiler = shop.program("mpicc").arg("--version").ask();
+    let has_clang = libclang();
+    if let (Ok(version), Ok(_), true) = (&has_launcher, &has_compiler, has_clang) {
+        return Ok(version.lines().next().unwrap_or_default().to_owned());
+    }
+    system_packages(shop, &["libopenmpi-dev", "openmpi-bin", "libclang-dev"])?;
+    let version = shop.program("mpirun").arg("--version").ask()?;
+    Ok(format!("{} installed", version.lines().next().unwrap_or_default()))
+}
+
+/// Whether there is the library that reads C headers.
+fn libclang() -> bool {
+    let in_folder = |folder: &str| {
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("libclang"))
+    };
+    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    let llvm = folders.filter(|path| path.to_string_lossy().contains("llvm-")).map(|path| path.join("lib"));
+    let places = ["/usr/lib".into(), format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH).into()];
+    std::env::var_os("LIBCLANG_PATH").is_some()
+        || places.into_iter().chain(llvm).any(|path: std::path::PathBuf| in_folder(&path.to_string_lossy()))
 }
 
 /// Makes the environment when it is not there or its interpreter is gone.

@@ -2,13 +2,14 @@
 
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Outcome, Step};
-use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, package, setup, shop::Shop, suite};
+use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, setup, shop::Shop, suite};
 
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
     Step::new("rust-tools", Quick, setup::rust_tools),
     Step::new("python", Quick, setup::python),
     Step::new("ssh-server", Quick, setup::ssh_server),
+    Step::new("mpi-library", Quick, setup::mpi),
     Step::new("cargo-fuzz", Full, setup::cargo_fuzz),
     Step::new("peers", Bench, setup::peers),
 ];
@@ -32,6 +33,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("python-tests", Quick, package::tests),
     Step::new("python-account", Quick, fresh::account),
     Step::new("hosts", Quick, hosts::test),
+    Step::new("mpi", Quick, mpi::test),
     Step::new("long-simulation", Full, |s| sweep(s, "--release", "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),
@@ -44,6 +46,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
     Step::new("bench-kmeans", Bench, bench::kmeans),
+    Step::new("bench-cocoa", Bench, bench::cocoa),
     Step::new("bench-readers", Bench, bench::readers),
     Step::new("bench-hosts", Bench, bench::on_hosts),
     Step::new("bench-auto", Bench, bench::auto),

@@ -8,14 +8,27 @@ use crate::step::Outcome;
 const PYTHON: &str = "QJAM_TEST_PYTHON";
 
 /// All tests. That none leaves a process behind is part of passing.
+///
+/// Integration tests mostly wait, for processes to start and to die; the others compute. So once everything is compiled the
+/// two kinds run side by side, and their lines are mixed.
 pub fn run(shop: &Shop) -> Outcome {
     let python = python(shop)?;
+    let cargo = |words: &str| {
+        let cargo = shop.cargo(&format!("test --workspace --no-fail-fast {words}"));
+        cargo.env(PYTHON, &python).limit_min(20)
+    };
     // Named one by one, since plain `cargo test` also builds what has no tests: examples, which lints have seen already,
     // and the native module.
-    let kinds = ["--lib --bins --tests", "--doc"];
-    let outcomes = kinds.map(|kind| {
-        let cargo = shop.cargo(&format!("test --workspace --no-fail-fast {kind}")).env(PYTHON, &python);
-        cargo.limit_min(20).tee_and_leave_nothing()
+    cargo("--lib --bins --tests --no-run").run()?;
+    let outcomes = std::thread::scope(|scope| {
+        let computing = scope.spawn(|| {
+            let outcomes = ["--lib --bins", "--doc"].map(|kind| cargo(kind).tee_and_leave_nothing());
+            outcomes.into_iter().collect::<Result<String, _>>()
+        });
+        // All but `hosts`, which are a step of their own.
+        let waiting = cargo("--test [!h]*").tee_and_leave_nothing();
+        let computing = computing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        [waiting, computing]
     });
     // Whoever reads the failures wants all of them.
     Ok(summary(&outcomes.into_iter().collect::<Result<String, _>>()?))

@@ -16,6 +16,8 @@ use std::time::Duration;
 /// How many passes the costs that are told to the tuner take: only ratios matter.
 const PASS: Duration = Duration::from_millis(10);
 const WORKS: [f64; 6] = [0.1, 0.3, 1.0, 2.0, 4.0, 10.0];
+/// Who has not come so far after so many passes does not come so far (told as an infinite ratio).
+const PASSES: f64 = 300.0;
 const WITHIN: [f64; 2] = [1e-3, 1e-6];
 
 struct Problem {
@@ -159,7 +161,7 @@ fn compare<C: Columns>(
     let (tuned, found) = run(rounds(20_000).with_costs(PASS.mul_f64(exchange), PASS));
     let sigma = data.partitions() as f64;
     let added = WORKS.map(|work| {
-        let params = rounds((4_000.0 / work) as usize).with_combine(Combine::Added);
+        let params = rounds((PASSES / work) as usize).with_combine(Combine::Added);
         run(params.with_local(Local::Fixed { work, sigma }).unwrap()).0
     });
     print!("{:30} {:9.2e}", problem.name, best.gap() / best.objective.abs());

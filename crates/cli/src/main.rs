@@ -8,6 +8,8 @@ mod commands;
 mod output;
 
 use clap::Parser;
+#[cfg(feature = "mpi")]
+use qjam_mpi as _;
 use std::process::ExitCode;
 
 #[qjam::main]

@@ -126,12 +126,23 @@ fn the_cache_of_this_machine_is_capped_and_looking_at_it_makes_nothing() {
     };
     let looked = run(&[]);
     assert!(!home.exists());
+    assert!(looked["converted"].is_null(), "{looked}");
     assert_eq!(looked["folder"].as_str(), home.join("qjam/cache").to_str());
     assert_eq!((&looked["host"], &looked["bytes"]), (&serde_json::Value::Null, &0.into()));
     assert_eq!(run(&["--cap", "500M"])["cap_bytes"], 500 << 20);
     assert_eq!(run(&["--verify"])["damaged"], 0);
     assert_eq!(run(&["--clear"])["removed_bytes"], 0);
     assert_eq!(run(&[])["cap_bytes"], 500 << 20);
+
+    let converted = home.join("qjam/converted");
+    std::fs::create_dir_all(&converted).unwrap();
+    std::fs::write(converted.join("a.qjam"), [0; 3000]).unwrap();
+    let counts = |row: &serde_json::Value| {
+        let converted = &row["converted"];
+        (converted["files"].as_u64(), converted["bytes"].as_u64(), converted["removed_bytes"].as_u64())
+    };
+    assert_eq!(counts(&run(&[])), (Some(1), Some(3000), None));
+    assert_eq!(counts(&run(&["--clear"])), (Some(0), Some(0), Some(3000)));
     std::fs::remove_dir_all(&home).unwrap();
 }
 

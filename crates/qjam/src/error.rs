@@ -50,6 +50,10 @@ pub enum Error {
     )]
     NotHooked,
 
+    /// Ranks cannot be had, or cannot do what was asked for.
+    #[error(transparent)]
+    Ranks(#[from] crate::engine::ranks::RanksError),
+
     /// The function is not in the executable's table.
     #[error(transparent)]
     UnknownFunction(#[from] UnknownFunction),

@@ -5,7 +5,7 @@
 //! | CSV, plain or packed | [`Csv`] |
 //! | LIBSVM and svmlight, plain or packed, by rows or by columns | [`Libsvm`] |
 //! | `.npy` of any type, plain or packed | [`Npy`] |
-//! | `.npz` archives | [`Npz`] |
+//! | `.npz` archives, and sparse matrices that SciPy saved | [`Npz`] |
 //! | IDX, as MNIST comes in, plain or packed | [`Idx`] |
 //! | Parquet | [`Parquet`] |
 //! | folders of PNG and JPEG pictures | [`Images`] |

@@ -20,6 +20,8 @@ use super::plane::{Plane, advance};
 use super::search::{Found, Search, fixed};
 use super::separable::Separable;
 use super::tuner::{self, Choice, Reason, Tuner};
+use super::whole::Whole;
+use crate::kernels::vectors::dot;
 use crate::kernels::{Level, elementwise};
 use qjam::{Held, Job, Master};
 use std::time::{Duration, Instant};
@@ -160,10 +162,15 @@ pub struct Seen {
 const PASSES_BETWEEN: f64 = 24.0;
 /// Passes between two certificates at least: they then cost little of the whole.
 const PASSES_LEAST: f64 = 2.0;
+/// Fits of so few entries are over in milliseconds. They are tuned by costs that follow from the size of the data, and so
+/// is a single partition: there is nobody to exchange with. Two such fits have the same bits.
+const ENTRIES_MODELLED: u64 = 50_000;
 /// A gain below this share of the objective is nothing but rounding.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// From a gain below this share of the objective on, changes are added up by themselves.
 const SMALL: f64 = 1e-11;
+/// A change that is shorter than this share of the gradient would be too much rounding to be followed.
+const DOUBTFUL: f64 = 1e-7;
 /// A gain below this share is none: that of coordinates that move by a last digit.
 const LEAST: f64 = 1e-30;
 /// So many rounds without any gain are enough.
@@ -209,6 +216,8 @@ pub fn fit_from<C: Columns>(
     let mut held = master.hold::<Coordinates<C>>(data.data())?;
     let begun = Instant::now();
     let mut descent = Descent::new(objective, params, data.partitions());
+    let is_small = data.partitions() == 1 || data.entries() <= ENTRIES_MODELLED;
+    descent.is_modelled = is_small && params.delay().is_zero();
     if !start.is_empty() || !data.prices().is_empty() {
         let dealt = |numbers: &[f64]| if numbers.is_empty() { vec![] } else { data.dealt(numbers) };
         let start = Start {
@@ -254,6 +263,11 @@ pub fn fit_from<C: Columns>(
     })
 }
 
+/// About what an exchange and a pass take, in seconds, from the size of the data.
+fn modelled(rows: usize, entries: u64, partitions: f64) -> (f64, f64) {
+    (1e-4 + 2e-8 * rows as f64, 4e-9 * entries as f64 / partitions)
+}
+
 /// The terms of all coordinates.
 fn terms_of(coordinates: &[f64], prices: &[f64], terms: &Separable) -> f64 {
     let priced = |(a, price): (&f64, &f64)| if *price > 0.0 { price * terms.value(a / price) } else { 0.0 };
@@ -268,6 +282,8 @@ struct Descent<'a> {
     objective: &'a Objective,
     params: &'a Params,
     partitions: f64,
+    /// Whether the tuner is told what rounds should cost, instead of what they do.
+    is_modelled: bool,
     /// `A α`, and the free constant.
     product: Vec<f64>,
     constant: f64,
@@ -286,6 +302,7 @@ struct Descent<'a> {
     found: Found,
     bound: f64,
     search: Search,
+    whole: Whole,
     tuner: Tuner,
     choices: Vec<Choice>,
     certificates: Certificates,
@@ -310,6 +327,7 @@ impl<'a> Descent<'a> {
             objective,
             params,
             partitions: partitions as f64,
+            is_modelled: false,
             product: vec![0.0; rows],
             constant: 0.0,
             constant_before: 0.0,
@@ -322,6 +340,7 @@ impl<'a> Descent<'a> {
             found: Found::default(),
             bound: f64::NEG_INFINITY,
             search: Search::default(),
+            whole: Whole::default(),
             tuner: Tuner::new(partitions),
             choices: vec![],
             certificates: Certificates::default(),
@@ -375,7 +394,10 @@ impl<'a> Descent<'a> {
             }
         };
         let sigma = choice.sigma.min(self.partitions);
-        let choice = Choice { sigma, ..choice };
+        let choice = match self.is_whole() && self.params.local() == &Local::Tuned {
+            true => Choice { sigma: self.partitions, reason: Reason::Whole, ..choice },
+            false => Choice { sigma, ..choice },
+        };
         let is_new =
             self.choices.last().is_none_or(|last| (last.work, last.sigma) != (choice.work, choice.sigma));
         if is_new {
@@ -396,7 +418,7 @@ impl<'a> Descent<'a> {
             _ => choice.sigma,
         };
         let points = match self.params.combine() {
-            Combine::Searched => self.search.points(&self.objective.terms),
+            Combine::Searched if !self.is_whole() => self.search.points(&self.objective.terms),
             _ => vec![(self.fixed_length(), 0.0)],
         };
         let round = Round {
@@ -420,7 +442,9 @@ impl<'a> Descent<'a> {
             self.certify(&round, &change);
         }
         self.gradient = round.gradient;
-        let found = self.search(&round.points, &change);
+        // A change that is the difference of two vectors may be nothing but rounding; made long, it would lead astray.
+        let is_doubtful = round.bends.is_empty() && self.is_doubtful(&change);
+        let found = if is_doubtful { Found::default() } else { self.search(&round.points, &change) };
         self.take(found, &change);
         let (objective, rounds) = (self.value(), self.rounds + 1);
         if !objective.is_finite() {
@@ -430,11 +454,14 @@ impl<'a> Descent<'a> {
         self.rounds = rounds;
         self.passes += passes;
         self.certificates.gained(gain, passes, certify, objective - self.bound);
+        let was_whole = self.is_whole();
+        self.whole.learn(gain, passes);
         self.last_gain = gain;
         self.is_rounding = gain <= ROUNDING * objective.abs();
-        self.is_small |= gain <= SMALL * objective.abs();
+        self.is_small |= is_doubtful || gain <= SMALL * objective.abs();
         let is_vain = gain <= LEAST * objective.abs() || (self.is_rounding && tolerance == 0.0);
-        self.in_vain = if is_vain { self.in_vain + 1 } else { 0 };
+        // What was doubtful is looked at again, more closely.
+        self.in_vain = if is_vain && !is_doubtful { self.in_vain + 1 } else { 0 };
         if certify {
             self.count_fruitless();
         }
@@ -446,10 +473,16 @@ impl<'a> Descent<'a> {
         self.worker_s += worker_s;
         let (all_s, of_worker_s) = match self.params.costs() {
             Some((exchange_s, pass_s)) => (exchange_s + pass_s * passes, pass_s * passes),
+            None if self.is_modelled => {
+                let (exchange_s, pass_s) = modelled(self.product.len(), change.entries_all, self.partitions);
+                (exchange_s + pass_s * passes, pass_s * passes)
+            }
             None => (seconds, worker_s),
         };
         let outcome = tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
-        self.tuner.learn(&outcome);
+        if !was_whole {
+            self.tuner.learn(&outcome);
+        }
         let gap = objective - self.bound;
         Ok(Seen { round: rounds, objective, gap, step: self.step, passes, seconds, choice })
     }
@@ -463,12 +496,26 @@ impl<'a> Descent<'a> {
         }
     }
 
+    /// Whether this round's change is taken whole: see [`whole`](super::whole). Never where work and σ' are given, since
+    /// then that is what is wanted, and not where there is nothing to be in one another's way.
+    fn is_whole(&self) -> bool {
+        let is_free = self.params.combine() == Combine::Searched
+            && !matches!(self.params.local(), Local::Fixed { .. })
+            && !self.objective.terms.is_quadratic();
+        is_free && self.whole.is_next()
+    }
+
     /// How far along the change to go, where that is not searched for.
     fn fixed_length(&self) -> f64 {
         match self.params.combine() {
             Combine::Averaged => 1.0 / self.partitions,
             _ => 1.0,
         }
+    }
+
+    fn is_doubtful(&self, change: &Change) -> bool {
+        let (long, whole) = (dot(&change.change, &change.change), dot(&self.gradient, &self.gradient));
+        long <= DOUBTFUL * DOUBTFUL * whole
     }
 
     /// What the step before this round really came to.
@@ -545,7 +592,7 @@ impl<'a> Descent<'a> {
     /// Finds how far to go.
     fn search(&mut self, points: &[(f64, f64)], change: &Change) -> Found {
         let terms = &self.objective.terms;
-        if self.params.combine() != Combine::Searched {
+        if self.params.combine() != Combine::Searched || self.is_whole() {
             let found = fixed(&self.plane(change), self.fixed_length(), change, terms);
             return if found.gain > 0.0 { found } else { Found::default() };
         }

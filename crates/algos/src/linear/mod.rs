@@ -55,6 +55,7 @@ mod train;
 #[cfg(test)]
 mod train_tests;
 pub mod tuner;
+pub mod whole;
 mod wide;
 
 pub use cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit, fit_from};

@@ -399,3 +399,35 @@ fn known_costs_make_known_choices() {
     assert_eq!((&first.fit.choices, first.coefficients), (&again.fit.choices, again.coefficients));
     assert!(dear.fit.rounds < first.fit.rounds && dear.fit.passes > first.fit.passes);
 }
+
+#[test]
+fn small_fits_have_the_same_bits_each_time() {
+    let case = Case::new(120, 60);
+    let given = Given { lambda: 1.0, eta: 0.5, scaling: Scaling::HalfSum, intercept: true };
+    let run =
+        || regress(&master(), &case.columns(3), &case.targets, &given, &Params::default(), |_| {}).unwrap();
+    let (first, again) = (run(), run());
+    assert_eq!((first.coefficients, first.fit.choices), (again.coefficients, again.fit.choices));
+}
+
+#[test]
+fn a_few_rows_with_an_intercept_come_to_their_optimum() {
+    // Rows 1 2:1 9:2, 3, -1 2:0.5, 2 9:1 of nine columns.
+    let x = Csr::from_vecs(vec![0, 2, 2, 3, 4], vec![1, 8, 1, 8], vec![1.0, 2.0, 0.5, 1.0], 9, None).unwrap();
+    let x = DataSet::csr(&x).unwrap();
+    let given = Given { lambda: 0.1, eta: 1.0, scaling: Scaling::HalfSum, intercept: true };
+    let run = |partitions, params: &Params| {
+        let data = Partitioned::columns_of(&x, partitions).unwrap();
+        regress(&master(), &data, &[1.0, 3.0, -1.0, 2.0], &given, params, |_| {}).unwrap()
+    };
+    let expected = run(1, &tight()).objective;
+    for tolerance in [1e-4, 1e-11, 1e-15] {
+        for partitions in [2, 3, 9] {
+            let learned = run(partitions, &tight().with_tolerance(tolerance).unwrap());
+            let within = (2.0 * tolerance).max(1e-13) * expected;
+            assert!((learned.objective - expected).abs() <= within, "{partitions}: {}", learned.objective);
+            let along: f64 = learned.fit.product.iter().sum();
+            assert!(along.abs() < 1e-12, "{along:e}");
+        }
+    }
+}

@@ -66,6 +66,8 @@ pub enum Reason {
     },
     /// The last round gained nothing.
     NoGain,
+    /// Changes are added as they are: see [`whole`](super::whole).
+    Whole,
 }
 
 impl fmt::Display for Reason {
@@ -81,6 +83,7 @@ impl fmt::Display for Reason {
             Reason::Better { ratio } => write!(f, "gained {ratio:.2} times as much a second"),
             Reason::NoBetter { ratio } => write!(f, "back: gained {ratio:.2} times as much a second"),
             Reason::NoGain => write!(f, "the last round gained nothing"),
+            Reason::Whole => write!(f, "changes taken whole"),
         }
     }
 }

@@ -157,6 +157,14 @@ impl Opt {
         }
     }
 
+    /// What is typed for it, without the dashes: of something that is on if nobody says, what turns it off.
+    pub fn switch(&self) -> String {
+        match (self.kind, self.default) {
+            (Kind::Flag, Preset::Flag(true)) => format!("no-{}", self.flag),
+            _ => self.flag.to_string(),
+        }
+    }
+
     /// What stands for its value in help: `N`, `FILE`.
     pub fn value_name(&self) -> &'static str {
         match self.kind {

@@ -42,7 +42,7 @@ fn of(learner: &Learner) -> String {
     learner.examples.iter().for_each(|example| say(&format!("qjam {example}")));
     say("```");
     for option in learner.options.iter().filter(|o| !o.words.is_empty() || !o.detail.is_empty()) {
-        say(&format!("\n**`--{}`**, `{}`: {}.", option.flag, option.name, option.help));
+        say(&format!("\n**`--{}`**, `{}`: {}.", option.switch(), option.name, option.help));
         if !option.detail.is_empty() {
             say(option.detail);
         }
@@ -60,7 +60,7 @@ fn row(option: &Opt) -> String {
         (Some(default), true) => format!("must be given; Python `{default}`"),
         (None, _) => "must be given".into(),
     };
-    let mut row = format!("| `--{}` | `{}` | ", option.flag, option.name);
+    let mut row = format!("| `--{}` | `{}` | ", option.switch(), option.name);
     let value = match option.kind {
         Kind::Seed => "a whole number; Python also `None`".into(),
         _ => option.allowed(),

@@ -20,7 +20,7 @@ pub(crate) struct Data {
     /// Of a table, leave out these columns
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = READING)]
     without: Vec<String>,
-    /// Of a table, leave out this column: it is what others learn to predict
+    /// Of a table, the column that is to be learnt; learners without a teacher leave it out
     #[arg(long, value_name = "NAME", help_heading = READING)]
     target: Option<String>,
     /// Where a value is missing (an empty field, NA, NaN, null): `error`, `drop` the row, put in the column's `mean`, or a
@@ -171,6 +171,11 @@ impl Data {
         self.frames.iter().for_each(|(window, step)| word(format!("--frames {window},{step}")));
         self.spectrum.iter().for_each(|spectrum| word(format!("--spectrum {}", name(spectrum))));
         words.into_iter().map(|word| format!(" {word}")).collect()
+    }
+
+    /// The column that is to be learnt.
+    pub(crate) fn target(&self) -> Option<&str> {
+        self.target.as_deref()
     }
 
     /// Whether nothing was said about which columns to read.

@@ -3,7 +3,8 @@
 
 use super::{Data, bytes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
-use qjam_algos::options::{Kind, LEARNERS, Learner, Opt, Settings, Spelling, Value, learner};
+use qjam_algos::linear;
+use qjam_algos::options::{Kind, LEARNERS, Learner, Opt, Preset, Settings, Spelling, Value, learner};
 use std::path::PathBuf;
 
 pub(super) const FIT_HELP: &str = "\
@@ -11,6 +12,8 @@ pub(super) const FIT_HELP: &str = "\
 
 Examples:
   qjam fit kmeans x.npy --k 20 --out x.model
+  qjam fit ridge homes.csv --target price --alpha 10 --out homes.model
+  qjam fit logistic mails.svm --c 0.5 --out mails.model
   qjam inspect x.model
   qjam predict x.model new.npy --out labels.npy";
 
@@ -20,7 +23,8 @@ Of a table, the columns are read that the model was fitted to, by their names, u
 Examples:
   qjam predict x.model new.npy --out labels.npy
   qjam predict homes.model homes.csv --missing mean --out labels.csv
-  qjam predict x.model new.npy --transform --out distances.npy";
+  qjam predict x.model new.npy --transform --out distances.npy
+  qjam predict mails.model new.svm --probabilities --out probabilities.csv";
 
 pub(super) const INSPECT_HELP: &str = "\
 Examples:
@@ -43,8 +47,10 @@ Examples:
 #[derive(Debug)]
 pub(crate) struct Fit {
     pub(crate) settings: Settings,
-    /// Column of weights.
+    /// Column of weights, or their file.
     pub(crate) weights: Option<String>,
+    /// File of what is to be learnt.
+    pub(crate) labels: Option<PathBuf>,
     pub(crate) args: FitArgs,
 }
 
@@ -62,7 +68,7 @@ pub(crate) struct FitArgs {
     /// Keep within so much memory, this process and each worker process: a number, with K, M, G or T for powers of 1024
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
-    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    /// Say what was chosen and why: the solver, the work between two exchanges, and the number of workers if they are `auto`
     #[arg(long)]
     pub(crate) explain: bool,
     /// Print one line of JSON
@@ -71,6 +77,7 @@ pub(crate) struct FitArgs {
 }
 
 const WEIGHTS: &str = "weights";
+const LABELS: &str = "labels";
 
 impl Subcommand for Fit {
     fn augment_subcommands(command: Command) -> Command {
@@ -98,7 +105,8 @@ impl FromArgMatches for Fit {
         let mut settings = Settings::new(learner, Spelling::Command);
         for option in learner.options {
             let value = match option.kind {
-                Kind::Flag => Some(Value::Flag(matches.get_flag(option.name))),
+                // What is on if nobody says is turned off by its switch.
+                Kind::Flag => Some(Value::Flag(matches.get_flag(option.name) != is_on(option))),
                 _ => matches.get_one::<Value>(option.name).cloned(),
             };
             if let Some(value) = value {
@@ -106,7 +114,8 @@ impl FromArgMatches for Fit {
             }
         }
         let weights = if learner.weighted { matches.get_one::<String>(WEIGHTS).cloned() } else { None };
-        Ok(Fit { settings, weights, args: FitArgs::from_arg_matches(matches)? })
+        let labels = if is_taught(learner) { matches.get_one::<PathBuf>(LABELS).cloned() } else { None };
+        Ok(Fit { settings, weights, labels, args: FitArgs::from_arg_matches(matches)? })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -118,11 +127,18 @@ impl FromArgMatches for Fit {
 fn subcommand(learner: &'static Learner) -> Command {
     let examples: Vec<String> = learner.examples.iter().map(|example| format!("  qjam {example}")).collect();
     let command = Command::new(learner.name).args(learner.options.iter().map(argument));
-    let command = match learner.weighted {
-        true => command.arg(Arg::new(WEIGHTS).long(WEIGHTS).value_name("COLUMN").help(
+    let command = match is_taught(learner) {
+        true => command.arg(labels()),
+        false => command,
+    };
+    let command = match (learner.weighted, is_taught(learner)) {
+        (true, false) => command.arg(Arg::new(WEIGHTS).long(WEIGHTS).value_name("COLUMN").help(
             "Column with the weights of rows: its name in a table, `label` in a LIBSVM file, else `last`",
         )),
-        false => command,
+        (true, true) => command.arg(Arg::new(WEIGHTS).long(WEIGHTS).value_name("COLUMN").help(
+            "Weights of rows: the name of a table's column; for other data a file with a number for each row",
+        )),
+        (false, _) => command,
     };
     // Behind the arguments that all have, since these bring a description of their own.
     FitArgs::augment_args(command)
@@ -131,10 +147,30 @@ fn subcommand(learner: &'static Learner) -> Command {
         .after_help(format!("Examples:\n{}", examples.join("\n")))
 }
 
+fn labels() -> Arg {
+    Arg::new(LABELS).long(LABELS).value_name("FILE").value_parser(value_parser!(PathBuf)).help(
+        "What is to be learnt, a number for each row, as NumPy or a text has it; of a table --target names its column, and LIBSVM \
+         files have it in them",
+    )
+}
+
+/// Whether a learner needs to be told what to learn.
+fn is_taught(learner: &Learner) -> bool {
+    linear::Kind::named(learner.name).is_some()
+}
+
+/// Whether something is on if nobody says.
+fn is_on(option: &Opt) -> bool {
+    option.default == Preset::Flag(true)
+}
+
 fn argument(option: &'static Opt) -> Arg {
-    let argument = Arg::new(option.name).long(option.flag).help(help(option)).required(option.typed);
-    // Who knows Python's name for it may type that.
-    let argument = if option.flag == option.name { argument } else { argument.alias(option.name) };
+    // Arguments are made once and live as long as the program.
+    let switch: &'static str = Box::leak(option.switch().into_boxed_str());
+    let argument = Arg::new(option.name).long(switch).help(help(option)).required(option.typed);
+    // Who knows Python's name for it may type that; a switch that turns something off is not what Python calls it.
+    let argument =
+        if switch == option.name || is_on(option) { argument } else { argument.alias(option.name) };
     match option.kind {
         Kind::Flag => argument.action(ArgAction::SetTrue),
         _ => argument
@@ -146,6 +182,9 @@ fn argument(option: &'static Opt) -> Arg {
 
 fn help(option: &Opt) -> String {
     let mut help = String::from(option.help);
+    if is_on(option) {
+        help.push_str("; this says no");
+    }
     if !option.words.is_empty() {
         help.push_str(&format!(": {}", option.allowed()));
     }
@@ -171,6 +210,12 @@ pub(crate) struct Predict {
     /// Of k-means, the distances to all centres instead of the number of the nearest
     #[arg(long)]
     pub(crate) transform: bool,
+    /// Of logistic regression, the probability of every class instead of the likeliest class
+    #[arg(long, conflicts_with = "transform")]
+    pub(crate) probabilities: bool,
+    /// Of a linear classifier, what it decides by: a number for two classes, one for each of more
+    #[arg(long, conflicts_with_all = ["transform", "probabilities"])]
+    pub(crate) decisions: bool,
     /// Where the work is done
     #[arg(long, default_value = "local", value_name = "WORKERS")]
     pub(crate) workers: String,

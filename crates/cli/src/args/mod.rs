@@ -2,9 +2,11 @@
 
 mod data;
 mod learners;
+mod linear;
 
 pub(crate) use data::Data;
 pub(crate) use learners::{BenchKmeans, Fit, Inspect, Predict};
+pub(crate) use linear::BenchCocoa;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
 use std::path::PathBuf;
@@ -278,6 +280,9 @@ pub(crate) enum Bench {
     /// What an iteration of k-means costs, from given centres
     #[command(after_help = learners::BENCH_HELP)]
     Kmeans(BenchKmeans),
+    /// How long ridge, lasso or elastic net take to an objective, and what they choose between two exchanges
+    #[command(after_help = linear::HELP)]
+    Cocoa(BenchCocoa),
 }
 
 #[derive(Debug, ClapArgs)]

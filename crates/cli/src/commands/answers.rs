@@ -27,6 +27,11 @@ impl Answers {
         Answers::begin(out, 1, output::count(rows, "label"), || npy::header("<u4", &format!("({rows},)")))
     }
 
+    /// For one number for each of so many rows.
+    pub(crate) fn values(out: Option<&Path>, rows: u64) -> anyhow::Result<Answers> {
+        Answers::begin(out, 1, output::count(rows, "value"), || npy::header("<f8", &format!("({rows},)")))
+    }
+
     /// For so many rows of numbers.
     pub(crate) fn new<T: Real>(out: Option<&Path>, rows: u64, columns: usize) -> anyhow::Result<Answers> {
         let kind = if size_of::<T>() == 4 { "<f4" } else { "<f8" };

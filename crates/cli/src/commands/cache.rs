@@ -4,6 +4,7 @@ use super::hosts::{self, Failure};
 use crate::args::{Cache, Cap};
 use crate::output;
 use qjam::hosts::{CacheOrder, CacheState};
+use qjam::source::kept;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -27,8 +28,48 @@ struct Row {
     removed_bytes: Option<u64>,
     verified: Option<u64>,
     damaged: Option<u64>,
+    /// Files that readers made of text and foreign formats; of this machine only.
+    converted: Option<Converted>,
     trouble: Option<String>,
     failure: Option<Failure>,
+}
+
+/// What readers keep, beside the chunks.
+#[derive(Serialize)]
+struct Converted {
+    folder: String,
+    files: u64,
+    bytes: u64,
+    cap_bytes: u64,
+    removed_bytes: Option<u64>,
+}
+
+impl Converted {
+    fn new(order: CacheOrder) -> Option<Self> {
+        let removed_bytes = (order == CacheOrder::Clear).then(kept::clear);
+        let shelf = kept::survey()?;
+        let folder = shelf.folder.display().to_string();
+        Some(Converted {
+            folder,
+            files: shelf.files,
+            bytes: shelf.bytes,
+            cap_bytes: shelf.cap_bytes,
+            removed_bytes,
+        })
+    }
+
+    fn show(&self) {
+        output::line(format!("    converted files in {}", self.folder));
+        if let Some(removed_bytes) = self.removed_bytes {
+            output::line(format!("  {} removed {}", output::good(), output::bytes(removed_bytes)));
+        }
+        output::line(format!(
+            "    holds   {}, {}",
+            output::count(self.files, "file"),
+            output::bytes(self.bytes)
+        ));
+        output::line(format!("    cap     {}", output::bytes(self.cap_bytes)));
+    }
 }
 
 pub(crate) fn run(args: &Cache) -> anyhow::Result<ExitCode> {
@@ -47,7 +88,8 @@ pub(crate) fn run(args: &Cache) -> anyhow::Result<ExitCode> {
         caches.push(row);
     };
     if args.hosts.is_empty() {
-        keep(Row::new(None, order, Ok(qjam::hosts::cache_here(order))));
+        let row = Row::new(None, order, Ok(qjam::hosts::cache_here(order)));
+        keep(Row { converted: Converted::new(order), ..row });
     } else {
         let addresses = hosts::named(&args.hosts)?;
         hosts::ask_all(
@@ -84,6 +126,7 @@ impl Row {
             removed_bytes: asked(CacheOrder::Clear, state.as_ref().map(|s| s.removed_bytes)),
             verified: asked(CacheOrder::Verify, state.as_ref().map(|s| s.verified)),
             damaged,
+            converted: None,
             trouble,
             failure,
         }
@@ -120,6 +163,9 @@ impl Row {
                 output::bytes(cap_bytes),
                 output::bytes(free_bytes)
             ));
+        }
+        if let Some(converted) = &self.converted {
+            converted.show();
         }
     }
 }

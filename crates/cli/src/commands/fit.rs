@@ -1,10 +1,13 @@
 //! `qjam fit`: reads the data, has the learner fit, saves the model, and says what came of it.
 
-use super::reading::{self, Read};
-use super::{fit_autoencoder, fit_kmeans};
+use super::fit_linear::Lessons;
+use super::reading::{self, Read, Wanted};
+use super::taught::{self, Taught};
+use super::{fit_autoencoder, fit_kmeans, fit_linear};
 use crate::args::Fit;
 use crate::output;
 use qjam::Master;
+use qjam_algos::linear::{Kind, Spec};
 use qjam_algos::models::Notes;
 use qjam_algos::options::Value;
 use qjam_readers::Dtype;
@@ -33,6 +36,8 @@ pub(crate) struct Outcome {
     pub(crate) answers: &'static str,
     /// Something that the user should know.
     pub(crate) warning: Option<String>,
+    /// Whether it has said what it chose, if that was asked for.
+    pub(crate) is_explained: bool,
     pub(crate) spent: Spent,
 }
 
@@ -107,16 +112,23 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
         .on_wait(|waiting| output::passing(&format!("  {waiting}")));
     // Connected first: a wrong worker string is told before hours of reading.
     let master = builder.connect(&args.workers)?;
-    let dtype = (fit.settings.learner().name == "autoencoder").then_some(Dtype::F64);
-    let read = reading::read(&args.data, fit.weights.as_deref(), &[], dtype, args.memory_limit)?;
-    spent.done("reading");
-    let job = Job { fit, master: &master, spent };
-    let outcome = match fit.settings.learner().name {
-        "kmeans" | "minibatch-kmeans" => fit_kmeans::fit(job, &read)?,
-        "autoencoder" => fit_autoencoder::fit(job, &read)?,
-        other => anyhow::bail!("{other} cannot be fitted by this command yet"),
+    let name = fit.settings.learner().name;
+    let (read, outcome) = if Kind::named(name).is_some() {
+        taught_fit(fit, &master, spent)?
+    } else {
+        let dtype = (name == "autoencoder").then_some(Dtype::F64);
+        let wanted = Wanted { dtype, ..Wanted::default() };
+        let read = reading::read(&args.data, fit.weights.as_deref(), &wanted, args.memory_limit)?;
+        spent.done("reading");
+        let job = Job { fit, master: &master, spent };
+        let outcome = match name {
+            "kmeans" | "minibatch-kmeans" => fit_kmeans::fit(job, &read)?,
+            "autoencoder" => fit_autoencoder::fit(job, &read)?,
+            other => anyhow::bail!("{other} cannot be fitted by this command yet"),
+        };
+        (read, outcome)
     };
-    if args.explain {
+    if args.explain && (!outcome.is_explained || !master.explain().is_empty()) {
         output::explain(&master);
     }
     if args.json {
@@ -128,6 +140,20 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
         output::note(warning);
     }
     Ok(())
+}
+
+/// The same for learners that are told what to learn.
+fn taught_fit(fit: &Fit, master: &Master, mut spent: Spent) -> anyhow::Result<(Read, Outcome)> {
+    // What was typed wrongly is told before anything is read.
+    let spec = Spec::from_settings(&fit.settings)?;
+    let from = taught::From { labels: fit.labels.as_deref(), weights: fit.weights.as_deref() };
+    let read = taught::read(&fit.args.data, &from, fit.args.memory_limit)?;
+    spent.done("reading");
+    let Taught { rows, columns, targets, weights, dropped, filled } = read;
+    let (read, lessons) =
+        (Read { rows, columns, weighted: false, dropped, filled }, Lessons { targets, weights });
+    let outcome = fit_linear::fit(Job { fit, master, spent }, &read, &lessons, &spec)?;
+    Ok((read, outcome))
 }
 
 impl Job<'_> {

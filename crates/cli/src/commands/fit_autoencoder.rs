@@ -76,6 +76,7 @@ fn fit_to<T: Input>(mut job: Job<'_>, read: &Read, data: &DataSet<Dense<T>>) -> 
         hash: super::bench_kmeans::hash(fitted.model.theta()),
         answers: "activations.npy",
         warning: None,
+        is_explained: false,
         spent: job.spent,
     })
 }

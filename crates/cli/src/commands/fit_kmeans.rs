@@ -147,6 +147,7 @@ fn outcome<T: Real>(
         hash: super::bench_kmeans::hash(fitted.model.centres().values()),
         answers: "labels.npy",
         warning,
+        is_explained: false,
         spent: job.spent,
     }
 }

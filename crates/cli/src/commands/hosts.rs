@@ -14,7 +14,7 @@ pub(super) fn named(arguments: &[String]) -> anyhow::Result<Vec<HostAddress>> {
         match seat.kind {
             SeatKind::Host(address) if hosts.contains(&address) => {}
             SeatKind::Host(address) => hosts.push(address),
-            SeatKind::Local | SeatKind::Proc => {
+            SeatKind::Local | SeatKind::Proc | SeatKind::Rank => {
                 let engine = seat.name.split(':').next().unwrap_or_default();
                 bail!(
                     "`{engine}` is this machine, which needs no ssh; name hosts, or write `ssh://{engine}` if one is called so"

@@ -4,17 +4,21 @@ mod again;
 mod answers;
 mod bench_auto;
 mod bench_autoencoder;
+mod bench_cocoa;
 mod bench_kmeans;
 mod bench_memory;
 mod bench_rounds;
 mod bench_transfer;
 mod cache;
+mod certificate;
 mod check;
+mod choices;
 mod clean;
 mod demo;
 mod fit;
 mod fit_autoencoder;
 mod fit_kmeans;
+mod fit_linear;
 mod hosts;
 mod models;
 mod npy;
@@ -23,6 +27,7 @@ mod progress;
 mod reading;
 mod runs;
 mod show;
+mod taught;
 mod training;
 
 use crate::args::{Bench, Command};
@@ -44,6 +49,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Auto(args)) => return bench_auto::run(&args),
         Command::Bench(Bench::Autoencoder(args)) => bench_autoencoder::run(&args)?,
         Command::Bench(Bench::Kmeans(args)) => bench_kmeans::run(&args)?,
+        Command::Bench(Bench::Cocoa(args)) => bench_cocoa::run(&args)?,
         Command::Fit(args) => fit::run(&args)?,
         Command::Predict(args) => predict::run(&args)?,
         Command::Inspect(args) => models::inspect(&args)?,

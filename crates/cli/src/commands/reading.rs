@@ -23,19 +23,34 @@ pub(crate) struct Read {
     pub(crate) filled: u64,
 }
 
-/// Reads the data that was named; of a table `columns`, as numbers of `dtype`, unless somebody asked for others.
+/// What a model wants of the rows that it is asked about, unless somebody asks for something else.
+#[derive(Default)]
+pub(crate) struct Wanted<'a> {
+    /// Columns of a table.
+    pub(crate) columns: &'a [String],
+    /// Columns of a LIBSVM file, in which the last ones may be missing.
+    pub(crate) features: Option<usize>,
+    /// The type of the numbers.
+    pub(crate) dtype: Option<Dtype>,
+}
+
+/// Reads the data that was named.
 pub(crate) fn read(
     data: &Data,
     weights: Option<&str>,
-    columns: &[String],
-    dtype: Option<Dtype>,
+    wanted: &Wanted<'_>,
     memory_limit: Option<u64>,
 ) -> anyhow::Result<Read> {
     let (weighted, name) = of_weights(data, weights)?;
     let mut options = data.options(name);
-    options.dtype = options.dtype.or(dtype);
-    if data.takes_all_columns() && !columns.is_empty() && is_table(&data.path, options.kind)? {
-        options.columns = Some(columns.to_vec());
+    options.dtype = options.dtype.or(wanted.dtype);
+    let kind = || options.kind.map_or_else(|| Kind::of(&data.path), Ok).map_err(|e| hinted(e, data));
+    if data.takes_all_columns() && !wanted.columns.is_empty() && matches!(kind()?, Kind::Csv | Kind::Parquet)
+    {
+        options.columns = Some(wanted.columns.to_vec());
+    }
+    if options.features.is_none() && wanted.features.is_some() && kind()? == Kind::Libsvm {
+        options.features = wanted.features;
     }
     if let Some(limit) = memory_limit {
         within(&mut options, &data.path, limit);
@@ -56,7 +71,7 @@ pub(crate) fn read(
 }
 
 /// An error of the readers, with the file and with what to type.
-fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
+pub(super) fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
     let (path, mut text) = (data.path.display().to_string(), e.to_string());
     if !text.contains(&path) {
         text = format!("{path}: {text}");
@@ -72,6 +87,9 @@ fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
     let hint = match (&e, problem) {
         (_, Some(Problem::Missing { .. })) => "--missing drop, --missing mean or --missing NUMBER".into(),
         (_, Some(Problem::NotFinite { .. })) => "--missing drop".into(),
+        (_, Some(Problem::NotANumber { name: Some(name), .. })) if data.target() == Some(name) => {
+            "what is to be learnt must be numbers; write classes as 0, 1, 2 and so on".into()
+        }
         (_, Some(Problem::NotANumber { name: Some(name), .. })) => format!("--without {}", quoted(name)),
         (_, Some(Problem::Fields { .. })) => {
             "repair that line, or say what stands between fields with --delimiter".into()
@@ -135,12 +153,8 @@ fn of_weights<'a>(data: &Data, weights: Option<&'a str>) -> anyhow::Result<(bool
     }
 }
 
-fn is_table(path: &Path, kind: Option<Kind>) -> anyhow::Result<bool> {
-    Ok(matches!(kind.map_or_else(|| Kind::of(path), Ok)?, Kind::Csv | Kind::Parquet))
-}
-
 /// Has numbers that are no small part of the memory there may be kept in a file.
-fn within(options: &mut OpenOptions, path: &Path, limit: u64) {
+pub(super) fn within(options: &mut OpenOptions, path: &Path, limit: u64) {
     let bytes =
         std::fs::metadata(path).map_or(0, |found| if found.is_dir() { u64::MAX } else { found.len() });
     if options.keep_in.is_none() && bytes > limit / 16 {
@@ -160,7 +174,7 @@ pub(crate) fn limited(builder: Builder, limit: Option<u64>) -> Builder {
 }
 
 /// Tells how far it is, now and then.
-fn line() -> Arc<dyn Fn(qjam_readers::Progress) + Send + Sync> {
+pub(super) fn line() -> Arc<dyn Fn(qjam_readers::Progress) + Send + Sync> {
     let told = Mutex::new(Instant::now());
     Arc::new(move |progress| {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,8 @@
 //! A learner on other hosts: k-means has one hash there and here, of dense and sparse files, through kills.
 
-use crate::support::{Host, command, ran};
+use crate::support::{Host, command, ran, through_kills};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 /// Files that go away with the test.
 struct Files(PathBuf);
@@ -60,19 +58,6 @@ impl Drop for Files {
     }
 }
 
-/// A process on the host that computes: a worker that a worker has started.
-fn executor(host: &Host) -> Option<String> {
-    let words = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let is_worker = |pid: &str| words(pid).contains("/bin/worker-");
-    let uid = format!("Uid:\t{}\t", host.value("uid"));
-    let names = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| name.into_string().ok()).find(|pid| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap_or("0");
-        status.contains(&uid) && is_worker(pid) && is_worker(parent)
-    })
-}
-
 #[test]
 fn k_means_has_one_hash_on_hosts_and_here_through_kills() {
     let (a, b) = (Host::take("a"), Host::take("b"));
@@ -81,21 +66,7 @@ fn k_means_has_one_hash_on_hosts_and_here_through_kills() {
         let expected = files.hash(file, "local:2");
         assert_eq!(files.hash(file, "proc:2"), expected, "{file}");
         assert_eq!(files.hash(file, "a*2,b"), expected, "{file}");
-        let found = std::thread::scope(|scope| {
-            let run = scope.spawn(|| files.hash(file, "a*2,b"));
-            let mut left = vec![&a, &b];
-            while !run.is_finished() {
-                std::thread::sleep(Duration::from_millis(20));
-                // Once each: a block that is there whenever a worker dies would be blamed for it.
-                if let Some(pid) = left.last().and_then(|host| executor(host)) {
-                    let killed = Command::new("kill").args(["-s", "KILL", &pid]).status().unwrap();
-                    assert!(killed.success(), "{file}: process {pid}");
-                    left.pop();
-                }
-            }
-            assert!(left.is_empty(), "{file}: it was over before anybody was killed");
-            run.join().unwrap()
-        });
+        let found = through_kills(&[&a, &b], || files.hash(file, "a*2,b"));
         assert_eq!(found, expected, "{file}, through kills");
     }
 }

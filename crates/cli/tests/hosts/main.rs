@@ -16,4 +16,5 @@
 mod care;
 mod faults;
 mod kmeans;
+mod linear;
 mod support;

@@ -195,3 +195,44 @@ impl Ran {
         serde_json::from_str(self.out.trim()).unwrap_or_else(|e| panic!("{e}: {}{}", self.out, self.err))
     }
 }
+
+/// Ticks of the processor that a process has had so far.
+fn ticks(pid: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in brackets, may have blanks; what follows it has none.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    fields.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+}
+
+/// A process on the host that computes: a worker that a worker has started.
+fn executor(host: &Host) -> Option<String> {
+    let words = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_worker = |pid: &str| words(pid).contains("/bin/worker-");
+    let uid = format!("Uid:\t{}\t", host.value("uid"));
+    let names = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.into_string().ok()).find(|pid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap_or("0");
+        status.contains(&uid) && is_worker(pid) && is_worker(parent)
+    })
+}
+
+/// Runs something on these hosts and kills a worker of each meanwhile, once: a block that is there whenever a worker dies
+/// would be blamed for it.
+pub(crate) fn through_kills<T: Send>(hosts: &[&Host], run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let run = scope.spawn(run);
+        let mut left = hosts.to_vec();
+        while !run.is_finished() {
+            std::thread::sleep(Duration::from_millis(20));
+            // Not before it computes: a worker that dies before it has joined is a host that cannot be used.
+            if let Some(pid) = left.last().and_then(|host| executor(host)).filter(|pid| ticks(pid) >= 5) {
+                let killed = Command::new("kill").args(["-s", "KILL", &pid]).status().unwrap();
+                assert!(killed.success(), "process {pid}");
+                left.pop();
+            }
+        }
+        assert!(left.is_empty(), "it was over before anybody was killed");
+        run.join().unwrap()
+    })
+}

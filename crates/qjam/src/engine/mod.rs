@@ -18,17 +18,19 @@
 //! | `proc:2,big*8` | both; commas join |
 //! | `auto` | as many threads of this process as pay, or none: the thread that asks |
 //! | `auto:proc:4,big` | as many of these as pay; `ssh://auto` is a machine of that name |
+//! | `mpi` | the [ranks](ranks) that `mpirun` has started with this program, alone; `ssh://mpi` is a machine of that name |
 //!
 //! `QJAM_USER` is the user on hosts written without one; otherwise the configuration of `ssh` decides. A host named
 //! twice gets two workers. Names of files are relative to the working folder.
 //!
 //! A [`WorkerString`] names seats. Threads fill them in [`local`], child processes in [`proc`], other machines in
-//! [`ssh`].
+//! [`ssh`]. [`ranks`] are no seats of the scheduler's: they do each round together.
 
 mod address;
 pub(crate) mod child;
 pub(crate) mod local;
 pub(crate) mod proc;
+pub mod ranks;
 pub(crate) mod ssh;
 pub(crate) mod told;
 mod worker_string;

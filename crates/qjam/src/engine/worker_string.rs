@@ -30,6 +30,8 @@ pub enum SeatKind {
     Proc,
     /// A machine reached by ssh.
     Host(HostAddress),
+    /// A process that a launcher such as `mpirun` has started together with this one.
+    Rank,
 }
 
 /// One place for a worker.
@@ -107,6 +109,8 @@ impl fmt::Display for InFile<'_> {
 
 const EXAMPLES: &str =
     "write for example `auto`, `local:4`, `proc:4`, `ann@big:22*8`, `@hosts.txt` or `proc:2,big*4`";
+/// What to write for ranks.
+const MPI: &str = "write `mpi` alone, and start the program with for example `mpirun -n 4`; a host of that name is `ssh://mpi`";
 /// What to write where `auto` makes no sense.
 const AUTO: &str = "write `auto` for threads of this machine, or `auto:` once before all workers, for example `auto:proc:4,big*8`; a host of that name is `ssh://auto`";
 
@@ -244,6 +248,14 @@ impl Seating {
                 return wrong(item, "it names no host", "write one per line, for example `ann@big:22*8`");
             }
         }
+        if self.seats.iter().any(|seat| seat.kind == SeatKind::Rank) {
+            if auto.is_some() {
+                return wrong("auto", "all ranks take part in every round", MPI);
+            }
+            if self.seats.len() > 1 {
+                return wrong("mpi", "ranks do each round together, and with nobody else", MPI);
+            }
+        }
         Ok(())
     }
 
@@ -258,6 +270,13 @@ impl Seating {
             ("local", count) => self.local(item, count),
             ("proc", count) => self.proc(item, count),
             ("auto", _) => wrong(item, "`auto` is no worker by itself", AUTO),
+            ("mpi", None) => {
+                self.room_for(item, 1)?;
+                let (kind, name) = (SeatKind::Rank, "mpi".into());
+                self.seats.push(Seat { kind, slots: 1, slots_given: true, name });
+                Ok(())
+            }
+            ("mpi", Some(count)) => wrong(count, "the number of ranks is the launcher's", MPI),
             _ => match item.strip_prefix("ssh://") {
                 Some(host) => self.host(host, true),
                 None => self.host(item, false),
@@ -315,9 +334,12 @@ impl Seating {
         };
         let mut address = HostAddress::parse(place)?;
         let mut name = address.to_string();
-        if address.user.is_none() && ["local", "proc", "auto"].contains(&address.host.as_str()) {
+        if address.user.is_none() && ["local", "proc", "auto", "mpi"].contains(&address.host.as_str()) {
             if !forced && address.host == "auto" {
                 return wrong(item, "`auto` has no slots of its own", AUTO);
+            }
+            if !forced && address.host == "mpi" {
+                return wrong(item, "the number of ranks is the launcher's", MPI);
             }
             if !forced {
                 return wrong(

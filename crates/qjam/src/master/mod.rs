@@ -24,11 +24,12 @@ use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
 use crate::ctx::Cancelled;
 use crate::dataset::{CutData, DataSet};
-use crate::engine::{Seat, WorkerString, child};
+use crate::engine::ranks::{self, RanksError};
+use crate::engine::{Seat, SeatKind, WorkerString, child};
 use crate::error::{Error, Result};
 use crate::function::{Function, Job};
 use crate::{registry, runs};
-use driver::{Driver, News, NewsBox};
+use driver::{Driver, Helm, News, NewsBox};
 use lent::{Lent, Loan};
 use options::Options;
 use qjam_core::ids::{HoldId, RoundId, WorkerId};
@@ -196,6 +197,15 @@ impl Builder {
         self
     }
 
+    /// With ranks (`mpi`): has their library add up results that are a `Vec<f64>` (`MPI_Allreduce`), in an order of its own
+    /// choosing. Off by default, because it gives up what everything else keeps: the last bits then depend on the number of
+    /// ranks, on the library and the network, and a run that goes on from an earlier one may differ from it by as much. Other
+    /// results, and other workers, are not affected.
+    pub fn any_order(mut self, on: bool) -> Self {
+        self.options.any_order = on;
+        self
+    }
+
     /// How long a worker may hold finished work while it has more to do: what its death may cost at most.
     pub fn deliver_after(mut self, time: Duration) -> Self {
         self.options.deliver_after = time;
@@ -283,13 +293,17 @@ impl Master {
     }
 
     fn start(workers: &str, options: Options) -> Result<Master> {
-        let WorkerString { seats, auto } = WorkerString::parse(workers)?;
+        let WorkerString { mut seats, auto } = WorkerString::parse(workers)?;
         if !options.can_start(&seats) {
             return Err(Error::NotHooked);
         }
         options.python.must_fit()?;
         let system = |step| move |source| Error::System { step, source };
         let news = Arc::new(NewsBox::new().map_err(system("eventfd"))?);
+        let ranks = match seats.iter().any(|seat| seat.kind == SeatKind::Rank) {
+            true => Some(Helm::take(&options, news.clone(), &mut seats)?),
+            false => None,
+        };
         let (to_keeper, orders) = mpsc::channel();
         let (until_over, keeper) = mpsc::channel();
         let for_keeper = news.clone();
@@ -302,8 +316,9 @@ impl Master {
                 drop(until_over);
             })
             .map_err(system("starting a thread"))?;
-        let begun = runs::begin(&options.runs, workers, options.seed)?;
-        let mut driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun)?;
+        let mut begun = runs::begin(&options.runs, workers, options.seed)?;
+        begun.words.extend(if ranks.is_none() { ranks::unused() } else { None });
+        let mut driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun, ranks)?;
         if auto {
             driver.choose_workers();
         }
@@ -323,6 +338,11 @@ impl Master {
     /// master was connected.
     pub fn add_workers(&self, workers: &str) -> Result<()> {
         let seats = WorkerString::parse(workers)?.without_auto(workers)?;
+        let are_ranks = |seats: &[Seat]| seats.iter().any(|seat| seat.kind == SeatKind::Rank);
+        if are_ranks(&seats) || self.ask(false, |driver| driver.has_ranks()) {
+            let instead = "start the program with as many ranks as it should have (`mpirun -n`)";
+            return Err(RanksError::Unsupported { what: "workers cannot be added", instead }.into());
+        }
         if !self.options.can_start(&seats) {
             return Err(Error::NotHooked);
         }
@@ -343,7 +363,7 @@ impl Master {
     }
 
     /// Sends a worker away, by its name. What it has not delivered goes to the others, and so do the states it keeps: they
-    /// are brought home first. Says whether there was one.
+    /// are brought home first. Says whether there was one; ranks (`mpi`) cannot be sent away.
     pub fn remove_worker(&self, name: &str) -> bool {
         self.save_states_on(name);
         self.ask(true, |driver| driver.remove(name))
@@ -555,11 +575,17 @@ fn begin<T>(
     let answer: Arc<Answer> = Arc::default();
     let wanted = Wanted { function, data: data.clone(), answer: answer.clone(), submitted, held };
     let urgent = lent.is_none();
-    let submit = |driver: &mut Driver| (driver.submit(wanted, params, lent), driver.take_inline());
-    let (round, inline) = tended.with(urgent, submit).ok_or(Error::NoMaster)?;
+    let submit = |driver: &mut Driver| {
+        let round = driver.submit(wanted, params, lent);
+        (round, driver.take_inline(), driver.take_asked())
+    };
+    let (round, inline, asked) = tended.with(urgent, submit).ok_or(Error::NoMaster)?;
     if let Some(inline) = inline {
         let done = inline.run(called_off.or_else(watch::current));
         tended.with(false, |driver| driver.end_inline(done));
+    } else if let Some(asked) = asked {
+        let outcome = asked.run(called_off.or_else(watch::current));
+        tended.with(false, |driver| driver.end_on_ranks(round, outcome));
     }
     let tended = tended.clone();
     Ok(Pending { tended, round, answer, is_over: false, report: None, output: PhantomData })
@@ -669,7 +695,7 @@ impl<T: 'static> Pending<T> {
     }
 
     /// Stops the round. Workers that do not stop by themselves within half a second are killed and started again;
-    /// threads (`local`) can only be asked, through [`Ctx::cancelled`](crate::Ctx::cancelled).
+    /// threads (`local`) and ranks (`mpi`) can only be asked, through [`Ctx::cancelled`](crate::Ctx::cancelled).
     pub fn cancel(self) {}
 }
 

@@ -111,6 +111,8 @@ pub(crate) struct Options {
     pub(crate) stop: Option<Arc<AtomicBool>>,
     pub(crate) blocks_per_slot: u32,
     pub(crate) balances: bool,
+    /// Ranks may have their library add results up.
+    pub(crate) any_order: bool,
     /// So many slots for every round, where they could be chosen.
     pub(crate) fixed_slots: Option<u32>,
     pub(crate) deliver_after: Duration,
@@ -136,6 +138,7 @@ impl Default for Options {
             stop: None,
             blocks_per_slot: 16,
             balances: true,
+            any_order: false,
             fixed_slots: None,
             deliver_after: Duration::from_secs(2),
             round_timeout: None,
@@ -195,7 +198,8 @@ impl Options {
     /// Whether all these workers can be had: those that are this same program again only if it would serve.
     pub(super) fn can_start(&self, seats: &[Seat]) -> bool {
         let is_good = |seat: &Seat| match seat.kind {
-            SeatKind::Local => true,
+            // Whether ranks can be had is found out when they are met.
+            SeatKind::Local | SeatKind::Rank => true,
             SeatKind::Proc => self.local_executable.is_some() || worker::is_hooked(),
             SeatKind::Host(_) => {
                 self.ship.is_some() || crate::engine::ssh::names_a_worker() || worker::is_hooked()

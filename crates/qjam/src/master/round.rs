@@ -12,6 +12,7 @@ use qjam_core::ids::{HoldId, SeatId};
 use qjam_core::journal::RoundReport;
 use qjam_core::reduce::{Cut, Tree};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -80,6 +81,8 @@ pub(crate) struct Running {
     pub(crate) chosen: Option<Box<Chosen>>,
     /// What it has to do with states, until it is answered.
     pub(crate) held: Option<HeldRound>,
+    /// Where ranks do it: set when nobody wants it any more.
+    pub(crate) called_off: Option<Arc<AtomicBool>>,
 }
 
 impl Running {

@@ -45,7 +45,7 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    fn of(meta: &Metadata) -> FileStamp {
+    pub(crate) fn of(meta: &Metadata) -> FileStamp {
         let modified_ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
         FileStamp { device: meta.dev(), inode: meta.ino(), bytes: meta.size(), modified_ns }
     }

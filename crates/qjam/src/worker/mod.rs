@@ -46,6 +46,8 @@ pub fn serve_if_asked() {
     } else if let Some(asked) = take_question(ASKED) {
         executor::serve(&asked.to_string_lossy()).map_or_else(|e| give_up("executor", &e), |()| 0)
     } else {
+        // One of several that a launcher has started serves, too, unless it is the first.
+        crate::engine::ranks::join_if_launched();
         return;
     };
     std::process::exit(code);

@@ -74,6 +74,12 @@ impl RecipeHere {
         RecipeHere { starts, steps }
     }
 
+    /// The same for some of its partitions.
+    pub(crate) fn only(&self, partitions: &[u32]) -> RecipeHere {
+        let start = |partition: &u32| Some((*partition, self.starts.get(partition)?.clone()));
+        RecipeHere { starts: partitions.iter().filter_map(start).collect(), steps: self.steps.clone() }
+    }
+
     /// The partitions it is for.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = u32> + '_ {
         self.starts.keys().copied()

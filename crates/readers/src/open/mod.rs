@@ -203,6 +203,7 @@ fn natural(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Dtype, Read
     let by_descr = |descr: &str| if descr == "<f4" { Dtype::F32 } else { Dtype::F64 };
     Ok(match kind {
         Kind::Npy => by_descr(Npy::new(path).descr()?),
+        Kind::Npz if is_sparse(path, options)? => by_descr(Npz::new(path).descr("data")?),
         Kind::Npz => by_descr(Npz::new(path).descr(&array(path, options)?)?),
         Kind::Images | Kind::Audio => Dtype::F32,
         Kind::Csv | Kind::Libsvm | Kind::Parquet | Kind::Idx => Dtype::F64,
@@ -258,6 +259,10 @@ fn read<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Ope
         Kind::Npz => {
             let mut reader = Npz::new(path).missing(options.missing);
             reader.settings = options.settings();
+            if is_sparse(path, options)? {
+                let (rows, columns, files) = (T::csr(reader.read_sparse::<T>()?), Vec::new(), Vec::new());
+                return Ok(Opened { rows, kind, columns, labelled: false, files, dropped: 0, filled: 0 });
+            }
             Ok(opened(kind, reader.read_real::<T>(&array(path, options)?)?))
         }
         Kind::Csv | Kind::Parquet => table::<T>(path, kind, options),
@@ -349,6 +354,11 @@ fn table<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Op
         _ => return Err(not_built(path, kind)),
     };
     Ok(opened(kind, table))
+}
+
+/// Whether an archive is a sparse matrix, and nobody asks for one of its arrays.
+fn is_sparse(path: &Path, options: &OpenOptions) -> Result<bool, ReadError> {
+    Ok(options.array.is_none() && Npz::new(path).is_sparse()?)
 }
 
 /// Which array of an archive to read.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
 
 use crate::common::{Folder, Rng};
-use qjam_readers::{Idx, Npz};
+use qjam_readers::{Idx, Npz, OpenOptions, Rows, open};
 use std::io::Write;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -158,4 +158,56 @@ fn archives_cut_short_or_changed_never_panic() {
     changed[3000] ^= 1;
     assert!(!read(&changed)[0], "a deflated member has a checksum");
     assert!(Npz::new(folder.file("t.npz", "hello")).names().unwrap_err().to_string().contains("no zip file"));
+}
+
+/// What `scipy.sparse.save_npz` makes of
+///
+/// ```text
+/// 0 5 0
+/// 1 0 2
+/// ```
+fn scipy(format: &str, starts: &[i32], places: &[i32], values: &[f32]) -> Vec<u8> {
+    let ints = |values: &[i32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let floats: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let shape: Vec<u8> = [2_i64, 3].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let members = [
+        ("indices.npy", npy("<i4", &format!("({},)", places.len()), &ints(places))),
+        ("indptr.npy", npy("<i4", &format!("({},)", starts.len()), &ints(starts))),
+        ("format.npy", npy("|S3", "()", format.as_bytes())),
+        ("shape.npy", npy("<i8", "(2,)", &shape)),
+        ("data.npy", npy("<f4", &format!("({},)", values.len()), &floats)),
+    ];
+    let packed = |content: &Vec<u8>| {
+        let mut packed = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(content).unwrap();
+        packed.finish().unwrap()
+    };
+    zip(&members.map(|(name, content)| (name, 8, content.clone(), packed(&content))))
+}
+
+#[test]
+fn sparse_matrices_that_scipy_saved_are_read_by_rows() {
+    let folder = Folder::new();
+    let csr = folder.file("csr.npz", scipy("csr", &[0, 1, 3], &[1, 2, 0], &[5.0, 2.0, 1.0]));
+    let csc = folder.file("csc.npz", scipy("csc", &[0, 1, 2, 3], &[1, 0, 1], &[1.0, 5.0, 2.0]));
+    for path in [csr, csc] {
+        let opened = open(&path, &OpenOptions::default()).unwrap();
+        let Rows::CsrF32(rows) = &opened.rows else { panic!("they are sparse rows of 32 bits: {opened:?}") };
+        let x = rows.chunk(0).unwrap();
+        assert_eq!((x.rows(), x.cols(), opened.labelled), (2, 3, false));
+        assert_eq!((x.row(0), x.row(1)), ((&[1][..], &[5.0][..]), (&[0, 2][..], &[1.0, 2.0][..])));
+        let wide = Npz::new(&path).read_sparse::<f64>().unwrap().chunk(0).unwrap();
+        assert_eq!(wide.values(), [5.0, 1.0, 2.0]);
+        // One of the arrays can still be asked for.
+        let data = OpenOptions { array: Some("data".into()), ..OpenOptions::default() };
+        assert!(matches!(open(&path, &data).unwrap().rows, Rows::DenseF32(_)));
+    }
+    let dia = folder.file("dia.npz", scipy("dia", &[0, 1, 3], &[1, 2, 0], &[5.0, 2.0, 1.0]));
+    let error = open(&dia, &OpenOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("dia.npz") && error.contains("\"dia\"") && error.contains("tocsr"), "{error}");
+    let drop = OpenOptions { missing: qjam_readers::Missing::DropRow, ..OpenOptions::default() };
+    let csr = folder.file("nan.npz", scipy("csr", &[0, 1, 3], &[1, 2, 0], &[5.0, f32::NAN, 1.0]));
+    assert!(open(&csr, &drop).unwrap_err().to_string().contains("`missing` means nothing"));
+    let error = open(&csr, &OpenOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("row 2, column \"3\"") && error.contains("not finite"), "{error}");
 }

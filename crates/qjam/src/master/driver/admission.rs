@@ -39,7 +39,8 @@ impl Machine {
 impl Driver {
     /// Most bytes of opened chunks that a process of this machine keeps.
     pub(super) fn cache_bytes_here(&self) -> u64 {
-        let is_here = |here: &&SeatHere| !here.removed && !matches!(here.seat.kind, SeatKind::Host(_));
+        let is_here =
+            |here: &&SeatHere| !here.removed && !matches!(here.seat.kind, SeatKind::Host(_) | SeatKind::Rank);
         let workers = self.seats.iter().filter(is_here).count();
         self.options.cache_bytes(self.options.memory_bytes_max, self.machine.limit.bytes, workers)
     }
@@ -92,7 +93,7 @@ impl Driver {
             }
         }
         // On other hosts chunks are mapped from the disk.
-        let here = seats().filter(|seat| !matches!(seat.kind, SeatKind::Host(_)));
+        let here = seats().filter(|seat| !matches!(seat.kind, SeatKind::Host(_) | SeatKind::Rank));
         let slots: u32 = here.map(|seat| seat.slots).sum();
         Ok(if slots == 0 { Needs::default() } else { Needs::of(data, if all_at_work { slots } else { 1 }) })
     }

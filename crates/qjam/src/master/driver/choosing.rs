@@ -274,7 +274,7 @@ fn number_of(name: &str) -> u64 {
 fn place(kind: &SeatKind) -> Place {
     match kind {
         SeatKind::Local => Place::Threads,
-        SeatKind::Proc => Place::Processes,
+        SeatKind::Proc | SeatKind::Rank => Place::Processes,
         SeatKind::Host(_) => Place::Hosts,
     }
 }

@@ -151,6 +151,9 @@ impl Driver {
         if let Some(round) = gone.open {
             self.cancel(round);
         }
+        if let Some(helm) = &mut self.ranks {
+            return helm.release(hold);
+        }
         self.tell(Event::HoldDropped { hold });
         for n in 0..self.seats.len() {
             match &mut self.seats[n].sitting {
@@ -324,7 +327,11 @@ impl Driver {
     // ---- recipes ----------------------------------------------------------------------------------------------
 
     /// A worker lacks states. Where they cannot be made, the round fails.
-    fn recipe(&mut self, round: RoundId, partitions: &[u32]) -> Result<Option<RecipeHere>, String> {
+    pub(super) fn recipe(
+        &mut self,
+        round: RoundId,
+        partitions: &[u32],
+    ) -> Result<Option<RecipeHere>, String> {
         let Some(running) = self.rounds.get(&round).filter(|r| !r.is_answered) else { return Ok(None) };
         let Some(HeldRound { task: HeldTask { hold, base }, .. }) = running.held else {
             return Err(format!("it asked for states, and {round} has none"));

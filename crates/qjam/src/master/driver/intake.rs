@@ -42,6 +42,7 @@ impl Driver {
                 }
                 News::Spawned { worker, result } => self.on_spawned(worker, result),
                 News::Connected { worker, result } => self.on_connected(worker, result),
+                News::RanksDone { round, outcome } => self.end_on_ranks(round, *outcome),
             }
         }
     }

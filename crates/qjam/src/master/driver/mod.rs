@@ -15,6 +15,7 @@ mod lines;
 mod news;
 mod orders;
 mod pythons;
+mod ranks;
 mod recording;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ mod waits;
 pub(crate) use choosing::Chosen;
 pub(crate) use holding::{Cost, HeldRound};
 pub(crate) use news::{News, NewsBox};
+pub(crate) use ranks::Helm;
 
 use super::WorkerInfo;
 use super::inline::Inline;
@@ -172,6 +174,8 @@ pub(crate) struct Driver {
     chooser: Option<Box<choosing::Chooser>>,
     /// A round that whoever submits it is to run.
     inline: Option<Inline>,
+    /// The ranks, if those do the rounds.
+    ranks: Option<Helm>,
 }
 
 fn system(step: &'static str) -> impl Fn(io::Error) -> Error {
@@ -185,6 +189,7 @@ impl Driver {
         news: Arc<NewsBox>,
         keeper: Sender<(WorkerId, Seat)>,
         begun: Begun,
+        ranks: Option<Helm>,
     ) -> Result<Self, Error> {
         let epoll_error = |e: rustix::io::Errno| system("epoll")(e.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(epoll_error)?;
@@ -227,6 +232,7 @@ impl Driver {
             finding: None,
             chooser: None,
             inline: None,
+            ranks,
             options,
         };
         for text in begun.words {
@@ -246,9 +252,12 @@ impl Driver {
             if let Some(recorder) = &mut self.recorder {
                 recorder.seat(self.seats.len() as u32, &seat.name);
             }
+            let is_rank = seat.kind == SeatKind::Rank;
             self.seats.push(SeatHere::new(seat));
             let seat = SeatId(self.seats.len() as u32 - 1);
-            self.tell(Event::SeatAdded { seat, slots, remote });
+            if !is_rank {
+                self.tell(Event::SeatAdded { seat, slots, remote });
+            }
         }
         first..self.seats.len()
     }
@@ -268,7 +277,8 @@ impl Driver {
 
     /// Sends the worker of that name away; says whether there was one.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
-        let is_meant = |here: &SeatHere| here.seat.name == name && !here.removed;
+        let is_meant =
+            |here: &SeatHere| here.seat.name == name && !here.removed && here.seat.kind != SeatKind::Rank;
         let found = self.seats.iter().position(is_meant);
         found.map(|n| self.remove_seat(n)).is_some()
     }
@@ -344,6 +354,10 @@ impl Driver {
             Ok(()) => return id,
             Err(hash) => hash,
         };
+        if self.ranks.is_some() {
+            self.submit_to_ranks(id, wanted, held, params, params_hash, lent.is_some());
+            return id;
+        }
         let Wanted { function, data, answer, submitted, .. } = wanted;
         let chosen = match held {
             Some(_) => None,
@@ -360,6 +374,7 @@ impl Driver {
                 SeatKind::Proc => proc = true,
                 SeatKind::Local => local = true,
                 SeatKind::Host(_) => host = true,
+                SeatKind::Rank => {}
             }
         }
         self.remember(&data);
@@ -405,6 +420,7 @@ impl Driver {
             told: None,
             chosen,
             held,
+            called_off: None,
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -440,11 +456,17 @@ impl Driver {
     }
 
     pub(crate) fn cancel(&mut self, round: RoundId) {
+        if self.ranks.is_some() {
+            return self.cancel_on_ranks(round);
+        }
         self.tell(Event::RoundCancelled { round });
     }
 
     /// Who has not delivered yet.
     pub(crate) fn waiting_for(&self, round: RoundId) -> String {
+        if let Some(helm) = &self.ranks {
+            return helm.awaited().join(", ");
+        }
         let names: Vec<String> =
             self.scheduler.holders(round).map(|(w, n)| format!("{} ({n} blocks)", self.name_of(w))).collect();
         if names.is_empty() { "a worker to come up".into() } else { names.join(", ") }
@@ -465,6 +487,9 @@ impl Driver {
             let Some(known) = self.known.remove(&id) else { continue };
             self.open.forget(|chunk| known.index.contains_key(chunk));
             self.each_link(|link| link.forget(id));
+            if let Some(helm) = &self.ranks {
+                helm.forget(id);
+            }
             for n in 0..self.seats.len() {
                 if let Sitting::Proc(executor) = &mut self.seats[n].sitting {
                     let worker = executor.worker;
@@ -609,6 +634,9 @@ impl Driver {
 
     /// Whether enough seats are filled, or why they will not be.
     pub(crate) fn readiness(&self, of: std::ops::Range<usize>) -> Option<Result<(), Error>> {
+        if self.ranks.is_some() {
+            return Some(Ok(())); // they were met before there was a loop
+        }
         let wanted = |seat: SeatId| {
             let n = seat.0 as usize;
             of.contains(&n) && !self.seats[n].removed
@@ -660,6 +688,9 @@ impl Driver {
 
     /// Everybody who has a seat.
     pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
+        if let Some(helm) = &self.ranks {
+            return helm.workers();
+        }
         let info = |here: &SeatHere| WorkerInfo {
             name: here.seat.name.clone(),
             pid: match &here.sitting {
@@ -677,13 +708,14 @@ impl Driver {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.scheduler.is_busy()
+        self.scheduler.is_busy() || self.is_busy_on_ranks()
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
+        self.call_all_off();
     }
 }
 

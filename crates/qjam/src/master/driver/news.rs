@@ -2,9 +2,10 @@
 
 use crate::engine::local::LocalDone;
 use crate::engine::proc::Spawned;
+use crate::engine::ranks::Outcome;
 use crate::engine::ssh::StartFailure;
 use crate::engine::ssh::link::Link;
-use qjam_core::ids::WorkerId;
+use qjam_core::ids::{RoundId, WorkerId};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +15,7 @@ pub(crate) enum News {
     Spawned { worker: WorkerId, result: io::Result<Spawned> },
     Connected { worker: WorkerId, result: Result<Box<Link>, Box<StartFailure>> },
     LocalDone(LocalDone),
+    RanksDone { round: RoundId, outcome: Box<Outcome> },
 }
 
 /// Where other threads put it, and the eventfd that says so.

@@ -33,6 +33,7 @@ impl Driver {
                 }
             }
             SeatKind::Host(address) => self.start_host(worker, address),
+            SeatKind::Rank => panic!("the scheduler knows nothing of ranks"),
             SeatKind::Local => {
                 let news = self.news.clone();
                 let report = Arc::new(move |done, is_pressing: &dyn Fn() -> bool| {

@@ -100,6 +100,11 @@ impl Driver {
                     why: self.reason(worker.seat),
                 })
                 .collect();
+            if let Some(helm) = &self.ranks {
+                let why = "it has not delivered";
+                let awaited = |worker: String| Awaited { worker, blocks: 0, why: why.into() };
+                workers = helm.awaited().into_iter().map(awaited).collect();
+            }
             if let Some(left) = self.inline_blocks(round) {
                 let why = "the thread that waits runs it itself".into();
                 workers = vec![Awaited { worker: inline::NAME.into(), blocks: left, why }];

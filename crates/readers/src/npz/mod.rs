@@ -1,6 +1,9 @@
 //! `.npz` archives: zip files of `.npy` files, as `numpy.savez` and `numpy.savez_compressed` write them.
 //!
-//! What is stored as it is, is used where it lies in the archive. What is deflated is converted.
+//! What is stored as it is, is used where it lies in the archive. What is deflated is converted. Archives that are sparse
+//! matrices of SciPy's are read as such ([`Npz::read_sparse`]).
+
+mod sparse;
 
 use crate::gathered::Gathered;
 use crate::input::Input;
@@ -194,14 +197,19 @@ impl Npz {
         rows.finish()
     }
 
+    /// The bytes of a short member.
+    fn unpacked(&self, input: &Input, member: &Member, start: u64) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = vec![0; member.bytes as usize];
+        let n = fill(&mut stream(input, member, start), &mut bytes)
+            .map_err(|error| damaged(input, &member.name, &error.to_string()))?;
+        bytes.truncate(n);
+        Ok(bytes)
+    }
+
     /// Begins to read a member, up to its header.
     fn content<'i>(&self, input: &'i Input, member: &Member, start: u64) -> Result<Content<'i>, ReadError> {
         let damaged = |error: io::Error| damaged(input, &member.name, &error.to_string());
-        let raw = Window { file: input.file(), at: start, left: member.packed_bytes };
-        let mut bytes: Box<dyn Read + 'i> = match member.method {
-            0 => Box::new(raw),
-            _ => Box::new(flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(1 << 16, raw))),
-        };
+        let mut bytes = stream(input, member, start);
         let mut first = vec![0; member.bytes.min(npy::HEADER_BYTES_MAX as u64 + 12) as usize];
         let n = fill(&mut bytes, &mut first).map_err(damaged)?;
         first.truncate(n);
@@ -216,6 +224,15 @@ impl Npz {
         }
         let held = first.split_off((header.data_offset as usize).min(first.len()));
         Ok(Content { input, member: member.clone(), bytes, held, header, crc })
+    }
+}
+
+/// The bytes of a member, unpacked.
+fn stream<'i>(input: &'i Input, member: &Member, start: u64) -> Box<dyn Read + 'i> {
+    let raw = Window { file: input.file(), at: start, left: member.packed_bytes };
+    match member.method {
+        0 => Box::new(raw),
+        _ => Box::new(flate2::bufread::DeflateDecoder::new(BufReader::with_capacity(1 << 16, raw))),
     }
 }
 

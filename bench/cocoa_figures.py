@@ -1,0 +1,210 @@
+"""How much to compute between two exchanges: time to 1e-3 of the optimum over H, on every engine that is at hand.
+
+    cargo build --release -p qjam-cli
+    python bench/cocoa_figures.py --qjam target/release/qjam --book
+
+These are figures 6 and 7 of the paper of 2016 on learning with Spark and MPI by Dünner, Parnell, Atasu, Sifalakis and
+Pozidis, from runs of ours: H is told as a share of a partition's columns and sigma' is the number of partitions, as in the
+paper. A diamond is a run that was told neither. It takes a few minutes and writes two pictures, a table and a tuner's log into the book; without --book they go to
+the folder that --folder names.
+
+--hosts NAME=WORKERS adds workers on hosts (with QJAM_SSH, if ssh needs options); --mpi-qjam names an executable that was built
+with the feature `mpi`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+import comparison
+import curves
+from cocoa import PAGE, ROOT, Programs, common, machine, main_problem, optimum
+from curves import Axis, Curve
+from sparse import Problem
+
+TIMES = ROOT / "docs" / "book" / "img" / "cocoa-h-time.svg"
+SHARES = ROOT / "docs" / "book" / "img" / "cocoa-h-share.svg"
+GRID = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8]
+# Lines of the tuner's log that are shown.
+LOG_LINES = 24
+
+Run = Callable[[Optional[float]], dict[str, Any]]
+
+
+@dataclass
+class Engine:
+    """Where it runs: a run with this H, or with none given."""
+
+    name: str
+    run: Run
+    tunes: bool = True
+    dashed: bool = False
+
+
+def engines(programs: Programs, problem: Problem, options: argparse.Namespace) -> list[Engine]:
+    def ours(workers: str, *more: Any) -> Run:
+        def run(h: Optional[float]) -> dict[str, Any]:
+            return programs.ours(problem, workers, *([] if h is None else ["--h", h, "--sigma", 2]), *more)
+
+        return run
+
+    def peer(h: Optional[float]) -> dict[str, Any]:
+        said = programs.theirs(problem, 2, h or 1.0)
+        return {**said, "worker_s": said["worker"], "seconds": said["ms"] / 1e3}
+
+    def under_mpi(h: Optional[float]) -> dict[str, Any]:
+        return programs.ours_on_ranks(
+            options.mpi_qjam, problem, 2, *([] if h is None else ["--h", h, "--sigma", 2])
+        )
+
+    found = [
+        Engine("threads", ours("local:2")),
+        Engine("processes", ours("proc:2")),
+        Engine("processes, 5 ms a round", ours("proc:2", "--delay-ms", 5)),
+    ]
+    for given in options.hosts:
+        name, _, workers = given.partition("=")
+        found.append(Engine(name, ours(workers)))
+    if options.mpi_qjam:
+        found.append(Engine("MPI ranks", under_mpi))
+    found.append(Engine("C++ and MPI by hand", peer, tunes=False, dashed=True))
+    return found
+
+
+@dataclass
+class Measured:
+    """Of one engine: time and share of computing at each H, and what was chosen when nobody said."""
+
+    engine: Engine
+    points: list[tuple[float, float, float]]
+    chosen: Optional[tuple[float, float, float]]
+
+    @property
+    def best(self) -> tuple[float, float, float]:
+        return min(self.points, key=lambda point: point[1])
+
+
+def measure(engine: Engine, turns: int) -> Measured:
+    """The shortest of several runs: what comes on top is the machine's other business."""
+
+    def shortest(h: Optional[float]) -> tuple[float, float, float]:
+        said = min((engine.run(h) for _ in range(turns)), key=lambda said: float(said["seconds"]))
+        share = said["worker_s"] / said["seconds"] if math.isfinite(said["seconds"]) else 0.0
+        print(
+            f"  {engine.name:26} H {said['h']:8.3f}  {said['seconds']:8.4f} s, {share:4.0%} computing",
+            flush=True,
+        )
+        return said["h"] if h is None else h, said["seconds"], share
+
+    points = [point for point in map(shortest, GRID) if math.isfinite(point[1])]
+    return Measured(engine, points, shortest(None) if engine.tunes else None)
+
+
+def draw(found: list[Measured], notes: list[str]) -> tuple[str, str]:
+    times = [time for one in found for _, time, _ in one.points] + [
+        one.chosen[1] for one in found if one.chosen
+    ]
+    across = [h for one in found for h, _, _ in one.points] + [one.chosen[0] for one in found if one.chosen]
+    h_axis = Axis(
+        "H: columns visited between two exchanges, as a share of a partition's", curves.decades(across)
+    )
+    time_axis = Axis("time to 1e-3 of the optimum", curves.decades(times), text=curves.tick_seconds)
+    share_axis = Axis(
+        "share of the time spent computing", [0, 0.2, 0.4, 0.6, 0.8, 1.0], False, lambda v: f"{v:.0%}"
+    )
+
+    def curve(one: Measured, which: int) -> Curve:
+        diamond = None if one.chosen is None else (one.chosen[0], one.chosen[which])
+        points = [(point[0], point[which]) for point in one.points]
+        return Curve(one.engine.name, points, (one.best[0], one.best[which]), diamond, one.engine.dashed)
+
+    time = curves.chart(
+        "Too little, too much: time to a good model", [curve(o, 1) for o in found], h_axis, time_axis, notes
+    )
+    share = curves.chart("What the time is spent on", [curve(o, 2) for o in found], h_axis, share_axis, notes)
+    return time, share
+
+
+def table(found: list[Measured]) -> str:
+    lines = [
+        "| | best H | time | computing | chosen while running: H | time | computing | of the best |",
+        "|---" * 8 + "|",
+    ]
+    for one in found:
+        h, time, share = one.best
+        cells = [one.engine.name, f"{h:g}", curves.seconds(time), f"{share:.0%}"]
+        if one.chosen is None:
+            cells += ["–"] * 4
+        else:
+            at, took, of = one.chosen
+            cells += [f"{at:.2f}", curves.seconds(took), f"{of:.0%}", f"{took / time:.2f} x"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def log(programs: Programs, problem: Problem) -> str:
+    """What the tuner says when every round takes 5 ms more."""
+    words = [
+        programs.qjam,
+        "bench",
+        "cocoa",
+        problem.npz,
+        "--labels",
+        problem.labels,
+        "--lambda",
+        problem.lam,
+    ]
+    words += [
+        "--eta",
+        problem.eta,
+        "--target",
+        f"{problem.target:.17g}",
+        "--workers",
+        "proc:2",
+        "--delay-ms",
+        5,
+    ]
+    done = subprocess.run([str(word) for word in [*words, "--explain"]], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    lines = [line for line in done.stderr.splitlines() if "round " in line]
+    more = [f"[{len(lines) - LOG_LINES} more]"] if len(lines) > LOG_LINES else []
+    return "\n".join(["```text", *lines[:LOG_LINES], *more, *done.stdout.splitlines()[1:], "```"]) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="how the time depends on H")
+    common(parser, "20000,80000,60")
+    parser.add_argument("--hosts", nargs="*", default=[], metavar="NAME=WORKERS", help="workers on hosts")
+    parser.add_argument("--mpi-qjam", help="an executable with the feature mpi")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(options.folder or made)
+        folder.mkdir(parents=True, exist_ok=True)
+        programs = Programs(options, folder)
+        problem = optimum(programs, main_problem(programs, options, "ridge", 1.0, 1.0))
+        rows, columns = problem.load()[0].shape
+        found = [measure(engine, options.turns) for engine in engines(programs, problem, options)]
+        notes = ["ridge", f"{rows} rows", f"{columns} columns", "two workers", machine()]
+        time, share = draw(found, notes)
+        text, said = table(found), log(programs, problem)
+        print(f"\n{text}\n{said}", flush=True)
+        if options.book:
+            TIMES.write_text(time, encoding="utf-8")
+            SHARES.write_text(share, encoding="utf-8")
+            comparison.into_page(PAGE, "cocoa h", f"{text}\n*{machine()}*\n")
+            comparison.into_page(PAGE, "cocoa log", said)
+        elif options.folder:
+            (folder / TIMES.name).write_text(time, encoding="utf-8")
+            (folder / SHARES.name).write_text(share, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,360 @@
+//! `qjam bench cocoa`: one hash everywhere, choices that are told and followed, and calls that are wrong.
+
+#![allow(clippy::unwrap_used, reason = "all of this is test: what is not there should end it")]
+
+use serde_json::Value;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qjam"));
+    command.args(["bench", "cocoa"]).args(args).env("NO_COLOR", "1").env("QJAM_RUNS", "off");
+    command
+}
+
+fn ran(args: &[&str]) -> Output {
+    command(args).output().expect("the command starts")
+}
+
+/// What it prints for programs.
+fn json(args: &[&str]) -> Value {
+    let output = ran(&[args, &["--json"]].concat());
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}"))
+}
+
+/// What a call that must fail says, which is one line.
+fn refused(args: &[&str]) -> String {
+    let output = ran(args);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+    assert!(said.starts_with("error: ") && said.lines().count() == 1, "{args:?}: {said}");
+    said
+}
+
+/// A folder that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("qjam-cocoa-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+
+    fn with(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.0.join(name), content).unwrap();
+        self.file(name)
+    }
+
+    /// Rows of some columns of many, of which the first are met most, and targets that follow from a few.
+    fn rows(&self, name: &str, rows: usize, columns: usize) -> String {
+        let mut state = 7_u64;
+        let mut random = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let mut text = String::new();
+        for _ in 0..rows {
+            let mut places: Vec<usize> =
+                (0..12).map(|_| (random().powi(3) * columns as f64) as usize).collect();
+            places.sort_unstable();
+            places.dedup();
+            let values: Vec<f64> = places.iter().map(|_| random() + 0.1).collect();
+            let target: f64 =
+                places.iter().zip(&values).filter(|(at, _)| **at % 5 == 0).map(|(_, v)| v).sum();
+            let _ = write!(text, "{:.6}", target + 0.1 * random());
+            for (at, v) in places.iter().zip(values) {
+                let _ = write!(text, " {}:{v:.6}", at + 1);
+            }
+            text.push('\n');
+        }
+        self.with(name, text)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn npy(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+    while !(10 + header.len() + 1).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes].concat()
+}
+
+/// An archive of members that are not packed.
+fn zip(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let (mut file, mut list) = (Vec::new(), Vec::new());
+    for (name, content) in members {
+        let (name, at) = (format!("{name}.npy"), (file.len() as u32).to_le_bytes());
+        let (crc, length) = (crc32fast::hash(content).to_le_bytes(), (content.len() as u32).to_le_bytes());
+        let name_length = (name.len() as u16).to_le_bytes();
+        let about = [&[0, 0, 0, 0, 0, 0, 33, 0][..], &crc, &length, &length, &name_length, &[0, 0]].concat();
+        file.extend([b"PK\x03\x04\x14\x00", &about[..], name.as_bytes(), content].concat());
+        list.extend([b"PK\x01\x02\x14\x00\x14\x00", &about[..], &[0; 10], &at, name.as_bytes()].concat());
+    }
+    let [at, size] = [file.len(), list.len()].map(|n| (n as u32).to_le_bytes());
+    let count = (members.len() as u16).to_le_bytes();
+    let end = [b"PK\x05\x06\x00\x00\x00\x00", &count[..], &count, &size, &at, &[0, 0]].concat();
+    [file, list, end].concat()
+}
+
+fn ints(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn doubles(values: &[f64]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+#[test]
+fn a_matrix_of_scipys_and_its_targets_are_read_and_the_optimum_is_found() {
+    let folder = Folder::new("scipy");
+    // 2 0 | 3
+    // 0 1 | 1
+    // 1 1 | 2, by columns.
+    let matrix = |format: &str, starts: &[i32], places: &[i32], values: &[f64]| {
+        let length = |n: usize| format!("({n},)");
+        zip(&[
+            ("indices", npy("<i4", &length(places.len()), &ints(places))),
+            ("indptr", npy("<i4", &length(starts.len()), &ints(starts))),
+            ("format", npy("|S3", "()", format.as_bytes())),
+            (
+                "shape",
+                npy("<i8", "(2,)", &[3_i64, 2].iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>()),
+            ),
+            ("data", npy("<f8", &length(values.len()), &doubles(values))),
+        ])
+    };
+    let csc = folder.with("csc.npz", matrix("csc", &[0, 2, 4], &[0, 2, 1, 2], &[2.0, 1.0, 1.0, 1.0]));
+    let csr = folder.with("csr.npz", matrix("csr", &[0, 1, 2, 4], &[0, 1, 1, 0], &[2.0, 1.0, 1.0, 1.0]));
+    let b = folder.with("b.npy", npy("<f8", "(3,)", &doubles(&[3.0, 1.0, 2.0])));
+    let a = folder.file("a.npy");
+    for data in [&csc, &csr] {
+        let given =
+            [data.as_str(), "--labels", &b, "--lambda", "1", "--workers", "local:1", "--partitions", "2"];
+        let said = json(&[&given[..], &["--eta", "1", "--tol", "1e-9", "--out", &a]].concat());
+        let bytes = std::fs::read(&a).unwrap();
+        let found: Vec<f64> =
+            bytes[128..].chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect();
+        assert!((found[0] - 21.0 / 17.0).abs() < 1e-4 && (found[1] - 10.0 / 17.0).abs() < 1e-4, "{found:?}");
+        for key in
+            ["seconds", "rounds", "objective", "gap", "worker_s", "master_s", "overhead_s", "h", "sigma"]
+        {
+            assert!(said[key].is_number(), "{key}: {said}");
+        }
+        assert_eq!((&said["outcome"], &said["entries"]), (&"converged".into(), &4.into()), "{said}");
+        // To a target, there is a gap as well.
+        let target = format!("{}", said["objective"].as_f64().unwrap() * 1.01);
+        let said = json(&[&given[..], &["--eta", "1", "--target", &target]].concat());
+        assert_eq!(said["outcome"], "target reached");
+        assert!(
+            said["gap"].as_f64().unwrap() < 0.2
+                && said["objective"].as_f64().unwrap() <= target.parse().unwrap()
+        );
+    }
+    let refusals = [
+        (matrix("bsr", &[0, 2, 4], &[0, 2, 1, 2], &[1.0; 4]), "format \"bsr\""),
+        (matrix("csc", &[0, 2, 4], &[0, 2, 1, 3], &[1.0; 4]), "row 3, column 1, counted from 0"),
+        (matrix("csc", &[0, 2, 5], &[0, 2, 1, 2], &[1.0; 4]), "do not rise"),
+        (matrix("csc", &[0, 2, 4], &[0, 2, 1, 2], &[1.0, 1.0, f64::NAN, 1.0]), "row 2, column \"2\""),
+    ];
+    for (bytes, words) in refusals {
+        let bad = folder.with("bad.npz", bytes);
+        let said = refused(&[&bad, "--labels", &b, "--lambda", "1", "--eta", "1", "--workers", "local:1"]);
+        assert!(said.contains(words) && said.contains("bad.npz"), "{words}: {said}");
+    }
+}
+
+#[test]
+fn fixed_work_has_one_hash_on_threads_and_processes_also_after_a_kill() {
+    let folder = Folder::new("hash");
+    let data = folder.rows("x.svm", 600, 900);
+    for (lambda, eta) in [("0.1", "1"), ("0.5", "0"), ("0.2", "0.4")] {
+        let given = ["--lambda", lambda, "--eta", eta, "--partitions", "3", "--h", "0.5", "--sigma", "2"];
+        let given = [&[data.as_str()], &given[..], &["--rounds", "40", "--tol", "0"]].concat();
+        let on = |workers: &str| json(&[&given[..], &["--workers", workers]].concat())["hash"].clone();
+        let expected = on("local:1");
+        assert_eq!(on("local:2"), expected, "η {eta}");
+        assert_eq!(on("proc:2"), expected, "η {eta}");
+        assert_eq!(on("proc:3"), expected, "η {eta}");
+        let slowly = [&given[..], &["--workers", "proc:2", "--delay-ms", "15", "--json"]].concat();
+        let mut run = command(&slowly).stdout(Stdio::piped()).spawn().unwrap();
+        kill_one_of(&mut run);
+        let output = run.wait_with_output().unwrap();
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(said["hash"], expected, "η {eta}, after a kill");
+    }
+}
+
+/// Kills a worker, some rounds after it was started.
+fn kill_one_of(run: &mut std::process::Child) {
+    let children = format!("/proc/{0}/task", run.id());
+    let begun = Instant::now();
+    let found = loop {
+        assert!(
+            run.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(20),
+            "no worker came"
+        );
+        let tasks = std::fs::read_dir(&children).into_iter().flatten().flatten();
+        let lists =
+            tasks.map(|task| std::fs::read_to_string(task.path().join("children")).unwrap_or_default());
+        let all: Vec<String> =
+            lists.flat_map(|list| list.split_whitespace().map(String::from).collect::<Vec<_>>()).collect();
+        if all.len() >= 2 {
+            break all[1].clone();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    std::thread::sleep(Duration::from_millis(250));
+    assert!(run.try_wait().unwrap().is_none(), "it was over before anybody was killed");
+    assert!(Command::new("kill").args(["-s", "KILL", &found]).status().unwrap().success());
+}
+
+#[test]
+fn choices_are_told_and_written_and_followed_to_the_same_bits() {
+    let folder = Folder::new("choices");
+    let (data, choices) = (folder.rows("x.svm", 2000, 3000), folder.file("choices.jsonl"));
+    let given = [data.as_str(), "--lambda", "0.02", "--eta", "1", "--tol", "1e-7", "--partitions", "4"];
+    let tuned =
+        [&given[..], &["--workers", "local:2", "--choices", &choices, "--explain", "--json"]].concat();
+    let output = ran(&tuned);
+    let (said, explained): (Value, String) =
+        (serde_json::from_slice(&output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let written = std::fs::read_to_string(&choices).unwrap();
+    assert_eq!(written.lines().count() as u64, said["choices"].as_u64().unwrap());
+    assert_eq!(
+        explained.lines().filter(|line| line.contains("σ'")).count(),
+        written.lines().count(),
+        "{explained}"
+    );
+    assert!(explained.starts_with("[qjam] round 1: ") && explained.contains("to begin with"), "{explained}");
+    for workers in ["local:1", "proc:2"] {
+        let again = json(&[&given[..], &["--workers", workers, "--replay", &choices]].concat());
+        assert_eq!((&again["hash"], &again["rounds"]), (&said["hash"], &said["rounds"]), "{workers}");
+    }
+    // Other choices give other bits: the file is really followed.
+    let other = json(&[&given[..], &["--workers", "local:1", "--h", "0.9", "--sigma", "4"]].concat());
+    assert_ne!(other["hash"], said["hash"]);
+    assert_eq!((&other["h"], &other["sigma"], &other["choices"]), (&0.9.into(), &4.0.into(), &1.into()));
+}
+
+#[test]
+fn every_way_to_combine_comes_to_the_same_optimum() {
+    let folder = Folder::new("combine");
+    let data = folder.rows("x.svm", 300, 200);
+    let given = [data.as_str(), "--lambda", "0.5", "--eta", "0.5", "--tol", "1e-6", "--workers", "local:2"];
+    let objectives: Vec<f64> = ["searched", "added", "averaged"]
+        .iter()
+        .map(|combine| {
+            json(&[&given[..], &["--combine", combine, "--h", "1"]].concat())["objective"].as_f64().unwrap()
+        })
+        .collect();
+    assert!(objectives.iter().all(|value| (value / objectives[0] - 1.0).abs() < 2e-6), "{objectives:?}");
+}
+
+#[test]
+fn odd_data_is_taken_as_it_is() {
+    let folder = Folder::new("odd");
+    let given = ["--lambda", "0.1", "--eta", "1", "--workers", "local:2"];
+    // Columns without an entry, and rows without one.
+    let hollow = folder.with("hollow.svm", "1 2:1 9:2\n3\n-1 2:0.5\n2 9:1\n");
+    let said = json(&[&[hollow.as_str()], &given[..]].concat());
+    assert_eq!(
+        (&said["outcome"], &said["columns"], &said["nonzero"]),
+        (&"converged".into(), &9.into(), &2.into())
+    );
+    // More partitions than columns: fewer, and it is said.
+    let output = ran(&[&[hollow.as_str(), "--partitions", "20"], &given[..]].concat());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("9 partitions instead of 20"));
+    for (name, text) in [("zero.svm", "1 1:0 2:0\n2\n"), ("nothing.svm", "0 1:0 2:0\n0 1:0\n")] {
+        for eta in ["1", "0"] {
+            let zero = folder.with(name, text);
+            let said = json(&[&zero, "--lambda", "1", "--workers", "local:1", "--eta", eta]);
+            assert_eq!((&said["outcome"], &said["nonzero"]), (&"converged".into(), &0.into()), "{said}");
+        }
+    }
+    // As many rounds as there are, and no error.
+    let few = json(&[&[hollow.as_str(), "--rounds", "1", "--tol", "1e-12"], &given[..]].concat());
+    assert_eq!((&few["outcome"], &few["rounds"]), (&"rounds used up".into(), &1.into()));
+}
+
+#[test]
+fn wrong_calls_say_what_is_wrong_and_what_to_do() {
+    let folder = Folder::new("wrong");
+    let x = folder.with("x.svm", "1 1:1 3:2\n2 2:1\n");
+    let b3 = folder.with("b3.npy", npy("<f8", "(3,)", &doubles(&[1.0, 2.0, 3.0])));
+    let nan = folder.with("nan.npy", npy("<f8", "(2,)", &doubles(&[1.0, f64::NAN])));
+    let dense = folder.with("x.npy", npy("<f8", "(2, 2)", &doubles(&[1.0, 2.0, 3.0, 4.0])));
+    let holes = folder.with("holes.npy", npy("<f8", "(2, 2)", &doubles(&[1.0, 2.0, f64::NAN, 4.0])));
+    let b2 = folder.with("b2.npy", npy("<f8", "(2,)", &doubles(&[1.0, 2.0])));
+    let log = folder.with("log.jsonl", "{\"round\":1,\"work\":1}\n");
+    let none = folder.file("none.svm");
+    let usual = ["--lambda", "1", "--eta", "1", "--workers", "local:1"];
+    for (data, more, words) in [
+        (
+            &x,
+            &["--lambda", "0", "--eta", "1", "--workers", "local:1"][..],
+            &["--lambda", "λ is 0", "positive"][..],
+        ),
+        (&x, &["--lambda", "-2", "--eta", "1", "--workers", "local:1"], &["λ is -2", "positive"]),
+        (&x, &["--lambda", "nan", "--eta", "1", "--workers", "local:1"], &["λ is NaN"]),
+        (
+            &x,
+            &["--lambda", "1", "--eta", "1.5", "--workers", "local:1"],
+            &["η is 1.5", "0 (lasso) to 1 (ridge)"],
+        ),
+        (&x, &["--lambda", "1", "--eta", "-0.1", "--workers", "local:1"], &["η is -0.1"]),
+        (&none, &usual, &["none.svm"]),
+        (&dense, &usual, &["x.npy", "no targets", "--labels"]),
+        (&x, &[&usual[..], &["--labels", &b3]].concat(), &["b3.npy", "3 numbers for the 2 rows"]),
+        (&x, &[&usual[..], &["--labels", &nan]].concat(), &["nan.npy", "row 2 is NaN", "finite"]),
+        (&x, &[&usual[..], &["--labels", &dense]].concat(), &["2 columns", "one number for each row"]),
+        (&holes, &[&usual[..], &["--labels", &b2]].concat(), &["holes.npy", "row 1, column 0", "NaN"]),
+        (&x, &[&usual[..], &["--h", "0"]].concat(), &["0 passes", "positive"]),
+        (&x, &[&usual[..], &["--sigma", "0.5"]].concat(), &["σ' is 0.5", "from 1"]),
+        (
+            &x,
+            &[&usual[..], &["--sigma", "9", "--partitions", "2"]].concat(),
+            &["--sigma is 9", "2 partitions"],
+        ),
+        (&x, &[&usual[..], &["--tol", "-1"]].concat(), &["tolerance is -1"]),
+        (&x, &[&usual[..], &["--target", "nan"]].concat(), &["--target", "finite"]),
+        (&x, &[&usual[..], &["--replay", &log]].concat(), &["log.jsonl, line 1", "--choices wrote"]),
+        (&x, &[&usual[..], &["--out", "/nowhere/a.npy"]].concat(), &["/nowhere/a.npy", "cannot be written"]),
+        (&x, &["--lambda", "1", "--eta", "1", "--workers", "local:0"], &["local:0"]),
+    ] {
+        let said = refused(&[&[data.as_str()], more].concat());
+        for words in words {
+            assert!(said.contains(words), "{data} {more:?}: {words:?} is missing from {said}");
+        }
+    }
+    for (text, words) in [
+        ("1 3:1 2:1\n", &["line 1, column 7", "must rise"][..]),
+        ("1 1:1\n1 2:1 2:1\n", &["line 2, column 7", "must rise"]),
+        ("1 1:nan\n", &["line 1, column 5", "not finite"]),
+        ("nan 1:1\n", &["line 1, column 1", "not finite"]),
+        ("", &["empty"]),
+    ] {
+        let said = refused(&[&[folder.with("bad.svm", text).as_str()], &usual[..]].concat());
+        for words in words {
+            assert!(said.contains(words), "{text:?}: {words:?} is missing from {said}");
+        }
+    }
+    let mixed = ran(&[&[x.as_str(), "--h", "1", "--replay", &log], &usual[..]].concat());
+    assert_eq!(mixed.status.code(), Some(2), "{}", String::from_utf8_lossy(&mixed.stderr));
+    let nowhere = ran(&[&x, "--lambda", "1", "--eta", "1"]);
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("--workers"));
+}

@@ -1,0 +1,304 @@
+//! Sparse matrices as `scipy.sparse.save_npz` writes them: an archive of a few arrays that belong together.
+//!
+//! `format` says which: rows one after the other (`csr`), columns (`csc`), or places (`coo`). All become rows. SciPy lets
+//! entries of a row stand in any order, and adds up those at the same place; so does this, in the order of the file.
+//! Nothing in the file is believed before it is checked: a wrong place is an error that names it.
+
+use super::Npz;
+use crate::error::Problem;
+use crate::input::Input;
+use crate::{Missing, ReadError, Real};
+use qjam::source::kept::{Keep, SparseWriter};
+use qjam::{Csr, DataSet};
+
+/// The array that says how the others are to be read.
+const FORMAT: &str = "format";
+
+/// Longest array of a word that is read.
+const WORD_BYTES_MAX: u64 = 4096;
+
+/// Where the entries are.
+enum Places {
+    /// Of each line where it starts, and where the last ends; across it, where each entry is.
+    Lines { starts: Vec<i64>, across: Vec<i64>, are_rows: bool },
+    /// Row and column of each entry.
+    Pairs { rows: Vec<i64>, columns: Vec<i64> },
+}
+
+impl Npz {
+    /// Whether the archive is a sparse matrix of SciPy's.
+    pub fn is_sparse(&self) -> Result<bool, ReadError> {
+        let names = self.names()?;
+        Ok([FORMAT, "shape", "data"].iter().all(|name| names.iter().any(|found| found == name)))
+    }
+
+    /// The rows of a sparse matrix that `scipy.sparse.save_npz` wrote: `csr`, `csc` or `coo`.
+    ///
+    /// ```no_run
+    /// use qjam_readers::Npz;
+    /// let x = Npz::new("x.npz").read_sparse::<f64>()?;
+    /// # Ok::<(), qjam_readers::ReadError>(())
+    /// ```
+    pub fn read_sparse<T: Real>(mut self) -> Result<DataSet<Csr<T>>, ReadError> {
+        let input = Input::open(&self.path)?;
+        if self.missing != Missing::Error {
+            let reason =
+                "it is a sparse matrix, for which `missing` means nothing; repair it before it is saved";
+            return Err(ReadError::Options { path: self.path.clone(), reason: reason.into() });
+        }
+        let keep = self.settings.keep(&input, &format!("npz sparse {}", T::DTYPE))?;
+        if let Keep::File(path) = &keep
+            && let Some((data, _)) = DataSet::kept(path)?
+        {
+            return Ok(data);
+        }
+        let matrix = self.matrix::<T>(&input)?;
+        input.must_be_unchanged()?;
+        let cols = matrix.cols() as u64;
+        let mut rows = SparseWriter::create(&keep, false);
+        rows.push(&matrix)?;
+        Ok(rows.finish(cols, Vec::new())?)
+    }
+
+    fn matrix<T: Real>(&mut self, input: &Input) -> Result<Csr<T>, ReadError> {
+        let format = self.word(input)?;
+        let (rows, cols) = match self.whole(input, "shape")?[..] {
+            [rows, cols] if rows > 0 && cols > 0 && rows < 1 << 32 && cols < 1 << 32 => {
+                (rows as usize, cols as usize)
+            }
+            ref shape => {
+                return Err(
+                    self.wrong(format!("its shape is {shape:?}; give a matrix with rows and columns"))
+                );
+            }
+        };
+        let places = match format.as_str() {
+            "csr" | "csc" => Places::Lines {
+                starts: self.whole(input, "indptr")?,
+                across: self.whole(input, "indices")?,
+                are_rows: format == "csr",
+            },
+            "coo" if self.names()?.iter().any(|name| name == "row") => {
+                Places::Pairs { rows: self.whole(input, "row")?, columns: self.whole(input, "col")? }
+            }
+            _ => {
+                return Err(self.wrong(format!(
+                    "it is a sparse matrix of format {format:?}, and csr, csc and coo can be read; save x.tocsr()"
+                )));
+            }
+        };
+        let values: Vec<T> = self.numbers(input, "data")?;
+        let made = by_rows((rows, cols), &places, &values);
+        made.map_err(|wrong| match wrong {
+            Wrong::Form(reason) => self.wrong(reason),
+            Wrong::Value { row, column, value } => ReadError::Value {
+                path: self.path.clone(),
+                row: row as u64 + 1,
+                column: (column + 1).to_string(),
+                problem: Problem::NotFinite { found: value.to_string() },
+            },
+        })
+    }
+
+    /// The word that says the format: text of one or four bytes a letter.
+    fn word(&self, input: &Input) -> Result<String, ReadError> {
+        let (member, start) = self.find(input, FORMAT)?;
+        if member.bytes > WORD_BYTES_MAX {
+            return Err(self.wrong("its format is no word"));
+        }
+        let bytes = self.unpacked(input, &member, start)?;
+        let text = bytes.iter().position(|byte| *byte == b'\n').map_or(&[][..], |end| &bytes[end + 1..]);
+        let letters = text.iter().filter(|byte| **byte != 0).map(|byte| char::from(*byte));
+        Ok(letters.collect())
+    }
+
+    /// An array of real numbers.
+    fn numbers<T: Real>(&mut self, input: &Input, name: &str) -> Result<Vec<T>, ReadError> {
+        let (member, start) = self.find(input, name)?;
+        let mut content = self.content(input, &member, start)?;
+        let (descr, mut values) = (content.header.descr, Vec::new());
+        content.each(&mut self.settings, |bytes| {
+            crate::npy::convert(descr, bytes, &mut values);
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// An array of whole numbers.
+    fn whole(&mut self, input: &Input, name: &str) -> Result<Vec<i64>, ReadError> {
+        let (member, start) = self.find(input, name)?;
+        let mut content = self.content(input, &member, start)?;
+        let (descr, mut values) = (content.header.descr, Vec::new());
+        if !["<i4", "<i8"].contains(&descr) {
+            return Err(
+                self.wrong(format!("{name:?} has elements of type {descr}, and whole numbers belong there"))
+            );
+        }
+        content.each(&mut self.settings, |bytes| {
+            match descr {
+                "<i4" => values
+                    .extend(bytes.as_chunks().0.iter().map(|value| i64::from(i32::from_le_bytes(*value)))),
+                _ => values.extend(bytes.as_chunks().0.iter().map(|value| i64::from_le_bytes(*value))),
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+}
+
+/// What is wrong with a matrix.
+#[derive(Debug, PartialEq)]
+enum Wrong {
+    Form(String),
+    Value { row: usize, column: usize, value: f64 },
+}
+
+fn by_rows<T: Real>((rows, cols): (usize, usize), places: &Places, values: &[T]) -> Result<Csr<T>, Wrong> {
+    let form = |reason: String| Err(Wrong::Form(reason));
+    let entries: Vec<(u32, u32)> = match places {
+        Places::Lines { starts, across, are_rows } => {
+            let (lines, what) = if *are_rows { (rows, "row") } else { (cols, "column") };
+            if starts.len() != lines + 1 || across.len() != values.len() {
+                return form(format!(
+                    "it has {lines} {what}s, {} starts, {} indices and {} values, which do not belong together",
+                    starts.len(),
+                    across.len(),
+                    values.len()
+                ));
+            }
+            let rise = starts.windows(2).all(|pair| pair[0] <= pair[1]);
+            if !rise || starts[0] != 0 || starts[lines] != values.len() as i64 {
+                return form(format!(
+                    "the starts of its {what}s do not rise from 0 to its {} values",
+                    values.len()
+                ));
+            }
+            let place = |line: usize, at: i64| if *are_rows { (line as i64, at) } else { (at, line as i64) };
+            let line = |at: usize| starts[at] as usize..starts[at + 1] as usize;
+            let pairs = (0..lines).flat_map(|at| line(at).map(move |entry| (at, entry)));
+            pairs.map(|(at, entry)| inside(place(at, across[entry]), rows, cols)).collect::<Result<_, _>>()?
+        }
+        Places::Pairs { rows: at, columns } => {
+            if at.len() != values.len() || columns.len() != values.len() {
+                return form(format!(
+                    "it has {} rows, {} columns and {} values, which do not belong together",
+                    at.len(),
+                    columns.len(),
+                    values.len()
+                ));
+            }
+            at.iter()
+                .zip(columns)
+                .map(|(row, column)| inside((*row, *column), rows, cols))
+                .collect::<Result<_, _>>()?
+        }
+    };
+    if let Some(at) = values.iter().position(|value| !value.finite()) {
+        let (row, column) = entries[at];
+        return Err(Wrong::Value { row: row as usize, column: column as usize, value: values[at].to_f64() });
+    }
+    let mut next = vec![0_u64; rows + 1];
+    entries.iter().for_each(|(row, _)| next[*row as usize + 1] += 1);
+    (0..rows).for_each(|row| next[row + 1] += next[row]);
+    let mut sorted = vec![(0_u32, T::zeroed()); values.len()];
+    for ((row, column), value) in entries.iter().zip(values) {
+        let to = &mut next[*row as usize];
+        sorted[*to as usize] = (*column, *value);
+        *to += 1;
+    }
+    // Where each row began is where the one before it ended.
+    let ends = &next[..rows];
+    let (mut starts, mut columns, mut out) =
+        (vec![0_u64], Vec::with_capacity(values.len()), Vec::with_capacity(values.len()));
+    let mut begin = 0;
+    for end in ends {
+        let line = &mut sorted[begin..*end as usize];
+        // Stable, so that what is added up is so in the order of the file.
+        line.sort_by_key(|(column, _)| *column);
+        let first = columns.len();
+        for (column, value) in line.iter() {
+            match columns[first..].last() {
+                Some(last) if last == column => {
+                    let sum: &mut T = out.last_mut().expect("there is one for each column");
+                    *sum = T::from_f64(sum.to_f64() + value.to_f64());
+                }
+                _ => {
+                    columns.push(*column);
+                    out.push(*value);
+                }
+            }
+        }
+        starts.push(columns.len() as u64);
+        begin = *end as usize;
+    }
+    Ok(Csr::from_vecs(starts, columns, out, cols, None).expect("places were checked"))
+}
+
+fn inside((row, column): (i64, i64), rows: usize, cols: usize) -> Result<(u32, u32), Wrong> {
+    match (0..rows as i64).contains(&row) && (0..cols as i64).contains(&column) {
+        true => Ok((row as u32, column as u32)),
+        false => Err(Wrong::Form(format!(
+            "it has an entry at row {row}, column {column}, counted from 0, and only {rows} rows and {cols} columns"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0 5 0
+    /// 1 0 2
+    fn is_the_matrix(found: Result<Csr<f64>, Wrong>) {
+        let x = found.expect("it is right");
+        assert_eq!((x.rows(), x.cols()), (2, 3));
+        assert_eq!((x.row(0), x.row(1)), ((&[1][..], &[5.0][..]), (&[0, 2][..], &[1.0, 2.0][..])));
+    }
+
+    fn lines(starts: &[i64], across: &[i64], are_rows: bool) -> Places {
+        Places::Lines { starts: starts.to_vec(), across: across.to_vec(), are_rows }
+    }
+
+    #[test]
+    fn rows_columns_and_places_are_the_same_matrix() {
+        is_the_matrix(by_rows((2, 3), &lines(&[0, 1, 3], &[1, 0, 2], true), &[5.0, 1.0, 2.0]));
+        is_the_matrix(by_rows((2, 3), &lines(&[0, 1, 2, 3], &[1, 0, 1], false), &[1.0, 5.0, 2.0]));
+        let places = Places::Pairs { rows: vec![1, 0, 1], columns: vec![2, 1, 0] };
+        is_the_matrix(by_rows((2, 3), &places, &[2.0, 5.0, 1.0]));
+    }
+
+    #[test]
+    fn entries_in_any_order_are_sorted_and_those_at_one_place_added() {
+        is_the_matrix(by_rows(
+            (2, 3),
+            &lines(&[0, 2, 5], &[1, 1, 2, 0, 2], true),
+            &[2.0, 3.0, 0.5, 1.0, 1.5],
+        ));
+        is_the_matrix(by_rows((2, 3), &lines(&[0, 1, 2, 4], &[1, 0, 1, 1], false), &[1.0, 5.0, 1.5, 0.5]));
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_refused() {
+        let refused = |starts: &[i64], across: &[i64], values: &[f64]| match by_rows(
+            (2, 3),
+            &lines(starts, across, true),
+            values,
+        )
+        .err()
+        {
+            Some(Wrong::Form(reason)) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert!(refused(&[0, 1], &[1], &[1.0]).contains("2 rows, 2 starts, 1 indices and 1 values"));
+        assert!(refused(&[0, 2, 1], &[1], &[1.0]).contains("do not rise"));
+        assert!(refused(&[0, 1, 1], &[1, 2], &[1.0, 2.0]).contains("do not rise"));
+        assert!(
+            refused(&[0, 1, 1], &[3], &[1.0]).contains("row 0, column 3, counted from 0, and only 2 rows")
+        );
+        assert!(refused(&[0, 1, 1], &[-1], &[1.0]).contains("column -1"));
+        let places = Places::Pairs { rows: vec![2], columns: vec![0] };
+        assert!(by_rows((2, 3), &places, &[1.0]).is_err());
+        let nan = by_rows((2, 3), &lines(&[0, 1, 2], &[1, 2], true), &[1.0, f64::NAN]).err();
+        assert!(matches!(nan, Some(Wrong::Value { row: 1, column: 2, value }) if value.is_nan()));
+    }
+}
