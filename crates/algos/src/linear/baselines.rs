@@ -476,7 +476,7 @@ mod tests {
                 let batches = Batches { share, rounds, step: 0.5, ..Batches::default() };
                 minibatch_sgd(&m, &rows, &counts, &problem, &batches, |_, _| {}).unwrap().objective
             };
-            let (begin, some, best) = (run(1.0, 0), run(0.3, 300), run(1.0, 3000));
+            let (begin, some, best) = (run(1.0, 0), run(0.3, 200), run(1.0, 1000));
             assert!(
                 best < 0.9 * begin && best <= some && some - best <= 0.1 * begin,
                 "{loss:?}: {begin} {some} {best}"

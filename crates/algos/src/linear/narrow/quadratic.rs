@@ -127,7 +127,8 @@ impl Quadratic {
                     // In the units of the objective's root, so that columns compare.
                     moved = moved.max(by.abs() * (bend + l2).sqrt());
                 }
-                size = size.max(x[j].abs() * (bend + l2).sqrt());
+                // Of what a coordinate is made of, since that is what is rounded: itself may be next to nothing.
+                size = size.max(pull.abs() / (bend + l2).sqrt());
             }
             in_vain = if moved < least { 0 } else { in_vain + 1 };
             least = least.min(moved);
