@@ -36,7 +36,7 @@ pub(super) enum Command<'a> {
     /// Say who you are.
     Greet,
     /// A master begins.
-    Begin { master: MasterId, cache_bytes_max: u64, ranks_here: u32 },
+    Begin { master: MasterId, cache_bytes_max: u64 },
     /// Chunks that blocks of this rank are made of. It says which of them it cannot find, and gets those.
     Introduce { master: MasterId, dataset: DataSetId, machine: String, chunks: Vec<Introduced> },
     /// Say which states of your blocks you lack, and make them by what you are sent.
