@@ -80,6 +80,15 @@ extern "C" fn on_signal(signal: libc::c_int) {
         libc::SIGABRT => " aborted (signal 6)",
         _ => " crashed",
     });
+    if signal == libc::SIGTERM {
+        // What a process has said last is lost if the launcher notices its end first. It waits for a second.
+        let pause = libc::timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+        #[expect(unsafe_code, reason = "sleeping in a signal handler")]
+        // SAFETY: this call is one of those that a handler may make.
+        unsafe {
+            libc::nanosleep(&pause, std::ptr::null_mut());
+        }
+    }
     #[expect(unsafe_code, reason = "ending as the signal would have")]
     // SAFETY: with the system's own way restored, this ends the process as soon as the handler returns.
     unsafe {
