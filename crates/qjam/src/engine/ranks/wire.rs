@@ -114,7 +114,7 @@ pub(super) enum Upward {
     /// A value that is long: it comes in messages after this one.
     Long { round: RoundId, node: Node, bytes: u64 },
     /// The rest: short values, which follow in this message, and how it went.
-    Rest(Gathered),
+    Rest(Box<Gathered>),
 }
 
 /// What a rank, and those whose results it has merged, have of a round besides long values.
