@@ -32,6 +32,7 @@ unsafe impl Sync for World {}
 
 impl World {
     pub(crate) fn join() -> Result<Box<dyn Communicator>, Unusable> {
+        ends::prepare();
         let Some((universe, threading)) = mpi::initialize_with_threading(Threading::Serialized) else {
             return Err(Unusable("the program has started it already; qjam must be the first".into()));
         };

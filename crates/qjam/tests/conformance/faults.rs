@@ -54,7 +54,7 @@ fn a_panic_tells_message_line_chunk_worker_and_the_users_frames() {
             let here = include_str!("faults.rs").lines().position(|l| l == "    table[at]").unwrap();
             assert_eq!(line.parse::<usize>().unwrap(), here + 1);
             assert!(names.contains(fault.worker.as_ref().unwrap()), "{engine}: {text}");
-            assert_eq!(fault.function, "conformance::faults::bad_index");
+            assert_eq!(fault.function, concat!(module_path!(), "::bad_index"));
             let backtrace = fault.fault.backtrace.as_deref().unwrap();
             for frame in ["look_up", "bad_index"] {
                 assert!(backtrace.contains(frame), "{engine}: {backtrace}");
@@ -101,7 +101,7 @@ fn a_function_that_is_not_registered_is_told_with_those_that_look_like_it() {
         let error = m.run(bad_indes, &0, &x).unwrap_err();
         assert!(matches!(error, Error::UnknownFunction(_)), "{engine}: {error}");
         let text = error.to_string();
-        assert!(text.contains("conformance::faults::bad_index"), "{text}");
+        assert!(text.contains(concat!(module_path!(), "::bad_index")), "{text}");
         assert!(text.contains("#[qjam::map]"), "a remedy: {text}");
         is_well(&m, "an unknown function");
     }

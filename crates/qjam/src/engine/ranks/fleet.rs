@@ -161,14 +161,10 @@ impl Fleet {
         self.pass_notes(told);
         let master = self.next_master.fetch_add(1, Relaxed);
         let ranks = self.ranks();
-        for (n, rank) in ranks.iter().enumerate() {
-            let ranks_here = ranks.iter().filter(|other| other.machine == rank.machine).count();
-            if n == 0 {
-                self.link.set_crowd(ranks_here as u32);
-                continue;
-            }
-            let cache_bytes_max = cache_bytes(rank.memory_bytes, ranks_here);
-            let begin = Command::Begin { master, cache_bytes_max, ranks_here: ranks_here as u32 };
+        for (n, rank) in ranks.iter().enumerate().skip(1) {
+            let ranks_there = ranks.iter().filter(|other| other.machine == rank.machine).count();
+            let begin =
+                Command::Begin { master, cache_bytes_max: cache_bytes(rank.memory_bytes, ranks_there) };
             self.link.send(n as u32, tag::COMMAND, &encoded(&begin));
         }
         Ok(master)

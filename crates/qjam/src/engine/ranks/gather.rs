@@ -252,7 +252,7 @@ impl Gathering {
             lines: std::mem::take(&mut self.lines),
             summable: self.summable,
         };
-        let mut message = encoded(&Upward::Rest(rest));
+        let mut message = encoded(&Upward::Rest(Box::new(rest)));
         message.extend_from_slice(&tail);
         link.send(to, tag::RESULT, &message);
     }

@@ -11,6 +11,7 @@ use crate::store::{Region, RegionMut};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -75,19 +76,20 @@ impl DataHere {
         match place {
             Shown::Empty => Some(Place::Shared { region: Region::copy_of(&[]).ok()?, offset: 0 }),
             Shown::Memory { pid, fd, device, inode, bytes, offset } if is_same_machine => {
-                let key = (device, inode);
-                if !self.regions.contains_key(&key) {
-                    let path = format!("/proc/{pid}/fd/{fd}");
-                    let opened: OwnedFd =
-                        rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-                    let stat = rustix::fs::fstat(&opened).ok()?;
-                    // Another process may have that number where this one looks.
-                    if (stat.st_dev, stat.st_ino) != key {
-                        return None;
+                let region = match self.regions.entry((device, inode)) {
+                    Entry::Occupied(known) => known.get().clone(),
+                    Entry::Vacant(place) => {
+                        let path = format!("/proc/{pid}/fd/{fd}");
+                        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                        let opened: OwnedFd = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+                        let stat = rustix::fs::fstat(&opened).ok()?;
+                        // Another process may have that number where this one looks.
+                        if (stat.st_dev, stat.st_ino) != (device, inode) {
+                            return None;
+                        }
+                        place.insert(Region::open(opened, bytes as usize).ok()?).clone()
                     }
-                    self.regions.insert(key, Region::open(opened, bytes as usize).ok()?);
-                }
-                let region = self.regions.get(&key)?.clone();
+                };
                 (offset + header.bytes <= region.len() as u64).then_some(Place::Shared { region, offset })
             }
             Shown::File { path, offset, stamp: (device, inode, bytes, modified_ns) } => {

@@ -5,7 +5,6 @@ use super::comm::Arrived;
 use super::pool::{Borrowed, Pool};
 use super::wire::tag;
 use crate::codec::Encoder;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,19 +19,11 @@ pub(super) struct Link {
     /// Held while the library is called: user code may ask whether it was cancelled from a thread of its own.
     turn: Mutex<()>,
     pub(super) pool: Pool,
-    /// How long a wait looks without a pause, in microseconds.
-    spin_us: AtomicU64,
 }
 
 impl Link {
     pub(super) fn new(comm: Box<dyn Communicator>) -> Self {
-        Link { comm, turn: Mutex::default(), pool: Pool::default(), spin_us: AtomicU64::new(0) }
-    }
-
-    /// How many ranks share this machine. Those who wait must not take the core of one who works.
-    pub(super) fn set_crowd(&self, here: u32) {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.spin_us.store(if here as usize > cores { 0 } else { SPIN_US }, Relaxed);
+        Link { comm, turn: Mutex::default(), pool: Pool::default() }
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
@@ -102,7 +93,7 @@ impl Link {
 
     /// Waits for a message. While it waits, `look` is called now and then.
     pub(super) fn wait(&self, from: Option<u32>, tag: i32, mut look: impl FnMut()) -> (u32, Borrowed) {
-        let mut pause = Pause::new(Duration::from_micros(self.spin_us.load(Relaxed)));
+        let mut pause = Pause::default();
         loop {
             if let Some(message) = self.next(from, tag) {
                 return message;
@@ -147,41 +138,39 @@ impl Link {
     }
 }
 
-/// How somebody waits: at first without a pause, then giving way, then sleeping, longer and longer.
+/// How somebody waits: giving way between two questions at first, then sleeping, longer and longer.
 ///
 /// The library has nothing to sleep on, so whoever waits must ask again and again. Rounds follow each other within
-/// microseconds, and there asking pays; a rank that waits while the program reads its data should leave the core alone.
+/// microseconds, and there asking pays. Giving way costs little where nobody else wants the core, and where somebody does
+/// it is what lets the others come to an end. A rank that waits while the program reads its data should leave the core
+/// alone.
+#[derive(Default)]
 struct Pause {
-    since: Instant,
-    spin: Duration,
+    since: Option<Instant>,
     asked: u32,
 }
 
-/// So long a wait looks without a pause where everybody has a core.
-const SPIN_US: u64 = 200;
 /// Giving way goes on for so long, and after that naps are a part of the time waited so far.
 const GIVES_WAY: Duration = Duration::from_millis(2);
 const NAP_SHARE: u32 = 32;
 const NAP_MAX: Duration = Duration::from_millis(1);
+/// The clock is looked at every so many questions, as it costs as much as one.
+const LOOK_EVERY: u32 = 16;
 
 impl Pause {
-    fn new(spin: Duration) -> Self {
-        Pause { since: Instant::now(), spin, asked: 0 }
-    }
-
     fn rest(&mut self) {
-        self.asked += 1;
-        // Looking at the clock costs as much as asking the library.
-        if !self.spin.is_zero() && self.asked % 16 != 0 {
-            return std::hint::spin_loop();
+        self.asked = self.asked.wrapping_add(1);
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if !self.asked.is_multiple_of(LOOK_EVERY) {
+            return std::thread::yield_now();
         }
-        let waited = self.since.elapsed();
-        if waited < self.spin {
-            std::hint::spin_loop();
-        } else if waited < GIVES_WAY {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep((waited / NAP_SHARE).min(NAP_MAX));
+        match since.elapsed() {
+            waited if waited < GIVES_WAY => std::thread::yield_now(),
+            waited => {
+                std::thread::sleep((waited / NAP_SHARE).min(NAP_MAX));
+                // Every question from now on is worth a nap.
+                self.asked = LOOK_EVERY - 1;
+            }
         }
     }
 }

@@ -72,8 +72,7 @@ impl Server {
     fn obey(&mut self, command: Command<'_>, tail: &[u8]) -> bool {
         match command {
             Command::Greet => self.link.send(0, tag::REPLY, &encoded(&join::hello())),
-            Command::Begin { master, cache_bytes_max, ranks_here } => {
-                self.link.set_crowd(ranks_here);
+            Command::Begin { master, cache_bytes_max } => {
                 let here = MasterHere {
                     open: OpenChunks::new(cache_bytes_max),
                     states: Arc::default(),

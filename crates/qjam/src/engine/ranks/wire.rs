@@ -36,7 +36,7 @@ pub(super) enum Command<'a> {
     /// Say who you are.
     Greet,
     /// A master begins.
-    Begin { master: MasterId, cache_bytes_max: u64, ranks_here: u32 },
+    Begin { master: MasterId, cache_bytes_max: u64 },
     /// Chunks that blocks of this rank are made of. It says which of them it cannot find, and gets those.
     Introduce { master: MasterId, dataset: DataSetId, machine: String, chunks: Vec<Introduced> },
     /// Say which states of your blocks you lack, and make them by what you are sent.
@@ -114,7 +114,7 @@ pub(super) enum Upward {
     /// A value that is long: it comes in messages after this one.
     Long { round: RoundId, node: Node, bytes: u64 },
     /// The rest: short values, which follow in this message, and how it went.
-    Rest(Gathered),
+    Rest(Box<Gathered>),
 }
 
 /// What a rank, and those whose results it has merged, have of a round besides long values.

@@ -40,7 +40,7 @@ pub(crate) struct Helm {
     /// A round that whoever submits it is to run.
     asked: Option<AskedHere>,
     /// The thread that runs the others, once there is one.
-    jobs: OnceLock<Sender<(RoundId, AskedHere)>>,
+    jobs: OnceLock<Sender<(RoundId, Box<AskedHere>)>>,
     news: Arc<NewsBox>,
 }
 
@@ -115,7 +115,7 @@ impl Helm {
     /// Leaves a round to the thread that runs those nobody waits for.
     fn hand_over(&self, round: RoundId, asked: AskedHere) -> std::io::Result<()> {
         if self.jobs.get().is_none() {
-            let (jobs, taken) = channel::<(RoundId, AskedHere)>();
+            let (jobs, taken) = channel::<(RoundId, Box<AskedHere>)>();
             let news = self.news.clone();
             std::thread::Builder::new().name("qjam-helm".into()).spawn(move || {
                 for (round, asked) in taken {
@@ -126,7 +126,9 @@ impl Helm {
             let _ = self.jobs.set(jobs);
         }
         // It ends only when nobody can hand it anything.
-        let _ = self.jobs.get().map(|jobs| jobs.send((round, asked)));
+        if let Some(jobs) = self.jobs.get() {
+            let _ = jobs.send((round, Box::new(asked)));
+        }
         Ok(())
     }
 }

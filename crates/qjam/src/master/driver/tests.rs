@@ -47,7 +47,7 @@ impl Stage {
         let news = Arc::new(NewsBox::new().unwrap());
         let (keeper, orders) = mpsc::channel();
         let seats = WorkerString::parse("proc:1").unwrap().seats;
-        let driver = Driver::new(seats, Options::default(), news, keeper, Begun::default()).unwrap();
+        let driver = Driver::new(seats, Options::default(), news, keeper, Begun::default(), None).unwrap();
         let (worker, _) = orders.recv().unwrap();
         let (socket, _) = UnixStream::pair().unwrap();
         let mut stage = Stage { driver, orders, worker, socket, answer: Arc::default() };
