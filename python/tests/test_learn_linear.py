@@ -279,6 +279,13 @@ def test_a_fit_that_ends_too_early_warns_and_is_there() -> None:
     assert not model.converged_ and model.outcome_ == "rounds used up" and np.isfinite(model.predict(X)).all()
 
 
+def test_more_partitions_than_columns_are_fewer_and_that_is_said() -> None:
+    X = rows(60, 3)
+    with pytest.warns(UserWarning, match="Ridge: 3 partitions, not 7") as caught:
+        Ridge(solver="cocoa", partitions=7).fit(X, targets(X))
+    assert caught[0].filename == __file__
+
+
 @pytest.mark.parametrize("learner", [*REGRESSORS, *CLASSIFIERS])
 def test_wrong_input_is_told_what_is_wrong(learner: Any) -> None:
     X = rows()
@@ -428,8 +435,8 @@ def test_ctrl_c_ends_a_fit_and_the_workers_can_be_used_again(workers: str) -> No
     X = np.random.default_rng(0).normal(size=(2000, 300))
     y = X @ np.random.default_rng(1).normal(size=300)
     Ridge(workers=workers).fit(X[:50], y[:50])
-    # Rounds of a millisecond, and a goal that rounding keeps away.
-    model = Lasso(1e-9, tol=0, solver="cocoa", h=0.01, sigma=2.0, max_iter=10**9, workers=workers)
+    # Some hundred thousand rounds to go.
+    model = Lasso(1e-9, tol=0, solver="cocoa", h=0.001, sigma=2.0, max_iter=10**9, workers=workers)
     timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     begun = time.monotonic()

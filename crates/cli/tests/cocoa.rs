@@ -227,28 +227,33 @@ fn kill_one_of(run: &mut std::process::Child) {
 fn choices_are_told_and_written_and_followed_to_the_same_bits() {
     let folder = Folder::new("choices");
     let (data, choices) = (folder.rows("x.svm", 2000, 3000), folder.file("choices.jsonl"));
-    let given = [data.as_str(), "--lambda", "0.02", "--eta", "1", "--tol", "1e-7", "--partitions", "4"];
-    let tuned =
-        [&given[..], &["--workers", "local:2", "--choices", &choices, "--explain", "--json"]].concat();
-    let output = ran(&tuned);
-    let (said, explained): (Value, String) =
-        (serde_json::from_slice(&output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    let written = std::fs::read_to_string(&choices).unwrap();
-    assert_eq!(written.lines().count() as u64, said["choices"].as_u64().unwrap());
-    assert_eq!(
-        explained.lines().filter(|line| line.contains("σ'")).count(),
-        written.lines().count(),
-        "{explained}"
-    );
-    assert!(explained.starts_with("[qjam] round 1: ") && explained.contains("to begin with"), "{explained}");
-    for workers in ["local:1", "proc:2"] {
-        let again = json(&[&given[..], &["--workers", workers, "--replay", &choices]].concat());
-        assert_eq!((&again["hash"], &again["rounds"]), (&said["hash"], &said["rounds"]), "{workers}");
+    for (lambda, eta) in [("0.02", "1"), ("0.5", "0")] {
+        let given = [data.as_str(), "--lambda", lambda, "--eta", eta, "--tol", "1e-7", "--partitions", "4"];
+        let tuned =
+            [&given[..], &["--workers", "local:2", "--choices", &choices, "--explain", "--json"]].concat();
+        let output = ran(&tuned);
+        let (said, explained): (Value, String) =
+            (serde_json::from_slice(&output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let written = std::fs::read_to_string(&choices).unwrap();
+        assert_eq!(written.lines().count() as u64, said["choices"].as_u64().unwrap());
+        assert_eq!(
+            explained.lines().filter(|line| line.contains("σ'")).count(),
+            written.lines().count(),
+            "{explained}"
+        );
+        assert!(
+            explained.starts_with("[qjam] round 1: ") && explained.contains("to begin with"),
+            "{explained}"
+        );
+        for workers in ["local:1", "proc:2"] {
+            let again = json(&[&given[..], &["--workers", workers, "--replay", &choices]].concat());
+            assert_eq!((&again["hash"], &again["rounds"]), (&said["hash"], &said["rounds"]), "{workers}");
+        }
+        // Other choices give other bits: the file is really followed.
+        let other = json(&[&given[..], &["--workers", "local:1", "--h", "0.9", "--sigma", "4"]].concat());
+        assert_ne!(other["hash"], said["hash"]);
+        assert_eq!((&other["h"], &other["sigma"], &other["choices"]), (&0.9.into(), &4.0.into(), &1.into()));
     }
-    // Other choices give other bits: the file is really followed.
-    let other = json(&[&given[..], &["--workers", "local:1", "--h", "0.9", "--sigma", "4"]].concat());
-    assert_ne!(other["hash"], said["hash"]);
-    assert_eq!((&other["h"], &other["sigma"], &other["choices"]), (&0.9.into(), &4.0.into(), &1.into()));
 }
 
 #[test]

@@ -261,7 +261,7 @@ fn one_model_on_threads_and_processes_when_the_work_is_given() {
     let folder = Folder::new("hash");
     let model = folder.file("model");
     let text = (0..400).fold(String::new(), |mut all, i: usize| {
-        let _ = write!(all, "{}", if i % 3 == 0 { 1 } else { -1 });
+        let _ = write!(all, "{}", if i.is_multiple_of(3) { 1 } else { -1 });
         for k in 0..6 {
             let (column, value) = (k * 60 + i * (k + 3) % 59 + 1, (i * (k + 1) % 17) as f64 * 0.1 + 0.1);
             let _ = write!(all, " {column}:{value}");

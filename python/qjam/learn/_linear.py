@@ -102,6 +102,8 @@ class Linear(BaseEstimator):
         self.choices_ = [choice for one in trained for choice in one["choices"]]
         self.objective_ = np.array([one["objective"] for one in trained]) if several else first["objective"]
         self.dual_gap_ = np.array([one["gap"] for one in trained]) if several else first["gap"]
+        for remark in dict.fromkeys(remark for one in trained for remark in one["remarks"]):
+            warnings.warn(f"{type(self).__name__}: {remark}", UserWarning, stacklevel=stacklevel)
         for one in trained:
             if one["outcome"] == "rounds used up":
                 share = one["gap"] / abs(one["objective"]) if one["objective"] else np.inf

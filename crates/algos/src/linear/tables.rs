@@ -236,7 +236,7 @@ pub const RIDGE: Learner = Learner {
         RANDOM_STATE,
     ],
     examples: &[
-        "fit ridge x.npy --target y.npy --alpha 0.1 --out x.model",
+        "fit ridge x.npy --labels y.npy --alpha 0.1 --out x.model",
         "fit ridge x.libsvm --alpha 10 --workers proc:4 --out x.model",
     ],
 };

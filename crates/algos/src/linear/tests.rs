@@ -431,3 +431,29 @@ fn a_few_rows_with_an_intercept_come_to_their_optimum() {
         }
     }
 }
+
+#[test]
+fn many_passes_a_round_with_an_intercept_come_to_the_optimum() {
+    let case = Case::new(70, 9);
+    let m = master();
+    let rows = DataSet::dense(case.values.clone(), case.cols).unwrap();
+    for (eta, tolerance) in [(1.0, 1e-4), (1.0, 1e-15), (0.5, 1e-15), (0.0, 1e-15)] {
+        let given = Given { lambda: 1.0, eta, scaling: Scaling::HalfSum, intercept: true };
+        for partitions in [1, 2] {
+            let dense = Partitioned::<Dense<f64>>::dense_columns_of(&rows, partitions).unwrap();
+            let few = Local::Fixed { work: 0.5, sigma: 1.0 };
+            let few = tight().with_tolerance(1e-12).unwrap().with_local(few).unwrap();
+            let expected = regress(&m, &dense, &case.targets, &given, &few, |_| {}).unwrap().objective;
+            let many = Local::Fixed { work: 60.0, sigma: 1.0 };
+            let many = tight().with_tolerance(tolerance).unwrap().with_local(many).unwrap();
+            let learned = regress(&m, &dense, &case.targets, &given, &many, |_| {}).unwrap();
+            let within = (2.0 * tolerance).max(1e-11) * expected;
+            assert!((learned.objective - expected).abs() <= within, "η {eta}: {}", learned.objective);
+            let residual = case.predicted(&learned).into_iter().zip(&case.targets).map(|(p, t)| p - t);
+            let terms = Separable::from(Penalty::elastic_net(1.0, eta, Scaling::HalfSum, 70).unwrap());
+            let told = 0.5 * residual.map(|r| r * r).sum::<f64>()
+                + learned.coefficients.iter().map(|a| terms.value(*a)).sum::<f64>();
+            assert!((told - learned.objective).abs() <= 1e-12 * told, "η {eta}: {told}");
+        }
+    }
+}

@@ -7,14 +7,17 @@ use anyhow::Context;
 use qjam::chunk::Element;
 use qjam::{Csr, DataSet, Dense};
 
+/// Is called with the number of a row, and pairs of a column and a value.
+type Look<'a> = &'a mut dyn FnMut(usize, &mut dyn Iterator<Item = (usize, f64)>);
+
 /// Rows of a matrix, one after the other.
 pub(crate) trait Matrix {
-    /// Calls `row` with the number of each row, and pairs of a column and a value.
-    fn each(&self, row: &mut dyn FnMut(usize, &mut dyn Iterator<Item = (usize, f64)>)) -> anyhow::Result<()>;
+    /// Looks at all of them.
+    fn each(&self, row: Look<'_>) -> anyhow::Result<()>;
 }
 
 impl<T: Element + Into<f64>> Matrix for DataSet<Csr<T>> {
-    fn each(&self, row: &mut dyn FnMut(usize, &mut dyn Iterator<Item = (usize, f64)>)) -> anyhow::Result<()> {
+    fn each(&self, row: Look<'_>) -> anyhow::Result<()> {
         let mut at = 0;
         for index in 0..self.len() {
             let rows = self.chunk(index).context("the data cannot be read again")?;
@@ -35,7 +38,7 @@ impl<T: Element + Into<f64>> Matrix for DataSet<Csr<T>> {
 }
 
 impl<T: Element + Into<f64>> Matrix for DataSet<Dense<T>> {
-    fn each(&self, row: &mut dyn FnMut(usize, &mut dyn Iterator<Item = (usize, f64)>)) -> anyhow::Result<()> {
+    fn each(&self, row: Look<'_>) -> anyhow::Result<()> {
         let mut at = 0;
         for index in 0..self.len() {
             for values in self.chunk(index).context("the data cannot be read again")?.rows_iter() {

@@ -162,10 +162,10 @@ fn split(rows: Rows, taken: &[usize]) -> anyhow::Result<(Rows, Vec<Vec<f64>>)> {
     })
 }
 
-fn without<T: Element + Into<f64>>(
-    data: &DataSet<Dense<T>>,
-    taken: &[usize],
-) -> anyhow::Result<(DataSet<Dense<T>>, Vec<Vec<f64>>)> {
+/// Rows without some columns, and these columns.
+type Split<T> = (DataSet<Dense<T>>, Vec<Vec<f64>>);
+
+fn without<T: Element + Into<f64>>(data: &DataSet<Dense<T>>, taken: &[usize]) -> anyhow::Result<Split<T>> {
     let (mut out, mut values, mut cols) = (vec![Vec::new(); taken.len()], Vec::new(), 0);
     for index in 0..data.len() {
         let chunk = data.chunk(index)?;

@@ -10,8 +10,8 @@ struct File(PathBuf);
 
 impl File {
     /// Rows of a few columns of many, and targets.
-    fn write() -> File {
-        let path = std::env::temp_dir().join(format!("qjam-hosts-linear-{}.svm", std::process::id()));
+    fn write(name: &str) -> File {
+        let path = std::env::temp_dir().join(format!("qjam-hosts-{name}-{}.svm", std::process::id()));
         let mut state = 3_u64;
         let mut random = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -49,7 +49,7 @@ impl Drop for File {
 #[test]
 fn linear_learners_have_one_hash_on_hosts_and_here_through_kills() {
     let (a, b) = (Host::take("a"), Host::take("b"));
-    let file = File::write();
+    let file = File::write("hash");
     for penalty in ["--lambda 0.1 --eta 1", "--lambda 0.2 --eta 0"] {
         let given = format!("{penalty} --h 0.5 --sigma 2 --rounds 40 --tol 0");
         let expected = file.run("local:2", &given)["hash"].clone();
@@ -64,7 +64,7 @@ fn linear_learners_have_one_hash_on_hosts_and_here_through_kills() {
 #[test]
 fn what_was_chosen_on_hosts_is_followed_here() {
     let (_c, _d) = (Host::take("c"), Host::take("d"));
-    let file = File::write();
+    let file = File::write("choices");
     let log = file.0.with_extension("jsonl");
     let there = file.run("c,d", &format!("--lambda 0.1 --eta 1 --tol 1e-6 --choices {}", log.display()));
     let here = file.run("local:2", &format!("--lambda 0.1 --eta 1 --tol 1e-6 --replay {}", log.display()));

@@ -668,7 +668,13 @@ impl<T: 'static> Pending<T> {
         pause: Duration,
         mut goes_on: impl FnMut(&Self) -> bool,
     ) -> Result<(T, Option<RoundReport>)> {
+        // Who watches this thread is asked as in any other wait, whatever the caller asks by itself.
+        let watching = watch::current();
+        let pause = if watching.is_some() { pause.min(watch::PAUSE) } else { pause };
         loop {
+            if watching.as_ref().is_some_and(|called_off| called_off()) {
+                return Err(Error::Cancelled);
+            }
             if let Some(value) = self.answer_within(Some(pause))? {
                 return Ok((value, self.report));
             }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a wait asks.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 thread_local! {
     static CURRENT: RefCell<Option<Cancelled>> = const { RefCell::new(None) };
