@@ -60,7 +60,7 @@ impl Quadratic {
             let residual: Vec<f64> =
                 (0..self.n).map(|i| scales[i] * residual(self.row(i), &x, r[i], l2 * x[i])).collect();
             let size = residual.iter().map(|v| v * v).sum::<f64>();
-            if !(size < 0.25 * best) {
+            if size.is_nan() || size >= 0.25 * best {
                 break;
             }
             best = size;
