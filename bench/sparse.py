@@ -189,7 +189,7 @@ SHAPES: list[tuple[Callable[[np.random.Generator], Any], float, float]] = [
     (tall, 1.0, 1.0),
     (wide, 1.0, 1.0),
     (square, 0.1, 1.0),
-    (even, 0.02, 0.0),
+    (even, 0.05, 0.0),
     (steep, 0.05, 0.0),
     (dense, 1.0, 1.0),
     (correlated, 0.1, 1.0),
