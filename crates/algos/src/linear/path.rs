@@ -61,7 +61,8 @@ pub fn lambda_max(
         steepest =
             pulls.iter().enumerate().fold(steepest, |most, (j, pull)| most.max(pull.abs() / deviation(j)));
     }
-    Ok(steepest / ((1.0 - spec.eta) * spec.scaling().factor_of(total)))
+    // A little more than computed: rounding here must not leave a coefficient there.
+    Ok((1.0 + 1e-10) * steepest / ((1.0 - spec.eta) * spec.scaling().factor_of(total)))
 }
 
 /// So many λ from the largest down to a share of it, each the same part of the one before.
