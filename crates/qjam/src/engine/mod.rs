@@ -18,7 +18,7 @@
 //! | `proc:2,big*8` | both; commas join |
 //! | `auto` | as many threads of this process as pay, or none: the thread that asks |
 //! | `auto:proc:4,big` | as many of these as pay; `ssh://auto` is a machine of that name |
-//! | `mpi` | the [ranks](ranks) that `mpirun` has started with this program, alone; `ssh://mpi` is a machine of that name |
+//! | `mpi` | the [ranks] that `mpirun` has started with this program, alone; `ssh://mpi` is a machine of that name |
 //!
 //! `QJAM_USER` is the user on hosts written without one; otherwise the configuration of `ssh` decides. A host named
 //! twice gets two workers. Names of files are relative to the working folder.
