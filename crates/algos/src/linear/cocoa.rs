@@ -340,7 +340,7 @@ impl<'a> Descent<'a> {
             found: Found::default(),
             bound: f64::NEG_INFINITY,
             search: Search::default(),
-            whole: Whole::new(partitions),
+            whole: Whole::default(),
             tuner: Tuner::new(partitions),
             choices: vec![],
             certificates: Certificates::default(),
@@ -455,7 +455,7 @@ impl<'a> Descent<'a> {
         self.passes += passes;
         self.certificates.gained(gain, passes, certify, objective - self.bound);
         let was_whole = self.is_whole();
-        self.whole.learn(gain, passes, found.step.0);
+        self.whole.learn(gain, passes);
         self.last_gain = gain;
         self.is_rounding = gain <= ROUNDING * objective.abs();
         self.is_small |= is_doubtful || gain <= SMALL * objective.abs();

@@ -3,9 +3,8 @@
 //! The lowest point of a plane gains the most in a round. But a coordinate that belongs at 0, and whose descent went exactly
 //! there, is then left beside it, and so are many that are in one another's way, such as columns that are there twice. Where that is
 //! the case, plain rounds come to the end sooner: partitions allow for all others, and their changes are added as they are.
-//! Which of the two it is shows in what they gain in a pass, a few passes of one beside a few of the other; and to begin with
-//! in how far the first change was worth following. Nothing of this depends on time: choices played again lead to the same
-//! rounds.
+//! Which of the two it is shows in what they gain in a pass, a few passes of one beside a few of the other. Nothing of this
+//! depends on time: choices played again lead to the same rounds.
 
 /// Passes of a stretch that is compared, at least; and rounds.
 const PASSES: f64 = 1.0;
@@ -51,18 +50,15 @@ pub struct Whole {
     usual: bool,
     stage: Stage,
     wait: f64,
-    /// Until the first round is over: changes that are followed no farther than this are in one another's way.
-    crowded: Option<f64>,
+}
+
+impl Default for Whole {
+    fn default() -> Self {
+        Whole { usual: false, stage: Stage::Waits(WAIT_FIRST - PASSES), wait: WAIT_FIRST }
+    }
 }
 
 impl Whole {
-    /// For so many partitions, the first of whose changes is not taken whole.
-    pub fn new(partitions: usize) -> Self {
-        // Changes that add up are followed to 1 and beyond, and those that are all the same to one over the number of them.
-        let crowded = Some(2.0 / (partitions as f64 + 1.0)).filter(|_| partitions > 1);
-        Whole { usual: false, stage: Stage::Waits(WAIT_FIRST - PASSES), wait: WAIT_FIRST, crowded }
-    }
-
     /// Whether the next change is to be taken whole.
     pub fn is_next(&self) -> bool {
         match self.stage {
@@ -71,9 +67,8 @@ impl Whole {
         }
     }
 
-    /// Learns what a round came to, and how far its change was followed.
-    pub fn learn(&mut self, gain: f64, passes: f64, length: f64) {
-        self.usual |= self.crowded.take().is_some_and(|crowded| length <= crowded);
+    /// Learns what a round came to.
+    pub fn learn(&mut self, gain: f64, passes: f64) {
         let add =
             |s: Stretch| Stretch { gain: s.gain + gain, passes: s.passes + passes, rounds: s.rounds + 1 };
         self.stage = match self.stage {
@@ -110,26 +105,14 @@ mod tests {
 
     /// What is left after so many passes, if whole and other rounds leave these shares of it.
     fn left(whole: f64, other: f64, passes: usize) -> f64 {
-        let (mut mode, mut left) = (Whole::new(2), 1.0);
+        let (mut mode, mut left) = (Whole::default(), 1.0);
         for _ in 0..4 * passes {
             let share: f64 = if mode.is_next() { whole } else { other };
             let gain = left * (1.0 - share.powf(0.25));
             left -= gain;
-            mode.learn(gain, 0.25, 1.0);
+            mode.learn(gain, 0.25);
         }
         left
-    }
-
-    #[test]
-    fn changes_that_are_all_the_same_are_taken_whole_from_the_second_round_on() {
-        for (partitions, length, whole) in
-            [(2, 0.5, true), (2, 0.9, false), (8, 0.15, true), (8, 0.4, false), (1, 0.1, false)]
-        {
-            let mut mode = Whole::new(partitions);
-            assert!(!mode.is_next());
-            mode.learn(1.0, 0.25, length);
-            assert_eq!(mode.is_next(), whole, "{partitions} {length}");
-        }
     }
 
     #[test]
