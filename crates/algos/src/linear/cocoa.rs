@@ -340,7 +340,7 @@ impl<'a> Descent<'a> {
             found: Found::default(),
             bound: f64::NEG_INFINITY,
             search: Search::default(),
-            whole: Whole::default(),
+            whole: Whole::new(partitions),
             tuner: Tuner::new(partitions),
             choices: vec![],
             certificates: Certificates::default(),

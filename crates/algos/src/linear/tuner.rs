@@ -232,7 +232,8 @@ impl Tuner {
         let way = |work, sigma, due| Direction { work, sigma, due, wait: WAIT_FIRST };
         Tuner {
             partitions: partitions as f64,
-            setting: Setting { work: WORK_FIRST, sigma: 1.0 },
+            // A single partition is never out of date.
+            setting: Setting { work: if partitions == 1 { 1.0 } else { WORK_FIRST }, sigma: 1.0 },
             round: 0,
             reason: Reason::First,
             costs: Costs::default(),

@@ -52,13 +52,12 @@ pub struct Whole {
     wait: f64,
 }
 
-impl Default for Whole {
-    fn default() -> Self {
-        Whole { usual: false, stage: Stage::Waits(WAIT_FIRST - PASSES), wait: WAIT_FIRST }
-    }
-}
-
 impl Whole {
+    /// For so many partitions. The changes of a single one are in nobody's way.
+    pub fn new(partitions: usize) -> Self {
+        Whole { usual: partitions == 1, stage: Stage::Waits(WAIT_FIRST - PASSES), wait: WAIT_FIRST }
+    }
+
     /// Whether the next change is to be taken whole.
     pub fn is_next(&self) -> bool {
         match self.stage {
@@ -105,7 +104,7 @@ mod tests {
 
     /// What is left after so many passes, if whole and other rounds leave these shares of it.
     fn left(whole: f64, other: f64, passes: usize) -> f64 {
-        let (mut mode, mut left) = (Whole::default(), 1.0);
+        let (mut mode, mut left) = (Whole::new(2), 1.0);
         for _ in 0..4 * passes {
             let share: f64 = if mode.is_next() { whole } else { other };
             let gain = left * (1.0 - share.powf(0.25));

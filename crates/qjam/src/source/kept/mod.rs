@@ -42,13 +42,15 @@ pub enum Keep {
 /// The folder in which readers keep files when nobody names another: `converted` in the user's cache folder, which is
 /// made if it is not there. `None` where there is no folder that can be written.
 pub fn folder() -> Option<PathBuf> {
-    let folder = place()?;
+    let folder = crate::store::cache::home_dir()?.join(FOLDER);
     std::fs::create_dir_all(&folder).is_ok().then_some(folder)
 }
 
-/// Where that folder is, or would be.
-fn place() -> Option<PathBuf> {
-    Some(crate::store::cache::home_dir()?.join("converted"))
+const FOLDER: &str = "converted";
+
+/// The same, if it is there.
+fn present_folder() -> Option<PathBuf> {
+    crate::store::cache::present_folder(FOLDER)
 }
 
 const MAGIC: [u8; 8] = *b"qjamkep2";

@@ -26,7 +26,7 @@ pub struct Shelf {
 
 /// Looks at the folder of converted files. `None` where there is none.
 pub fn survey() -> Option<Shelf> {
-    let folder = super::place().filter(|folder| folder.is_dir())?;
+    let folder = super::present_folder()?;
     let files = list(&folder).unwrap_or_default();
     let bytes = files.iter().map(|file| file.bytes).sum();
     Some(Shelf { cap_bytes: cap(&folder, bytes), files: files.len() as u64, bytes, folder })
@@ -34,7 +34,7 @@ pub fn survey() -> Option<Shelf> {
 
 /// Removes all converted files that nobody uses; gives how many bytes that were.
 pub fn clear() -> u64 {
-    super::place().filter(|folder| folder.is_dir()).map_or(0, |folder| sweep_to(&folder, 0, None))
+    super::present_folder().map_or(0, |folder| sweep_to(&folder, 0, None))
 }
 
 /// Says that this file is in use, for as long as what is given lives. `None` when it is just being removed, or gone.

@@ -20,6 +20,11 @@ pub(crate) fn present_dir() -> Option<PathBuf> {
     places.iter().find(|dir| dir.join("cache").is_dir()).or(places.first()).cloned()
 }
 
+/// The folder of this name in the first place that has one. Nothing is made.
+pub(crate) fn present_folder(name: &str) -> Option<PathBuf> {
+    places().into_iter().map(|dir| dir.join(name)).find(|folder| folder.is_dir())
+}
+
 fn places() -> Vec<PathBuf> {
     let variable = |name: &str| std::env::var_os(name);
     candidates(variable("XDG_CACHE_HOME"), variable("HOME"), rustix::process::geteuid().as_raw())

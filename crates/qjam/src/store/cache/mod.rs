@@ -30,7 +30,7 @@ pub use upkeep::{CacheReport, Verified, clear, set_cap, survey, verify};
 #[allow(unused_imports, reason = "the supervisors of hosts use them")]
 pub(crate) use {
     arriving::{Arriving, FinishError},
-    home::{home_dir, present_dir},
+    home::{home_dir, present_dir, present_folder},
 };
 
 use crate::memory::{Limit, size};
