@@ -196,12 +196,11 @@ impl Ran {
     }
 }
 
-/// Ticks of the processor that a process has had so far.
-fn ticks(pid: &str) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, in brackets, may have blanks; what follows it has none.
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    fields.split_whitespace().nth(11).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+/// How often a process has waited so far, which it does a few times to start and then for every message.
+fn waits(pid: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let waits = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    waits.and_then(|waits| waits.trim().parse().ok()).unwrap_or(0)
 }
 
 /// A process on the host that computes: a worker that a worker has started.
@@ -225,8 +224,8 @@ pub(crate) fn through_kills<T: Send>(hosts: &[&Host], run: impl FnOnce() -> T + 
         let mut left = hosts.to_vec();
         while !run.is_finished() {
             std::thread::sleep(Duration::from_millis(20));
-            // Not before it computes: a worker that dies before it has joined is a host that cannot be used.
-            if let Some(pid) = left.last().and_then(|host| executor(host)).filter(|pid| ticks(pid) >= 5) {
+            // Not before it is in the middle of it: a worker that dies before it has joined is a host that cannot be used.
+            if let Some(pid) = left.last().and_then(|host| executor(host)).filter(|pid| waits(pid) >= 25) {
                 let killed = Command::new("kill").args(["-s", "KILL", &pid]).status().unwrap();
                 assert!(killed.success(), "process {pid}");
                 left.pop();
