@@ -116,7 +116,7 @@ def tool(name: str) -> str:
 def optimum(programs: Programs, problem: Problem) -> Problem:
     """Finds what to come below. Objective and certificate are computed here, too: nobody is believed."""
     out = programs.folder / "coefficients.npy"
-    programs.ours(problem, "local:2", "--tol", CERTAIN / 2, "--out", out)
+    programs.ours(problem, "local:2", "--tol", CERTAIN / 10, "--out", out)
     objective, gap = problem.check(np.load(out).ravel())
     if not 0 <= gap + 1e-12 * objective <= CERTAIN * objective:
         sys.exit(f"{problem.name}: the gap at the end is {gap}, for an objective of {objective}")
