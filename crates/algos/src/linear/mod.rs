@@ -48,6 +48,7 @@ pub mod scaling;
 pub mod search;
 pub mod separable;
 pub mod spec;
+mod steps;
 pub mod tables;
 #[cfg(test)]
 mod tests;
