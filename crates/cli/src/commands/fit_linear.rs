@@ -76,6 +76,7 @@ fn way(way: Way) -> &'static str {
         Way::Auto => "auto",
         Way::Direct => "direct",
         Way::Cocoa => "cocoa",
+        Way::Lbfgs => "lbfgs",
         Way::MinibatchScd => "minibatch-scd",
         Way::MinibatchSgd => "minibatch-sgd",
     }
