@@ -19,6 +19,10 @@ pub trait Function {
     /// Writes the gradient at `x` and returns the value, which may be a round over a cluster.
     fn evaluate(&mut self, x: &[f64], gradient: &mut [f64]) -> Result<f64, Self::Error>;
 
+    /// Moves a point that is about to be evaluated to where the function is the same and sizes cost less, if there is such a
+    /// place: a direction in which `f` is flat looks to the model as if it bent.
+    fn ease(&self, _: &mut [f64]) {}
+
     /// Whether the point that was evaluated last, and taken, is good enough. `total` is the value with the prices.
     fn is_enough(&mut self, x: &[f64], total: f64) -> Result<bool, Self::Error>;
 }
@@ -89,6 +93,7 @@ pub fn minimize<F: Function>(
                 }
                 let mut at = x.clone();
                 add_scaled(&mut at, length, &by);
+                function.ease(&mut at);
                 let found = function.evaluate(&at, &mut next)? + cost(&at);
                 evaluations += 1;
                 let allowed = total + KEPT * length * promised + ROUNDING * total.abs();

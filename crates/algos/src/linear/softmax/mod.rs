@@ -9,13 +9,17 @@
 //!
 //! Minimises `Σ wᵢ (ln Σₖ exp(vᵢₖ) − vᵢᵧ) + l2/2 ‖B‖² + l1 ‖B‖₁` with `vᵢₖ = xᵢ·bₖ + cₖ`. The certificate is Fenchel's dual at
 //! the slopes of rows: entropies, less what the penalty's conjugate takes. Intercepts ask the slopes to add up to 0, which
-//! [`balance`] does at the price of one more round, taken when the gap without it is small enough.
+//! [`balance`] does at the price of one more round, taken when the gap without it is small enough; l1 alone asks for another.
+//!
+//! A column's coefficients may all move by the same without a difference to any chance. The loss is flat there and a step
+//! would see nothing of it, so they are put where they cost least ([`middle`]) whenever there is a new point.
 //!
 //! All classes have coefficients, none is left out as the one to compare with; so the l2 penalty makes them unique, and
 //! intercepts are those that add up to 0. With l1 alone and an even number of classes the optimum may be a whole
 //! segment, of which one point is found.
 
 mod balance;
+mod middle;
 mod newton;
 pub mod slopes;
 
@@ -226,7 +230,9 @@ impl<'a> Problem<'a> {
         let sums = self.look(x, products, self.task.intercept && self.k <= SIDES_ALWAYS, vec![])?;
         let objective = sums.value + self.cost(x);
         if !self.task.intercept {
-            self.bound = self.bound.max(self.bound_at(&sums));
+            let (scale, conjugates) = self.feasible(&sums);
+            // The dual is concave and 0 at 0, so a share of the slopes has that share of it at least.
+            self.bound = self.bound.max(scale * sums.bound - conjugates);
         }
         Ok(Seen { sums, objective })
     }
@@ -237,33 +243,57 @@ impl<'a> Problem<'a> {
         0.5 * self.task.penalty.l2() * square + self.task.penalty.l1() * size
     }
 
-    /// Fenchel's dual at the slopes of rows; a lower bound if those of intercepts add up to 0.
-    fn bound_at(&self, sums: &Sums) -> f64 {
+    /// By what slopes have to be multiplied to be allowed, and the conjugates of the penalty there.
+    fn feasible(&self, sums: &Sums) -> (f64, f64) {
         let (l1, l2) = (self.task.penalty.l1(), self.task.penalty.l2());
         let slopes = &sums.slopes[..self.priced()];
         if l2 > 0.0 {
             let beyond: f64 = slopes.iter().map(|slope| (slope.abs() - l1).max(0.0).powi(2)).sum();
-            return sums.bound - beyond / (2.0 * l2);
+            return (1.0, beyond / (2.0 * l2));
         }
-        // Scaled into what l1 allows. The dual is concave and 0 at 0, so a share of the slopes has that share of it at least.
         let steepest = slopes.iter().fold(0.0_f64, |most, slope| most.max(slope.abs()));
-        if steepest > l1 { sums.bound * (l1 / steepest) } else { sums.bound }
+        (if steepest > l1 { l1 / steepest } else { 1.0 }, 0.0)
     }
 
-    /// A lower bound from the slopes at `x`, where `seen` was seen; with intercepts, one more round.
+    /// About what [`certify`](Problem::certify) would come to.
+    fn estimate(&self, sums: &Sums) -> f64 {
+        let (scale, conjugates) = self.feasible(sums);
+        sums.bound - (1.0 - scale) * (sums.bound - sums.value) - conjugates
+    }
+
+    /// A lower bound from the slopes at `x`, where `seen` was seen: Fenchel's dual at slopes of rows that are scaled into what
+    /// intercepts and l1 allow. A round for the one and a round for the other.
     fn certify(&mut self, x: &[f64], seen: &Seen) -> Result<(), LearnError> {
-        if !self.task.intercept {
-            return Ok(());
+        let mut scales = vec![1.0; self.k];
+        let mut found = None;
+        if self.task.intercept {
+            let sides = match seen.sums.sides.is_empty() {
+                true => self.look(x, false, true, vec![])?.sides,
+                false => seen.sums.sides.clone(),
+            };
+            let Some(balanced) = balance::scales(&sides, self.k) else { return Ok(()) };
+            scales = balanced;
+            found = Some(self.look(x, false, false, scales.clone())?);
         }
-        let sides = match seen.sums.sides.is_empty() {
-            true => self.look(x, false, true, vec![])?.sides,
-            false => seen.sums.sides.clone(),
-        };
-        if let Some(scales) = balance::scales(&sides, self.k) {
-            let sums = self.look(x, false, false, scales)?;
-            self.bound = self.bound.max(self.bound_at(&sums));
+        let sums = found.as_ref().unwrap_or(&seen.sums);
+        let (scale, conjugates) = self.feasible(sums);
+        let mut bound = sums.bound;
+        if scale < 1.0 {
+            scales.iter_mut().for_each(|of_class| *of_class *= scale);
+            bound = self.look(x, false, false, scales)?.bound;
         }
+        self.bound = self.bound.max(bound - conjugates);
         Ok(())
+    }
+
+    /// Moves the coefficients of each column, all by the same, to where they cost least: chances stay what they are.
+    /// `roots` are what coefficients are multiplied by.
+    fn ease(&self, x: &mut [f64], roots: &[f64]) {
+        let (l1, l2) = (self.task.penalty.l1(), self.task.penalty.l2());
+        for (j, of_column) in x.chunks_exact_mut(self.k).take(self.columns).enumerate() {
+            let root = roots.get(j * self.k).copied().unwrap_or(1.0);
+            middle::ease(of_column, l1 / root, l2 / (root * root));
+        }
     }
 
     fn is_within(&self, objective: f64) -> bool {
@@ -323,7 +353,10 @@ impl<'a, 'b> Descent<'a, 'b> {
     }
 
     fn start(&self) -> Vec<f64> {
-        self.problem.start().iter().zip(&self.roots).map(|(x, root)| x * root).collect()
+        let mut x: Vec<f64> =
+            self.problem.start().iter().zip(&self.roots).map(|(x, root)| x * root).collect();
+        self.problem.ease(&mut x, &self.roots);
+        x
     }
 
     fn unscaled(&self, x: &[f64]) -> Vec<f64> {
@@ -359,12 +392,16 @@ impl Function for Descent<'_, '_> {
         Ok(smooth)
     }
 
+    fn ease(&self, x: &mut [f64]) {
+        self.problem.ease(x, &self.roots);
+    }
+
     fn is_enough(&mut self, x: &[f64], _: f64) -> Result<bool, LearnError> {
         let x = self.unscaled(x);
         let Some(seen) = self.last.take() else { return Ok(false) };
         let problem = &mut *self.problem;
-        // Without minding the intercepts; with none of them it is the gap.
-        let gap = seen.objective - problem.bound_at(&seen.sums);
+        // Without minding the intercepts.
+        let gap = seen.objective - problem.estimate(&seen.sums);
         let near = self.share * problem.task.params.tolerance() * seen.objective.abs();
         if problem.task.params.tolerance() > 0.0 && gap <= near {
             problem.certify(&x, &seen)?;

@@ -133,6 +133,7 @@ fn next(problem: &Problem<'_>, x: &[f64], seen: &Seen) -> Option<Step> {
     let at_b = quadratic.times(b);
     r.iter_mut().enumerate().for_each(|(j, r)| *r += at_b[j] - slopes[j]);
     let mut to = quadratic.lowest(&r, l1, l2, b)?;
+    problem.ease(&mut to, &[]);
     let by: Vec<f64> = to.iter().zip(b).map(|(to, from)| to - from).collect();
     let mut by_c = vec![0.0; k];
     if let Some((share, solved)) = factor {
