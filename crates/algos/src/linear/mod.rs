@@ -75,4 +75,4 @@ pub use separable::Separable;
 pub use spec::{Form, Kind, MultiClass, Spec, SpecError, Way};
 pub use train::{Progress, Trained, train};
 pub use tuner::{Choice, Reason};
-pub use wide::partitions_for;
+pub use wide::{partitions_for, row_partitions_for};

@@ -97,7 +97,7 @@ pub fn train(
         return Err(LearnError::Start { found: spec.start.len(), expected: models * columns });
     }
     let (way, why) = match together {
-        Some(classes) => choose_together(spec, examples, columns, classes.values().len())?,
+        Some(classes) => choose_together(spec, columns, classes.values().len())?,
         None => choose(spec, examples, columns)?,
     };
     let survey = match matches!(way, Way::Direct | Way::Lbfgs) || spec.standardize {
@@ -169,11 +169,15 @@ pub(super) fn must_be_weights(weights: Option<&[f64]>, rows: usize) -> Result<f6
     }
 }
 
-/// Columns up to which products of all pairs are summed up, where nobody says how to look.
+/// Columns up to which products of all pairs are summed up, where nobody says how to look: about as many as take CoCoA as much
+/// computing. Measured, see `docs/decisions/solvers.md`.
 const DENSE_MAX: usize = 1000;
-const NEWTON_MAX: usize = 300;
-const SPARSE_MAX: usize = 200;
-/// Products of columns up to which a problem is small.
+const LOGISTIC_MAX: usize = 500;
+/// With l1, what is solved on the master is no longer one system of equations.
+const DENSE_L1_MAX: usize = 200;
+const SPARSE_MAX: usize = 50;
+const SPARSE_SVM_MAX: usize = 200;
+/// Products of dense columns up to which a problem is small.
 const SMALL: f64 = 2e8;
 
 /// Which solver, and why. A function of the data's shape alone.
@@ -193,14 +197,18 @@ fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, 
     if !has_way {
         return Ok((Way::Cocoa, "a support vector machine with a plain hinge is found by its dual".into()));
     }
-    let most = match (examples.is_sparse(), spec.kind) {
+    let (is_sparse, has_l1) = (examples.is_sparse(), spec.eta < 1.0);
+    let most = match (is_sparse, spec.kind) {
+        (true, Kind::Svm) => SPARSE_SVM_MAX,
         (true, _) => SPARSE_MAX,
-        (false, Kind::Logistic | Kind::Svm) => NEWTON_MAX,
+        (false, _) if has_l1 => DENSE_L1_MAX,
+        (false, Kind::Logistic) => LOGISTIC_MAX,
         (false, _) => DENSE_MAX,
     };
     let products = examples.rows() as f64 * columns as f64 * columns as f64;
+    let is_small = !is_sparse && !has_l1 && products <= SMALL && columns <= DENSE_MAX;
     let kind = if examples.is_sparse() { "sparse" } else { "dense" };
-    Ok(match columns <= most || (products <= SMALL && columns <= DENSE_MAX) {
+    Ok(match columns <= most || is_small {
         true => (Way::Direct, format!("{columns} columns are few")),
         false => (Way::Cocoa, format!("{columns} {kind} columns are many")),
     })
@@ -213,15 +221,11 @@ pub(super) fn is_together(spec: &Spec, classes: &Classes) -> bool {
 }
 
 /// Coefficients of all classes up to which products of all pairs are summed up, where nobody says how to look.
-const TOGETHER_MAX: usize = 300;
+const TOGETHER_MAX: usize = 150;
+const TOGETHER_L1_MAX: usize = 300;
 
 /// The same for one model of all classes.
-fn choose_together(
-    spec: &Spec,
-    examples: &Examples<'_>,
-    columns: usize,
-    classes: usize,
-) -> Result<(Way, String), LearnError> {
+fn choose_together(spec: &Spec, columns: usize, classes: usize) -> Result<(Way, String), LearnError> {
     let coefficients = (columns + 1) * classes;
     if classes > softmax::CLASSES_MAX {
         return Err(LearnError::TooManyClasses { classes, most: softmax::CLASSES_MAX });
@@ -236,8 +240,8 @@ fn choose_together(
         Way::MinibatchScd => return Err(LearnError::NotTogether { solver: "minibatch-scd", classes }),
         Way::MinibatchSgd => return Err(LearnError::NotTogether { solver: "minibatch-sgd", classes }),
     }
-    let _ = examples;
-    Ok(match coefficients <= TOGETHER_MAX {
+    let most = if spec.eta < 1.0 { TOGETHER_L1_MAX } else { TOGETHER_MAX };
+    Ok(match coefficients <= most {
         true => (Way::Direct, format!("{coefficients} coefficients of {classes} classes together are few")),
         false => (Way::Lbfgs, format!("{coefficients} coefficients of {classes} classes together are many")),
     })
@@ -492,7 +496,8 @@ impl Training<'_> {
         let scaled = self.scaled()?;
         let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
         let constant = if self.spec.intercept { self.spec.intercept_scaling } else { 0.0 };
-        let dealt = Dealt::rows_of(&examples, labels, constant, self.asked(examples.entries()))?;
+        let asked = self.spec.partitions.unwrap_or_else(|| wide::row_partitions_for(examples.entries()));
+        let dealt = Dealt::rows_of(&examples, labels, constant, asked)?;
         let dealt = dealt.with_prices(weights)?;
         self.remark(dealt.partitions(), "rows");
         let price = 1.0 / self.penalty()?.l2();

@@ -37,9 +37,9 @@ const IN_VAIN: usize = 20;
 const KEPT: f64 = 1e-4;
 /// Halvings after which a step is given up.
 const HALVINGS: usize = 40;
-/// Passes over the coordinates of a model, and when one is small enough beside the first.
-const PASSES: usize = 300;
-const PASS_SMALL: f64 = 1e-7;
+/// Passes over the coordinates of a model, and when one is small enough beside the first: the model is not the function.
+const PASSES: usize = 100;
+const PASS_SMALL: f64 = 1e-3;
 
 /// Minimises from `x`, with so many changes kept. `prices` is empty where sizes cost nothing.
 ///
@@ -190,18 +190,23 @@ impl Model<'_> {
         let short = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let mut by = vec![0.0; x.len()];
         let mut along = vec![0.0; w];
-        let mut first = 0.0;
+        // Whole passes, and in between those over coordinates that are not 0.
+        let (mut first, mut whole) = (0.0, true);
         for pass in 0..PASSES {
             let mut most = 0.0_f64;
             for (at, i) in free.iter().copied().enumerate() {
+                let from = x[i] + by[i];
+                if from == 0.0 && !whole {
+                    continue;
+                }
                 let (row, own) = (&q[at * w..][..w], &solved[at * w..][..w]);
                 let bend = (self.sigma - short(row, own)).max(1e-8 * self.sigma);
                 let slope = gradient[i] + self.sigma * by[i] - short(row, &along);
-                let from = x[i] + by[i];
                 let to = soft(from - slope / bend, prices[i] / bend);
                 let change = to - from;
                 if change != 0.0 {
-                    by[i] += change;
+                    // So that what ends at 0 is 0, whatever is rounded on the way.
+                    by[i] = if to == 0.0 { -x[i] } else { by[i] + change };
                     along.iter_mut().zip(own).for_each(|(along, own)| *along += change * own);
                     most = most.max(change.abs() * bend.sqrt());
                 }
@@ -209,14 +214,9 @@ impl Model<'_> {
             if pass == 0 {
                 first = most;
             }
-            if most <= PASS_SMALL * first {
-                break;
-            }
-        }
-        // What ends at 0 is 0, whatever was rounded on the way.
-        for i in free {
-            if (x[i] + by[i]).abs() <= 1e-15 * x[i].abs() {
-                by[i] = -x[i];
+            match most <= PASS_SMALL * first {
+                true if whole => break,
+                small => whole = small,
             }
         }
         by
