@@ -12,7 +12,7 @@ use crate::shop::Shop;
 use crate::step::{Done, Lane, Outcome, Step, run_here};
 use crate::steps::{CHECKS, SETUP};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
@@ -57,6 +57,10 @@ fn elsewhere(shop: &Shop, step: &Step) -> (Outcome, String) {
         Err(failure) => return (Err(failure), String::new()),
     };
     let (printed, outcome) = (folder.join("printed"), folder.join("outcome"));
+    let temporary = match Temporary::new(step.name) {
+        Ok(temporary) => temporary,
+        Err(failure) => return (Err(failure), String::new()),
+    };
     let run = || -> Outcome {
         let to = File::create(&printed).about(&printed)?;
         let this = std::env::current_exe().about("this executable")?;
@@ -65,19 +69,48 @@ fn elsewhere(shop: &Shop, step: &Step) -> (Outcome, String) {
             command.args(["-n", "10"]).arg(&this);
         }
         command.arg(STEP).arg(step.name).arg(&outcome).stdin(Stdio::null());
-        command.stdout(to.try_clone().about(&printed)?).stderr(to);
+        command.stdout(to.try_clone().about(&printed)?).stderr(to).env("TMPDIR", &temporary.0);
         let status = command.status().map_err(|source| {
             let command = format!("{} {STEP} {}", this.display(), step.name);
             Failure::Start { command, source }
         })?;
-        match std::fs::read_to_string(&outcome) {
-            Ok(text) => read(&text),
-            Err(_) => Err(Failure::Told(format!("it ended without a word, with {status}"))),
+        let note = match std::fs::read_to_string(&outcome) {
+            Ok(text) => read(&text)?,
+            Err(_) => return Err(Failure::Told(format!("it ended without a word, with {status}"))),
+        };
+        match temporary.ours() {
+            left if left.is_empty() => Ok(note),
+            left => Err(Failure::Told(format!("it left {} among temporary files", left.join(", ")))),
         }
     };
     let outcome = run();
     let said = std::fs::read(&printed).unwrap_or_default();
     (outcome, String::from_utf8_lossy(&said).into_owned())
+}
+
+/// A folder for a step's temporary files, which goes with them.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    /// Beside the temporary files of others and not in the target folder: paths of sockets must be short.
+    fn new(name: &str) -> Result<Self, Failure> {
+        let path = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
+        std::fs::create_dir(&path).about(&path)?;
+        Ok(Temporary(path))
+    }
+
+    /// What our programs and tests have left there. What Python's tools keep for those who look for failures is not asked about.
+    fn ours(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("qjam")).collect()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// What the process of a step does: the step, and a file that says what came of it.
@@ -113,6 +146,18 @@ fn read(text: &str) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_tests_leave_among_temporary_files_is_named_and_removed() {
+        let temporary = Temporary::new("of-a-test").unwrap();
+        for name in ["qjam-left", "pytest-of-somebody"] {
+            std::fs::create_dir(temporary.0.join(name)).unwrap();
+        }
+        assert_eq!(temporary.ours(), ["qjam-left"]);
+        let path = temporary.0.clone();
+        drop(temporary);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn outcomes_come_through_a_file() {
