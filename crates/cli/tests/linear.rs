@@ -250,6 +250,29 @@ fn classifiers_tell_classes_apart_and_say_how_sure_they_are() {
             assert!((sum - 1.0).abs() < 1e-12, "{line}");
         }
     }
+    // Together, chances follow from all decisions of a row; apart, each from its own.
+    let data = folder.with("x.svm", classes(200, true));
+    let cells = |what: &str| {
+        out(&["predict", &model, &data, what, "--out", &file]);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let line = text.lines().next().unwrap().to_string();
+        line.split(',').map(|cell| cell.parse::<f64>().unwrap()).collect::<Vec<f64>>()
+    };
+    for (how, chance) in [("softmax", f64::exp as fn(f64) -> f64), ("ovr", |d| 1.0 / (1.0 + (-d).exp()))] {
+        let said = json(&["fit", "logistic", &data, "--multi-class", how, "--out", &model]);
+        assert_eq!((&said["converged"], &said["solver"]), (&true.into(), &"direct".into()), "{said}");
+        let (chances, decisions) = (cells("--probabilities"), cells("--decisions"));
+        let all: f64 = decisions.iter().map(|d| chance(*d)).sum();
+        for (found, decision) in chances.iter().zip(decisions) {
+            assert!((found - chance(decision) / all).abs() < 1e-12, "{how}: {found}");
+        }
+        assert!(out(&["inspect", &model]).contains(&format!("--multi-class {how}")));
+    }
+    let said = refused(&["fit", "logistic", &data, "--solver", "cocoa", "--out", &model]);
+    assert!(
+        said.contains("cocoa tells one class from the rest") && said.contains("--multi-class ovr"),
+        "{said}"
+    );
     // A file that lacks the last columns is read as wide as the model is.
     let narrow = folder.with("narrow.svm", "1 1:-5\n2 1:5\n");
     assert_eq!(numbers(&out(&["predict", &model, &narrow])).len(), 2);

@@ -28,6 +28,8 @@ class Linear(BaseEstimator):
 
     #: What the command calls it.
     _learner = ""
+    #: Whether more than two classes were learnt together; what was pickled before there was such a thing was not.
+    _softmax = False
 
     workers: WorkersLike
     random_state: Any
@@ -161,6 +163,7 @@ class Linear(BaseEstimator):
             to_be_kept(self, self._learner),
             names,
             fitted_numbers(self, {"objective": "objective_", "gap": "dual_gap_", "rounds": "rounds_"}),
+            self._softmax,
         )
 
     @classmethod

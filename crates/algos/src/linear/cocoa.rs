@@ -341,7 +341,10 @@ impl<'a> Descent<'a> {
             bound: f64::NEG_INFINITY,
             search: Search::default(),
             whole: Whole::new(partitions),
-            tuner: Tuner::new(partitions),
+            tuner: match params.local() {
+                Local::Partly { work, sigma } => Tuner::new(partitions).keeping(*work, *sigma),
+                _ => Tuner::new(partitions),
+            },
             choices: vec![],
             certificates: Certificates::default(),
             rounds: 0,
@@ -382,7 +385,7 @@ impl<'a> Descent<'a> {
 
     fn choose(&mut self) -> Choice {
         let choice = match self.params.local() {
-            Local::Tuned => self.tuner.choose(),
+            Local::Tuned | Local::Partly { .. } => self.tuner.choose(),
             Local::Fixed { work, sigma } => {
                 Choice { round: self.rounds + 1, work: *work, sigma: *sigma, reason: Reason::Given }
             }
@@ -500,7 +503,7 @@ impl<'a> Descent<'a> {
     /// then that is what is wanted, and not where there is nothing to be in one another's way.
     fn is_whole(&self) -> bool {
         let is_free = self.params.combine() == Combine::Searched
-            && !matches!(self.params.local(), Local::Fixed { .. })
+            && !matches!(self.params.local(), Local::Fixed { .. } | Local::Partly { .. })
             && !self.objective.terms.is_quadratic();
         is_free && self.whole.is_next()
     }

@@ -97,10 +97,7 @@ fn targets(args: &BenchCocoa, own: Option<Vec<f64>>, rows: usize) -> anyhow::Res
 fn params(args: &BenchCocoa, partitions: usize) -> anyhow::Result<Params> {
     let local = match (&args.replay, args.h, args.sigma) {
         (Some(path), ..) => Local::Replayed(choices::read(path)?),
-        (None, None, None) => Local::Tuned,
-        (None, h, sigma) => {
-            Local::Fixed { work: h.unwrap_or(1.0), sigma: sigma.unwrap_or(partitions as f64) }
-        }
+        (None, h, sigma) => Local::given(h, sigma, args.combine.into(), partitions),
     };
     let params = Params::default()
         .with_tolerance(if args.target.is_some() { 0.0 } else { args.tol })?

@@ -66,7 +66,12 @@ fn with_file(e: LearnError, path: &Path) -> anyhow::Error {
         LearnError::Data(PrepareError::NotFinite { .. }) => {
             anyhow!("{path}: {e}: --missing drop or --missing mean")
         }
-        LearnError::TooWide { .. } | LearnError::Singular => anyhow!("{path}: {e}: --solver auto"),
+        LearnError::NotTogether { .. } => anyhow!("{path}: {e}: --solver auto or --multi-class ovr"),
+        LearnError::TooManyClasses { .. } => anyhow!("{path}: {e}: --multi-class ovr"),
+        LearnError::TooWide { .. }
+        | LearnError::TooMany { .. }
+        | LearnError::NotApart
+        | LearnError::Singular => anyhow!("{path}: {e}: --solver auto"),
         e => anyhow!("{path}: {e}"),
     }
 }
@@ -76,6 +81,7 @@ fn way(way: Way) -> &'static str {
         Way::Auto => "auto",
         Way::Direct => "direct",
         Way::Cocoa => "cocoa",
+        Way::Lbfgs => "lbfgs",
         Way::MinibatchScd => "minibatch-scd",
         Way::MinibatchSgd => "minibatch-sgd",
     }
@@ -177,7 +183,10 @@ fn found(model: &LinearModel) -> String {
         ([intercept], [no, yes]) => {
             text.push_str(&format!(", intercept {intercept:.6}; for class {yes} and against {no}"));
         }
-        (_, classes) => text.push_str(&format!(", for {} classes", classes.len())),
+        (_, classes) => {
+            let how = if model.is_softmax() { "together" } else { "each against the rest" };
+            text.push_str(&format!(", for {} classes {how}", classes.len()));
+        }
     }
     text
 }

@@ -12,7 +12,7 @@
 //! hinge take a step of Newton's method each round, with the penalty as it is, and halve it where it would go too far.
 //! The intercept of a support vector machine costs something, as liblinear has it.
 
-mod quadratic;
+pub(super) mod quadratic;
 pub mod slopes;
 
 use super::cocoa::{FitError, Outcome};
