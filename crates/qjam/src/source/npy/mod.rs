@@ -2,8 +2,8 @@
 //!
 //! The header is a Python dictionary in text, `{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }`, behind a
 //! magic string, a version and a length. [`parse_header`] is a pure function of the file's first bytes. Versions 1 to
-//! 3, little-endian `f4 f8 i4 i8` and `u1`, truth values (`b1`, as bytes of 0 and 1), one dimension (rows of one column) or two in C order are read; everything
-//! else is refused with what to do about it.
+//! 3, little-endian `f4 f8 i4 i8` and `u1`, truth values (`b1`, as bytes of 0 and 1), one dimension (rows of one column)
+//! or two in C order are read; everything else is refused with what to do about it.
 
 mod error;
 
