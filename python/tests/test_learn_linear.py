@@ -339,10 +339,19 @@ def test_a_warm_start_begins_where_the_last_fit_ended(learner: Any) -> None:
 def test_a_fit_that_ends_too_early_warns_and_is_there() -> None:
     X = rows(300, 40)
     model = Lasso(0.01, solver="cocoa", max_iter=1, h=0.1, tol=1e-12)
-    with pytest.warns(ConvergenceWarning, match="after 1 rounds .* larger max_iter") as caught:
+    with pytest.warns(ConvergenceWarning, match="after 1 round .* larger max_iter") as caught:
         model.fit(X, targets(X))
     assert caught[0].filename == __file__
     assert not model.converged_ and model.outcome_ == "rounds used up" and np.isfinite(model.predict(X)).all()
+
+
+def test_a_gap_that_the_last_certificate_closes_is_convergence() -> None:
+    X = rows(300, 40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # At such a price nothing is learnt, and one round says so.
+        model = Lasso(1e6, solver="cocoa", max_iter=1).fit(X, targets(X))
+    assert model.converged_ and not model.coef_.any()
 
 
 def test_more_partitions_than_columns_are_fewer_and_that_is_said() -> None:
@@ -374,7 +383,7 @@ def test_wrong_input_is_told_what_is_wrong(learner: Any) -> None:
     with pytest.raises(ValueError, match="non-zero"):
         learner().fit(X, y, sample_weight=np.zeros(len(X)))
     price = "alpha" if learner in REGRESSORS else "C"
-    for value in (0, -1.0, np.inf, np.nan):
+    for value in (0, -1, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"{price} is .*; give a finite number over 0"):
             learner(**{price: value}).fit(X, y)
     for more, words in (

@@ -398,6 +398,10 @@ impl<'a> Descent<'a> {
         };
         let sigma = choice.sigma.min(self.partitions);
         let choice = match self.is_whole() && self.params.local() == &Local::Tuned {
+            // Whole rounds of a single partition are one descent wherever it is cut.
+            true if self.partitions == 1.0 => {
+                Choice { work: choice.work.max(1.0), sigma, reason: Reason::Whole, ..choice }
+            }
             true => Choice { sigma: self.partitions, reason: Reason::Whole, ..choice },
             false => Choice { sigma, ..choice },
         };
@@ -483,8 +487,9 @@ impl<'a> Descent<'a> {
             None => (seconds, worker_s),
         };
         let outcome = tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
-        if !was_whole {
-            self.tuner.learn(&outcome);
+        match was_whole {
+            true => self.tuner.interrupted(),
+            false => self.tuner.learn(&outcome),
         }
         let gap = objective - self.bound;
         Ok(Seen { round: rounds, objective, gap, step: self.step, passes, seconds, choice })

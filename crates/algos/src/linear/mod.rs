@@ -51,6 +51,7 @@ pub mod softmax;
 #[cfg(test)]
 mod softmax_tests;
 pub mod spec;
+mod steps;
 pub mod tables;
 #[cfg(test)]
 mod tests;

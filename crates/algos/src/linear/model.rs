@@ -402,22 +402,22 @@ mod tests {
 
     #[test]
     fn what_was_saved_is_read_to_the_bit() {
-        let path = std::env::temp_dir().join(format!("qjam-linear-model-{}", std::process::id()));
+        let file = models::tests::Temporary::new("linear");
+        let path = &file.0;
         for (kind, classes) in
             [(Kind::Ridge, vec![]), (Kind::Svm, vec![-1.0, 1.0]), (Kind::Logistic, vec![0.0, 0.1, 9.0])]
         {
             let model = model(kind, &classes);
-            model.save(&path).unwrap();
-            assert_eq!(LinearModel::load(&path).unwrap(), model);
+            model.save(path).unwrap();
+            assert_eq!(LinearModel::load(path).unwrap(), model);
         }
-        assert_eq!(models::inspect(&path).unwrap().version, 1);
+        assert_eq!(models::inspect(path).unwrap().version, 1);
         let together = model(Kind::Logistic, &[0.0, 0.1, 9.0]).with_softmax();
-        together.save(&path).unwrap();
-        assert!(together.is_softmax() && LinearModel::load(&path).unwrap() == together);
-        let contents = models::inspect(&path).unwrap();
+        together.save(path).unwrap();
+        assert!(together.is_softmax() && LinearModel::load(path).unwrap() == together);
+        let contents = models::inspect(path).unwrap();
         assert_eq!(contents.version, 2);
         assert_eq!((contents.kind.as_str(), contents.tensors.len()), ("linear", 3));
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

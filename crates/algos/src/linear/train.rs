@@ -570,6 +570,12 @@ impl Training<'_> {
         rounds: usize,
         outcome: Outcome,
     ) {
+        // The last certificate may close the gap of a fit whose rounds were used up before it was made.
+        let closed = self.spec.params().tolerance() * objective.abs();
+        let outcome = match outcome {
+            Outcome::RoundsUsedUp if closed > 0.0 && objective - bound <= closed => Outcome::Converged,
+            other => other,
+        };
         let parts = &mut self.trained;
         parts.coefficients.extend(coefficients);
         parts.intercepts.push(intercept);

@@ -67,7 +67,7 @@ pub(crate) struct BenchCocoa {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
     /// Wait so long in every round, as if the exchange took longer
-    #[arg(long, value_name = "D", default_value_t = 0.0, value_parser = delay_ms)]
+    #[arg(long, value_name = "D", default_value_t = 0.0, value_parser = delay_ms, allow_negative_numbers = true)]
     pub(crate) delay_ms: f64,
     /// Seed of the order in which columns are visited
     #[arg(long, value_name = "N", default_value_t = 0)]

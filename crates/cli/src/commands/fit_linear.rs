@@ -4,8 +4,9 @@ use super::bench_cocoa::said;
 use super::bench_kmeans::hash;
 use super::fit::{Job, Outcome};
 use super::reading::Read;
+use crate::args::Fit;
 use crate::output;
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use qjam_algos::linear::{
     self, Examples, FitError, LearnError, LinearModel, PrepareError, Progress, Spec, Trained, Way, train,
 };
@@ -17,6 +18,20 @@ use std::path::Path;
 pub(crate) struct Lessons {
     pub(crate) targets: Vec<f64>,
     pub(crate) weights: Option<Vec<f64>>,
+}
+
+/// Numbers that stand for classes are whole. A regression's target would be a class for each row.
+pub(crate) fn must_be_classes(targets: &[f64], fit: &Fit) -> anyhow::Result<()> {
+    match targets.iter().position(|target| target.fract() != 0.0) {
+        None => Ok(()),
+        Some(row) => bail!(
+            "{}: {} tells classes apart, and the target of row {row} (counted from 0) is {}; classes are whole numbers, and \
+             ridge, lasso and elasticnet learn others",
+            fit.args.data.path.display(),
+            fit.settings.learner().name,
+            targets[row]
+        ),
+    }
 }
 
 /// Fits, saves, and tells.
