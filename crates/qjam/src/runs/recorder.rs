@@ -13,7 +13,6 @@ use super::process::{Build, Program};
 use super::record::{
     self, Began, Hash, Kept, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, shortened,
 };
-use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::function::{AnyBox, Function};
 use crate::worker::caught;
@@ -224,13 +223,12 @@ impl Recorder {
         Some(result)
     }
 
-    /// The hash of parameters, if it can be afforded.
-    pub(crate) fn hash_params(&mut self, params: &Encoder<'_>) -> Option<Hash> {
+    /// The hash of parameters of so many bytes, if it can be afforded.
+    pub(crate) fn hash_params(&mut self, bytes: usize, hash: impl FnOnce() -> Hash) -> Option<Hash> {
         if self.rounds > ROUNDS_MAX || self.is_over {
             return None;
         }
-        let light = params.payload_bytes() <= LIGHT_BYTES;
-        self.spend(light, |_| super::hash(params))
+        self.spend(bytes <= LIGHT_BYTES, |_| hash())
     }
 
     /// A round was submitted.
@@ -319,9 +317,8 @@ impl Recorder {
                     }
                     this.results_bytes = total;
                     this.put_with(&done(at_us, Kept::Bytes), |out| {
-                        let at = out.len();
-                        out.resize(at + bytes, 0);
-                        encoded.write_to(&mut out[at..]);
+                        out.reserve(bytes);
+                        encoded.each_piece(|piece| out.extend_from_slice(piece));
                     });
                 });
             })

@@ -123,7 +123,7 @@ fn recording_a_round_takes_microseconds() {
             recorder.round_began(round, &function, data.erased());
             let mut encoder = crate::Encoder::new();
             crate::Params::encode_params(&params, &mut encoder);
-            let hash = recorder.hash_params(&encoder);
+            let hash = recorder.hash_params(encoder.payload_bytes(), || super::hash(&encoder));
             let report = RoundReport { round, total_us: 1000, ..Default::default() };
             recorder.round_done(&report, hash, &function, &value, false);
             recorder.tend();
