@@ -349,9 +349,7 @@ fn slabs_add_up_like_vectors_whoever_has_the_memory() {
     let numbers = |salt: f64| -> Vec<f64> { (0..500).map(|i| f64::from(i) * 0.1 + salt).collect() };
     let own = |salt| Slab::from(numbers(salt));
     let view = |salt| {
-        let mut out = Encoder::new();
-        own(salt).encode(&mut out);
-        let slab = Slab::<f64>::decode(&mut Decoder::new(out.to_bytes()).unwrap()).unwrap();
+        let slab = decode::<Slab<f64>>(payload_of(&own(salt))).unwrap();
         assert!(slab.is_shared());
         slab
     };

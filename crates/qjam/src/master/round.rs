@@ -87,6 +87,9 @@ pub(crate) struct Running {
     pub(crate) called_off: Option<Arc<AtomicBool>>,
     /// What was put off.
     pub(crate) errands: Errands,
+    /// When the first worker was done, if they need all cores and its results are long.
+    pub(crate) first_done: Option<Instant>,
+    pub(crate) is_crowded: bool,
 }
 
 /// What is put off until a worker is done, so that nobody is kept from computing.

@@ -41,8 +41,8 @@ const WRITE_COST: f64 = 0.0025;
 const WRITE_EVERY: Duration = Duration::from_millis(10);
 /// Nothing waits longer than this to be written.
 const WRITE_WITHIN: Duration = Duration::from_millis(50);
-/// A buffer that had to hold a long result is not kept.
-const BUFFER_BYTES: usize = 1 << 20;
+/// A buffer that had to hold a very long result is not kept.
+const BUFFER_BYTES: usize = 4 << 20;
 /// So much of all results is kept, so many rounds are recorded, and so many entries of the journal.
 const RESULTS_BYTES_MAX: u64 = 256 << 20;
 const ROUNDS_MAX: u64 = 1_000_000;
@@ -65,6 +65,8 @@ pub(crate) struct Recorder {
     folder: PathBuf,
     started: Instant,
     buffer: Vec<u8>,
+    /// Where records begin in it: their checksums are taken when they are written, when nobody waits for it.
+    unsealed: Vec<usize>,
     /// Good length of the file.
     written: u64,
     /// Since when something waits to be written.
@@ -105,6 +107,7 @@ impl Recorder {
             folder: folder.to_owned(),
             started: now,
             buffer: record::head().to_vec(),
+            unsealed: Vec::new(),
             written: 0,
             waiting_since: Some(now),
             last_write: now,
@@ -152,8 +155,15 @@ impl Recorder {
     fn put_with(&mut self, record: &Record, tail: impl FnOnce(&mut Vec<u8>)) {
         if !self.is_over {
             self.waiting_since.get_or_insert_with(Instant::now);
+            self.unsealed.push(self.buffer.len());
             record.append(&mut self.buffer, tail);
         }
+    }
+
+    /// Takes back what was put from there on.
+    fn cut(&mut self, length: usize) {
+        self.buffer.truncate(length);
+        self.unsealed.retain(|start| *start < length);
     }
 
     /// Keeps the states of a hold beside the file, for a run that goes on from this one.
@@ -191,7 +201,7 @@ impl Recorder {
         let before = self.buffer.len();
         self.put(&record);
         if self.buffer.len() - before > MESSAGE_BYTES_MAX {
-            self.buffer.truncate(before); // last words without end
+            self.cut(before); // last words without end
         }
     }
 
@@ -324,7 +334,7 @@ impl Recorder {
             })
         });
         if !matches!(kept, Some(Ok(()))) {
-            self.buffer.truncate(before);
+            self.cut(before);
             self.put(&done(at_us, Kept::Nothing));
         }
         if self.buffer.len() > BUFFER_BYTES {
@@ -399,6 +409,9 @@ impl Recorder {
             return;
         }
         let start = Instant::now();
+        for start in self.unsealed.drain(..) {
+            record::seal(&mut self.buffer[start..]);
+        }
         let written = self.file.write_all(&self.buffer);
         self.last_write = Instant::now();
         let took = if self.buffer.len() > LIGHT_WRITE_BYTES { &mut self.spent } else { &mut self.writing };

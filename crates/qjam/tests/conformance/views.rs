@@ -76,10 +76,10 @@ fn results_may_become_longer_from_round_to_round() {
 #[test]
 fn a_worker_that_is_killed_while_results_travel_leaves_the_bits_alone() {
     let tasks = DataSet::nothing(6).unwrap();
-    let theta = theta(1, 400_000);
+    let theta = theta(1, 200_000);
     let expected = expected(&theta, &tasks, 0);
     let m = Master::builder().on_log(|_| {}).connect("proc:3").unwrap();
-    for n in 0..24_u64 {
+    for n in 0..12_u64 {
         let pending = m.submit(scaled, &theta[..], &tasks).unwrap();
         std::thread::sleep(Duration::from_micros(n * 400));
         let now = pids(&m);

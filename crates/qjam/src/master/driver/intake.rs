@@ -20,6 +20,7 @@ use rustix::event::epoll;
 use rustix::fd::AsFd;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Chunks of a data set, by index.
 type Chunks = (Arc<CutData>, Vec<u32>);
@@ -294,6 +295,9 @@ impl Driver {
         self.tell(Event::Computed { worker, round, blocks, span: Span(effort.compute_us) });
         self.count_restored(worker, round, &effort.restored);
         if let Some(running) = self.rounds.get_mut(&round) {
+            if running.is_crowded {
+                running.first_done.get_or_insert_with(Instant::now);
+            }
             *running.compute_us.entry(worker.seat).or_default() += effort.compute_us;
             running.report.cache_hits += u64::from(effort.hits);
             running.report.cache_misses += u64::from(effort.misses);

@@ -429,6 +429,8 @@ impl Driver {
             held,
             called_off: None,
             errands: if waits && is_placed { Errands::All } else { Errands::None },
+            first_done: None,
+            is_crowded: waits && is_placed,
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -603,7 +605,7 @@ impl Driver {
         let due = due.into_iter().chain(ends).chain(self.look_in()).chain(word).chain(record).min();
         let errand = self.next_errand();
         let wait = match (due, at_most) {
-            _ if errand.is_some() => Some(Duration::ZERO),
+            _ if errand.is_some() || self.stays_awake() => Some(Duration::ZERO),
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };

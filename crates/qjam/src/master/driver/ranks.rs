@@ -193,6 +193,8 @@ impl Driver {
             held,
             called_off: Some(flag.clone()),
             errands: Errands::None,
+            first_done: None,
+            is_crowded: false,
         };
         self.rounds.insert(id, running);
         self.note(What::RoundStarted { round: id, chunks: cut.chunks, blocks: cut.blocks() });

@@ -11,6 +11,10 @@ use crate::worker::caught;
 use qjam_core::ids::RoundId;
 use qjam_core::journal::{RoundReport, What};
 use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+/// The loop stays awake for so long after the first worker of a round is done.
+const AWAKE: Duration = Duration::from_micros(500);
 
 /// Something to do when there is nothing else to do.
 #[derive(Clone, Copy)]
@@ -84,6 +88,13 @@ impl Driver {
             Errands::All => Some(Errand::Params(*round)),
             Errands::Write => Some(Errand::Write(*round)),
         }
+    }
+
+    /// Whether the loop should not sleep: a worker has just left its core, and the others are likely to be done soon. To
+    /// be woken from an idle core takes longer than to read what they have left.
+    pub(super) fn stays_awake(&self) -> bool {
+        let is_soon = |at: Instant| at.elapsed() < AWAKE;
+        self.rounds.values().any(|r| !r.is_answered && r.first_done.is_some_and(is_soon))
     }
 
     /// Does one of the things that were put off.
