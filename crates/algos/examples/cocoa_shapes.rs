@@ -1,6 +1,7 @@
 //! Rounds, passes and time of the linear learners on problems of a dozen shapes, tuned and with σ' = K added.
 //!
-//! `cocoa_shapes [WORKERS [PARTITIONS [EXCHANGE [NAME]]]]`: `EXCHANGE` is what an exchange costs in passes (0.05). Times in the
+//! `cocoa_shapes [WORKERS [PARTITIONS [EXCHANGE [NAME [log]]]]]`: `EXCHANGE` is what an exchange costs in passes (0.05); `log` shows
+//! every round of the tuned fit. Times in the
 //! table are made of counts, so they are the same on a busy machine: so many exchanges and passes until the objective is within
 //! 1e-3 and 1e-6 of the optimum, in passes. `added` is plain CoCoA+ with one pass a round, `best` is the same with the best
 //! of six amounts of work. Numbers below 1 in the last columns mean that the tuned fit was slower.
@@ -140,16 +141,19 @@ fn compare<C: Columns>(
     data: &Partitioned<C>,
     objective: &Objective,
     problem: &Problem,
-    exchange: f64,
+    (exchange, is_logged): (f64, bool),
 ) {
     let rounds = |n| Params::default().with_rounds_max(n).unwrap();
     let best = fit(m, data, objective, &rounds(20_000).with_tolerance(1e-10).unwrap(), |_| {}).unwrap();
     let targets = WITHIN.map(|within| best.objective + within * best.objective.abs());
-    let run = |params: Params| {
+    let run = |params: Params, is_logged: bool| {
         let (mut took, mut count, mut passes) = (Took::default(), 0.0, 0.0);
         let params = params.with_tolerance(0.0).unwrap().with_target(targets[1]);
         let found = fit(m, data, objective, &params, |seen| {
             (count, passes) = (count + 1.0, passes + seen.passes);
+            if is_logged {
+                println!("{passes:8.2} passes, {:.6e}: {}", seen.objective - best.objective, seen.choice);
+            }
             for (i, target) in targets.iter().enumerate() {
                 if seen.objective <= *target && took.0[i].is_none() {
                     took.0[i] = Some((count, passes));
@@ -158,11 +162,11 @@ fn compare<C: Columns>(
         });
         (took, found.unwrap())
     };
-    let (tuned, found) = run(rounds(20_000).with_costs(PASS.mul_f64(exchange), PASS));
+    let (tuned, found) = run(rounds(20_000).with_costs(PASS.mul_f64(exchange), PASS), is_logged);
     let sigma = data.partitions() as f64;
     let added = WORKS.map(|work| {
         let params = rounds((PASSES / work) as usize).with_combine(Combine::Added);
-        run(params.with_local(Local::Fixed { work, sigma }).unwrap()).0
+        run(params.with_local(Local::Fixed { work, sigma }).unwrap(), false).0
     });
     print!("{:30} {:9.2e}", problem.name, best.gap() / best.objective.abs());
     for i in 0..2 {
@@ -182,7 +186,7 @@ fn compare<C: Columns>(
     println!(" | {:.2} {:.1} {:?}", last.work, last.sigma, best.outcome);
 }
 
-fn measure(m: &Master, problem: &Problem, partitions: usize, exchange: f64) {
+fn measure(m: &Master, problem: &Problem, partitions: usize, exchange: (f64, bool)) {
     let rows = problem.rows.len();
     let (mut starts, mut columns, mut values) = (vec![0_u64], vec![], vec![]);
     for row in &problem.rows {
@@ -225,6 +229,6 @@ fn main() {
         "problem", "gap"
     );
     for problem in problems().iter().filter(|p| p.name.contains(&text(3, ""))) {
-        measure(&m, problem, partitions, exchange);
+        measure(&m, problem, partitions, (exchange, !text(4, "").is_empty()));
     }
 }

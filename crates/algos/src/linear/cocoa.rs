@@ -341,7 +341,10 @@ impl<'a> Descent<'a> {
             bound: f64::NEG_INFINITY,
             search: Search::default(),
             whole: Whole::new(partitions),
-            tuner: Tuner::new(partitions),
+            tuner: match params.local() {
+                Local::Partly { work, sigma } => Tuner::new(partitions).keeping(*work, *sigma),
+                _ => Tuner::new(partitions),
+            },
             choices: vec![],
             certificates: Certificates::default(),
             rounds: 0,
@@ -382,7 +385,7 @@ impl<'a> Descent<'a> {
 
     fn choose(&mut self) -> Choice {
         let choice = match self.params.local() {
-            Local::Tuned => self.tuner.choose(),
+            Local::Tuned | Local::Partly { .. } => self.tuner.choose(),
             Local::Fixed { work, sigma } => {
                 Choice { round: self.rounds + 1, work: *work, sigma: *sigma, reason: Reason::Given }
             }
@@ -395,6 +398,10 @@ impl<'a> Descent<'a> {
         };
         let sigma = choice.sigma.min(self.partitions);
         let choice = match self.is_whole() && self.params.local() == &Local::Tuned {
+            // Whole rounds of a single partition are one descent wherever it is cut.
+            true if self.partitions == 1.0 => {
+                Choice { work: choice.work.max(1.0), sigma, reason: Reason::Whole, ..choice }
+            }
             true => Choice { sigma: self.partitions, reason: Reason::Whole, ..choice },
             false => Choice { sigma, ..choice },
         };
@@ -480,8 +487,9 @@ impl<'a> Descent<'a> {
             None => (seconds, worker_s),
         };
         let outcome = tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
-        if !was_whole {
-            self.tuner.learn(&outcome);
+        match was_whole {
+            true => self.tuner.interrupted(),
+            false => self.tuner.learn(&outcome),
         }
         let gap = objective - self.bound;
         Ok(Seen { round: rounds, objective, gap, step: self.step, passes, seconds, choice })
@@ -500,7 +508,7 @@ impl<'a> Descent<'a> {
     /// then that is what is wanted, and not where there is nothing to be in one another's way.
     fn is_whole(&self) -> bool {
         let is_free = self.params.combine() == Combine::Searched
-            && !matches!(self.params.local(), Local::Fixed { .. })
+            && !matches!(self.params.local(), Local::Fixed { .. } | Local::Partly { .. })
             && !self.objective.terms.is_quadratic();
         is_free && self.whole.is_next()
     }

@@ -12,6 +12,11 @@ use qjam::{Chunk, Csc, Dense};
 /// Chains of a sum.
 const CHAINS: usize = 8;
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+/// Entries of a column that are asked for ahead of time, at most.
+const ENTRIES_AHEAD: usize = 160;
+
 /// A value of a column: `f32` or `f64`.
 pub trait Value: Element + Default + PartialEq + qjam::Wire {
     /// The same number.
@@ -67,8 +72,11 @@ pub(super) trait Lines: Copy {
     fn add_rows(&self, column: usize, by: f64, rows: &mut [Row]);
     fn add(&self, column: usize, factor: f64, r: &mut [f64]);
     fn entries(&self, column: usize) -> usize;
-    /// Asks for the beginning of a column ahead of time.
+    /// Asks for the entries of a column ahead of time, of a long one for the first some hundred bytes: what follows one another is
+    /// fetched by the processor without being asked.
     fn fetch(&self, column: usize);
+    /// Asks for where a column begins.
+    fn fetch_place(&self, column: usize);
 }
 
 /// Asks for a cache line ahead of time.
@@ -178,11 +186,15 @@ impl<T: Value> Lines for SparseLines<'_, T> {
 
     #[inline(always)]
     fn fetch(&self, column: usize) {
-        let at = self.starts[column] as usize;
-        fetch(self.rows, at);
-        fetch(self.rows, at + 16);
-        fetch(self.values, at);
-        fetch(self.values, at + 64 / size_of::<T>());
+        let (from, to) = (self.starts[column] as usize, self.starts[column + 1] as usize);
+        let to = to.min(from + ENTRIES_AHEAD);
+        (from..to).step_by(LINE / size_of::<u32>()).for_each(|at| fetch(self.rows, at));
+        (from..to).step_by(LINE / size_of::<T>()).for_each(|at| fetch(self.values, at));
+    }
+
+    #[inline(always)]
+    fn fetch_place(&self, column: usize) {
+        fetch(self.starts, column);
     }
 }
 
@@ -298,8 +310,13 @@ impl<T: Value> Lines for DenseLines<'_, T> {
 
     #[inline(always)]
     fn fetch(&self, column: usize) {
-        fetch(self.values, column * self.rows);
+        let from = column * self.rows;
+        let to = from + self.rows.min(ENTRIES_AHEAD);
+        (from..to).step_by(LINE / size_of::<T>()).for_each(|at| fetch(self.values, at));
     }
+
+    #[inline(always)]
+    fn fetch_place(&self, _: usize) {}
 }
 
 /// Sum of the squares and sum of some values, in the order they lie.

@@ -22,15 +22,21 @@
 //! its own.
 
 use super::columns::{Columns, Lines, Products, fetch};
-use super::plane::products;
 use super::separable::Separable;
-use crate::kernels::Level;
+use super::steps::{self, Moving};
 use qjam::{Csc, Ctx, DecodeError, Decoder, Dense, Encoder, MergeError, Reduce, Rng, Slab, State, Wire};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Entries of a bucket that may take no further column.
 const BUCKET_ENTRIES: usize = 160;
+
+/// How many buckets ahead it is asked for where they begin, for what belongs to their coordinates, and for their entries.
+const AHEAD_PLACES: usize = 6;
+const AHEAD_COORDINATES: usize = 4;
+const AHEAD_ENTRIES: usize = 2;
+/// Of so many columns of a bucket, at most.
+const COLUMNS_AHEAD: usize = 16;
 
 /// A step that decreases the objective by less than this share of the last pass's average is hardly one.
 const HARDLY: f64 = 0.01;
@@ -274,57 +280,16 @@ impl Numbers {
         self.prices.0.get(j).copied().unwrap_or(1.0)
     }
 
-    /// Takes a step, and says by how much it made the terms larger.
-    fn take(&mut self, terms: &Separable, (along, again): (f64, f64)) -> f64 {
-        let (is_told, mut taken) = (!terms.is_quadratic(), Chains::default());
-        let prices = &self.prices.0;
-        let coordinates = self.alpha.iter_mut().zip(&mut self.change).zip(&mut self.before);
-        for (j, ((alpha, change), before)) in coordinates.enumerate() {
-            let to = terms.stepped(*alpha, along * *change, again * *before);
-            let by = along * *change + again * *before;
-            if is_told && by != 0.0 {
-                let price = prices.get(j).copied().unwrap_or(1.0);
-                let more = terms.kinks(*alpha, by, to) + terms.l2 * by * (*alpha + 0.5 * by);
-                taken.add(j, price * more);
-            }
-            // Not `to - alpha`: near the optimum that is mostly rounding, which the master knows nothing of.
-            *before = by;
-            *alpha = to;
-            *change = 0.0;
-        }
-        taken.sum()
+    /// Takes a step, and says by how much it made the terms larger, if these are more than squares.
+    fn take(&mut self, terms: &Separable, step: (f64, f64)) -> f64 {
+        let Numbers { alpha, change, before, .. } = self;
+        steps::take((alpha, change, before), &self.prices.0, terms, step)
     }
 
-    /// What the master needs to know of the plane of `change` and `before`: products, and the terms without their
-    /// squares at some points, less what they are here.
+    /// See [`steps::survey`].
     fn survey(&self, terms: &Separable, points: &[(f64, f64)]) -> ([f64; 5], Vec<f64>) {
-        let mut squares = [0.0; 5];
-        if terms.is_quadratic() && self.prices.0.is_empty() {
-            products(Level::best(), &self.alpha, &self.change, &self.before, &mut squares);
-            return (squares, vec![0.0; points.len()]);
-        }
-        // Most coordinates of a sparse solution are 0 and stay so.
-        let moves = |j: &usize| self.change[*j] != 0.0 || self.before[*j] != 0.0;
-        let moving: Vec<[f64; 4]> = (0..self.alpha.len())
-            .filter(moves)
-            .map(|j| [self.alpha[j], self.change[j], self.before[j], self.price(j)])
-            .collect();
-        if terms.l2 > 0.0 {
-            let mut parts: [Chains; 5] = Default::default();
-            for (i, [a, d, p, price]) in moving.iter().enumerate() {
-                let all = [a * d, a * p, d * d, d * p, p * p].map(|product| price * product);
-                parts.iter_mut().zip(all).for_each(|(part, value)| part.add(i, value));
-            }
-            squares = parts.map(|part| part.sum());
-        }
-        let total = |&(t, s): &(f64, f64)| {
-            let mut total = Chains::default();
-            for (i, [a, d, p, price]) in moving.iter().enumerate() {
-                total.add(i, price * terms.kinks(*a, t * d + s * p, terms.stepped(*a, t * d, s * p)));
-            }
-            total.sum()
-        };
-        (squares, points.iter().map(total).collect())
+        let Numbers { alpha, change, before, .. } = self;
+        steps::survey(&Moving { alpha, change, before, prices: &self.prices.0 }, terms, points)
     }
 }
 
@@ -558,14 +523,7 @@ impl Work<'_> {
     fn run_as<L: Lines, const BENT: bool>(&mut self, lines: L) {
         while self.at < self.order.len() && self.entries < self.budget {
             let bucket = self.order[self.at] as usize;
-            if let Some(next) = self.order.get(self.at + 1) {
-                let first = self.buckets[*next as usize] as usize;
-                lines.fetch(first);
-                fetch(self.alpha, first);
-                fetch(self.change, first);
-                fetch(self.squares, first);
-                fetch(self.rests, first);
-            }
+            self.fetch_ahead(lines);
             for j in self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize {
                 if self.rests[j] & 31 > 0 && self.sleeps {
                     self.rests[j] -= 1;
@@ -574,6 +532,29 @@ impl Work<'_> {
                 self.visit::<L, BENT>(lines, j);
             }
             self.at += 1;
+        }
+    }
+
+    /// Asks for what the next buckets need. A bucket's place is known from its number only by way of other memory, so that is asked
+    /// for first, then what belongs to its coordinates, and the entries last, when it is known who rests.
+    #[inline(always)]
+    fn fetch_ahead<L: Lines>(&self, lines: L) {
+        let columns = |ahead: usize| {
+            let bucket = *self.order.get(self.at + ahead)? as usize;
+            Some(self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize)
+        };
+        if let Some(later) = columns(AHEAD_PLACES) {
+            lines.fetch_place(later.start);
+        }
+        if let Some(soon) = columns(AHEAD_COORDINATES) {
+            fetch(self.alpha, soon.start);
+            fetch(self.change, soon.start);
+            fetch(self.squares, soon.start);
+            fetch(self.rests, soon.start);
+        }
+        if let Some(next) = columns(AHEAD_ENTRIES) {
+            let awake = |j: &usize| !self.sleeps || self.rests[*j] & 31 == 0;
+            next.take(COLUMNS_AHEAD).filter(awake).for_each(|j| lines.fetch(j));
         }
     }
 

@@ -47,7 +47,11 @@ pub mod scaled;
 pub mod scaling;
 pub mod search;
 pub mod separable;
+pub mod softmax;
+#[cfg(test)]
+mod softmax_tests;
 pub mod spec;
+mod steps;
 pub mod tables;
 #[cfg(test)]
 mod tests;
@@ -69,7 +73,7 @@ pub use partition::{Partitioned, PrepareError};
 pub use path::{grid, lambda_max, train_path};
 pub use scaling::{Penalty, PenaltyError, Scaling};
 pub use separable::Separable;
-pub use spec::{Form, Kind, Spec, SpecError, Way};
+pub use spec::{Form, Kind, MultiClass, Spec, SpecError, Way};
 pub use train::{Progress, Trained, train};
 pub use tuner::{Choice, Reason};
 pub use wide::partitions_for;

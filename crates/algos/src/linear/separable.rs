@@ -75,35 +75,22 @@ impl Separable {
     pub fn stepped(&self, a: f64, along: f64, again: f64) -> f64 {
         let to = a + (along + again);
         let rounding = 8.0 * f64::EPSILON * (a.abs() + along.abs() + again.abs());
-        if to.abs() <= rounding {
-            return 0.0;
-        }
+        let to = if to.abs() <= rounding { 0.0 } else { to };
+        // No branches: this is done for many coordinates at a time.
         let (over, under) = (to - self.upper, self.lower - to);
-        if over > 0.0 && over <= rounding {
-            self.upper
-        } else if under > 0.0 && under <= rounding {
-            self.lower
-        } else {
-            to
-        }
+        let to = if (over > 0.0) & (over <= rounding) { self.upper } else { to };
+        if (under > 0.0) & (under <= rounding) { self.lower } else { to }
     }
 
     /// By how much `l1 |a| − linear · a` is larger `by` farther, which is at `to` but for rounding. Where no kink is in between
     /// that is known to as many digits as `by` is, however small.
     #[inline(always)]
     pub fn kinks(&self, a: f64, by: f64, to: f64) -> f64 {
-        if to < self.lower || to > self.upper {
-            return f64::INFINITY;
-        }
-        let (above, below) = (a > 0.0 && to > 0.0, a < 0.0 && to < 0.0);
-        let size = if above {
-            by
-        } else if below {
-            -by
-        } else {
-            to.abs() - a.abs()
-        };
-        self.l1 * size - self.linear * by
+        let (above, below) = ((a > 0.0) & (to > 0.0), (a < 0.0) & (to < 0.0));
+        let size = if above { by } else { to.abs() - a.abs() };
+        let size = if below { -by } else { size };
+        let more = self.l1 * size - self.linear * by;
+        if (to < self.lower) | (to > self.upper) { f64::INFINITY } else { more }
     }
 
     /// The `u` that minimises `slope · (u − a) + bend/2 (u − a)² + g(u)`.

@@ -13,7 +13,8 @@ use super::partition::must_be_targets;
 use super::rows::Survey;
 use super::scaled::{Scaled, deviations, surveyed};
 use super::scaling::Penalty;
-use super::spec::{Kind, Spec, Way};
+use super::softmax;
+use super::spec::{Kind, MultiClass, Spec, Way};
 use super::wide::{self, Dealt};
 use qjam::Master;
 
@@ -30,7 +31,7 @@ pub struct Trained {
     pub rounds: usize,
     /// Why it ended; of several models, the one that came least far.
     pub outcome: Outcome,
-    /// What looked for the optimum: [`Way::Direct`], [`Way::Cocoa`] or a baseline.
+    /// What looked for the optimum: [`Way::Direct`], [`Way::Cocoa`], [`Way::Lbfgs`] or a baseline.
     pub solver: Way,
     /// Why that one, in words.
     pub why: String,
@@ -91,11 +92,15 @@ pub fn train(
         false => None,
     };
     let models = classes.as_ref().map_or(1, Classes::models);
+    let together = classes.as_ref().filter(|classes| is_together(spec, classes));
     if !spec.start.is_empty() && spec.start.len() != models * columns && spec.kind != Kind::Svm {
         return Err(LearnError::Start { found: spec.start.len(), expected: models * columns });
     }
-    let (way, why) = choose(spec, examples, columns)?;
-    let survey = match way == Way::Direct || spec.standardize {
+    let (way, why) = match together {
+        Some(classes) => choose_together(spec, examples, columns, classes.values().len())?,
+        None => choose(spec, examples, columns)?,
+    };
+    let survey = match matches!(way, Way::Direct | Way::Lbfgs) || spec.standardize {
         true => Some(surveyed(master, examples)?),
         false => None,
     };
@@ -115,6 +120,18 @@ pub fn train(
         dealt: None,
         trained: Parts { why, ..Parts::default() },
     };
+    if let Some(classes) = together {
+        let weights = match spec.balanced {
+            true => Some(classes.balanced_together(weights)),
+            false => weights.map(<[f64]>::to_vec),
+        };
+        let mut tell = |round: usize, objective: f64, gap: f64| {
+            let (objective, gap) = (spec.told(objective, weight), spec.told(gap, weight));
+            observer(&Progress { model: 0, models: 1, round, objective, gap, seen: None });
+        };
+        training.together(classes, weights.as_deref(), &mut tell)?;
+        return training.finish(classes.values().to_vec());
+    }
     for model in 0..models {
         let (targets, weights) = match &classes {
             Some(classes) => {
@@ -161,6 +178,9 @@ const SMALL: f64 = 2e8;
 
 /// Which solver, and why. A function of the data's shape alone.
 fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, String), LearnError> {
+    if spec.way == Way::Lbfgs {
+        return Err(LearnError::NotApart);
+    }
     let has_way = spec.kind != Kind::Svm || spec.margin != Margin::Hinge;
     match spec.way {
         Way::Auto => {}
@@ -186,11 +206,49 @@ fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, 
     })
 }
 
+/// Whether all classes are learnt together: more than two of them, or as many as there are where slopes were asked for.
+pub(super) fn is_together(spec: &Spec, classes: &Classes) -> bool {
+    let several = classes.values().len() > 2 && spec.multi_class == MultiClass::Softmax;
+    spec.kind == Kind::Logistic && (several || (spec.way == Way::Lbfgs && classes.values().len() == 2))
+}
+
+/// Coefficients of all classes up to which products of all pairs are summed up, where nobody says how to look.
+const TOGETHER_MAX: usize = 300;
+
+/// The same for one model of all classes.
+fn choose_together(
+    spec: &Spec,
+    examples: &Examples<'_>,
+    columns: usize,
+    classes: usize,
+) -> Result<(Way, String), LearnError> {
+    let coefficients = (columns + 1) * classes;
+    if classes > softmax::CLASSES_MAX {
+        return Err(LearnError::TooManyClasses { classes, most: softmax::CLASSES_MAX });
+    }
+    match spec.way {
+        Way::Auto => {}
+        Way::Direct if coefficients > narrow::COLUMNS_MAX => {
+            return Err(LearnError::TooMany { coefficients, most: narrow::COLUMNS_MAX });
+        }
+        Way::Direct | Way::Lbfgs => return Ok((spec.way, "it was asked for".into())),
+        Way::Cocoa => return Err(LearnError::NotTogether { solver: "cocoa", classes }),
+        Way::MinibatchScd => return Err(LearnError::NotTogether { solver: "minibatch-scd", classes }),
+        Way::MinibatchSgd => return Err(LearnError::NotTogether { solver: "minibatch-sgd", classes }),
+    }
+    let _ = examples;
+    Ok(match coefficients <= TOGETHER_MAX {
+        true => (Way::Direct, format!("{coefficients} coefficients of {classes} classes together are few")),
+        false => (Way::Lbfgs, format!("{coefficients} coefficients of {classes} classes together are many")),
+    })
+}
+
 /// What has been learnt so far.
 #[derive(Default)]
 struct Parts {
     coefficients: Vec<f64>,
     intercepts: Vec<f64>,
+    softmax: bool,
     objective: f64,
     gap: f64,
     rounds: usize,
@@ -336,6 +394,71 @@ impl Training<'_> {
         Ok(true)
     }
 
+    /// All classes at once. Two of them have one model: half the difference of two, whose l2 penalty counts twice.
+    fn together(
+        &mut self,
+        classes: &Classes,
+        weights: Option<&[f64]>,
+        tell: &mut dyn FnMut(usize, f64, f64),
+    ) -> Result<(), LearnError> {
+        let Some(survey) = &self.survey else { return Ok(()) };
+        let (k, columns) = (classes.values().len(), self.columns);
+        let penalty = self.penalty()?;
+        let start: Vec<f64> = match k == 2 {
+            true => {
+                [-0.5, 0.5].iter().flat_map(|half| self.spec.start.iter().map(move |a| half * a)).collect()
+            }
+            false => self.spec.start.clone(),
+        };
+        let task = softmax::Task {
+            master: self.master,
+            examples: self.examples,
+            survey,
+            deviations: &self.deviations,
+            intercept: self.spec.intercept,
+            penalty: if k == 2 { penalty.with_l2(2.0 * penalty.l2()) } else { penalty },
+            params: self.spec.params(),
+            of_rows: classes.of_rows(),
+            classes: k,
+            weights,
+            start: &start,
+        };
+        let mut rounds = 1;
+        let mut solved = None;
+        if self.way == Way::Direct {
+            solved = task.by_newton(tell)?;
+            if solved.is_none() {
+                if self.spec.way == Way::Direct {
+                    return Err(LearnError::Singular);
+                }
+                self.way = Way::Lbfgs;
+                self.trained.why =
+                    "the columns depend on each other so much that products of them cannot tell them apart"
+                        .into();
+                rounds += 1;
+            }
+        }
+        let solved = match solved {
+            Some(solved) => solved,
+            None => task.by_lbfgs(tell)?,
+        };
+        let value = (solved.objective, solved.bound);
+        rounds += solved.rounds;
+        if k == 2 {
+            let of_two = |all: &[f64]| all[all.len() / 2..].iter().zip(all).map(|(a, b)| a - b).collect();
+            let (coefficients, intercepts): (Vec<f64>, Vec<f64>) =
+                (of_two(&solved.coefficients), of_two(&solved.intercepts));
+            self.add(coefficients, intercepts[0], value, rounds, solved.outcome);
+            return Ok(());
+        }
+        self.trained.intercepts = solved.intercepts;
+        let intercept = self.trained.intercepts.pop().unwrap_or(0.0);
+        self.add(solved.coefficients, intercept, value, rounds, solved.outcome);
+        self.trained.softmax = true;
+        debug_assert_eq!(self.trained.coefficients.len(), k * columns);
+        Ok(())
+    }
+
     fn by_columns(
         &mut self,
         model: usize,
@@ -442,6 +565,12 @@ impl Training<'_> {
         rounds: usize,
         outcome: Outcome,
     ) {
+        // The last certificate may close the gap of a fit whose rounds were used up before it was made.
+        let closed = self.spec.params().tolerance() * objective.abs();
+        let outcome = match outcome {
+            Outcome::RoundsUsedUp if closed > 0.0 && objective - bound <= closed => Outcome::Converged,
+            other => other,
+        };
         let parts = &mut self.trained;
         parts.coefficients.extend(coefficients);
         parts.intercepts.push(intercept);
@@ -454,8 +583,9 @@ impl Training<'_> {
 
     fn finish(self, classes: Vec<f64>) -> Result<Trained, LearnError> {
         let parts = self.trained;
+        let model = LinearModel::new(self.spec.kind, parts.coefficients, parts.intercepts, classes)?;
         Ok(Trained {
-            model: LinearModel::new(self.spec.kind, parts.coefficients, parts.intercepts, classes)?,
+            model: if parts.softmax { model.with_softmax() } else { model },
             objective: self.spec.told(parts.objective, self.weight),
             gap: self.spec.told(parts.gap, self.weight).max(0.0),
             rounds: parts.rounds,

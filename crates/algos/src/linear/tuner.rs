@@ -9,10 +9,10 @@
 //! is the root of `a/b` times what an exchange takes in passes. `a/b` was between ½ and 1 where it was looked at, and the curve is
 //! flat there: so that root is the choice after the first round, and again whenever costs have become others.
 //!
-//! For data that are different, now and then two rounds are run with another setting, and what they gained in a
-//! second is compared with the two rounds before and the two after them: progress falls off geometrically, so the geometric mean
+//! For data that are different, now and then some rounds are run with another setting, and what they gained in a
+//! second is compared with as many before and after them: progress falls off geometrically, so the geometric mean
 //! of these is what the rounds in between would have gained. Single rounds would not do: the first one with more
-//! work gains a lot, once. Seconds are not those of the rounds themselves, which on a busy machine are
+//! work gains a lot, once. Nor would parts of a pass: what they gain depends on whose turn it is. Seconds are not those of the rounds themselves, which on a busy machine are
 //! mostly chance: what an exchange and a pass take is the median of the last rounds, and a round takes one and so many of the
 //! other. The better setting stays; one that was worse is tried again later, each
 //! time after twice as long.
@@ -118,13 +118,16 @@ const WORK_BY_COSTS: (f64, f64) = (0.1, 8.0);
 const PASSES_OVER_ROUNDS: f64 = 0.7;
 /// Costs whose ratio is so many times what it was are others.
 const OTHERS: f64 = 4.0;
-/// A trial that gains so much more wins.
+/// A trial that gains so much more wins; one of more work has to gain this, since part of it is what the rounds after it
+/// would have gained.
 const CLEARLY: f64 = 1.25;
-/// Rounds of a trial, and of what it is compared with before and after it.
+const CLEARLY_MORE_WORK: f64 = 1.5;
+/// Rounds of a trial at least, and passes; and of what it is compared with before and after it.
 const ROUNDS_COMPARED: usize = 2;
-/// Rounds between trials of one kind, at first and at most.
-const WAIT_FIRST: usize = 8;
-const WAIT_MOST: usize = 64;
+const PASSES_COMPARED: f64 = 1.0;
+/// Stretches of that length between trials of one kind, at first and at most.
+const WAIT_FIRST: usize = 4;
+const WAIT_MOST: usize = 32;
 /// Rounds whose costs are remembered.
 const COSTS_KEPT: usize = 9;
 
@@ -172,7 +175,7 @@ struct Setting {
 struct Direction {
     work: f64,
     sigma: f64,
-    /// Rounds until it is tried, and how long it waits next time.
+    /// Stretches until it is tried, and how long it waits next time.
     due: usize,
     wait: usize,
 }
@@ -181,17 +184,21 @@ struct Direction {
 #[derive(Clone, Copy, Debug, Default)]
 struct Stretch {
     rounds: usize,
+    passes: f64,
     gain: f64,
     seconds: f64,
 }
 
 impl Stretch {
-    fn add(&mut self, gain: f64, seconds: f64) {
-        *self = Stretch { rounds: self.rounds + 1, gain: self.gain + gain, seconds: self.seconds + seconds };
+    fn add(&mut self, outcome: &Outcome, seconds: f64) {
+        self.rounds += 1;
+        self.passes += outcome.passes;
+        self.gain += outcome.gain;
+        self.seconds += seconds;
     }
 
-    fn is_whole(&self) -> bool {
-        self.rounds >= ROUNDS_COMPARED
+    fn is_long(&self) -> bool {
+        self.rounds >= ROUNDS_COMPARED && self.passes >= PASSES_COMPARED
     }
 
     fn rate(&self) -> f64 {
@@ -220,10 +227,12 @@ pub struct Tuner {
     costs: Costs,
     /// What an exchange took in passes when the work was set by it.
     ratio: Option<f64>,
-    /// The last round with the setting, for what comes next.
-    last: Option<(f64, f64)>,
+    /// The last rounds with the setting, for what comes next.
+    last: Stretch,
     trial: Option<Trial>,
     directions: [Direction; 4],
+    /// Whether work and σ' are left as they are.
+    kept: (bool, bool),
 }
 
 impl Tuner {
@@ -238,17 +247,27 @@ impl Tuner {
             reason: Reason::First,
             costs: Costs::default(),
             ratio: None,
-            last: None,
+            last: Stretch::default(),
             trial: None,
-            directions: [way(2.0, 1.0, 6), way(0.5, 1.0, 2), way(1.0, 2.0, 10), way(1.0, 0.5, 12)],
+            directions: [way(2.0, 1.0, 3), way(0.5, 1.0, 2), way(1.0, 2.0, 5), way(1.0, 0.5, 6)],
+            kept: (false, false),
         }
+    }
+
+    /// With one of them given, which is left as it is.
+    pub fn keeping(self, work: Option<f64>, sigma: Option<f64>) -> Tuner {
+        let setting = Setting {
+            work: work.unwrap_or(self.setting.work),
+            sigma: sigma.unwrap_or(self.setting.sigma).clamp(1.0, self.partitions),
+        };
+        Tuner { setting, kept: (work.is_some(), sigma.is_some()), ..self }
     }
 
     /// The choice for the next round.
     pub fn choose(&mut self) -> Choice {
         self.round += 1;
         let (setting, reason) = match &self.trial {
-            Some(Trial { setting, trial, .. }) if !trial.is_whole() => (*setting, Reason::Trial),
+            Some(Trial { setting, trial, .. }) if !trial.is_long() => (*setting, Reason::Trial),
             Some(_) => (self.setting, Reason::Compared),
             None => (self.setting, self.reason.clone()),
         };
@@ -259,8 +278,8 @@ impl Tuner {
     pub fn learn(&mut self, outcome: &Outcome) {
         self.costs.add(outcome);
         if outcome.gain <= 0.0 {
-            (self.trial, self.last) = (None, None);
-            if self.setting.sigma < self.partitions {
+            self.interrupted();
+            if self.setting.sigma < self.partitions && !self.kept.1 {
                 self.setting.sigma = (2.0 * self.setting.sigma).min(self.partitions);
                 self.reason = Reason::NoGain;
             }
@@ -270,34 +289,45 @@ impl Tuner {
             return;
         }
         if self.set_by_costs() {
-            (self.trial, self.last) = (None, None);
+            self.interrupted();
             return;
         }
-        let now = (outcome.gain, self.costs.of(outcome.passes));
+        let seconds = self.costs.of(outcome.passes);
         match &mut self.trial {
-            Some(Trial { trial, .. }) if !trial.is_whole() => trial.add(now.0, now.1),
+            Some(Trial { trial, .. }) if !trial.is_long() => trial.add(outcome, seconds),
             Some(Trial { direction, setting, before, trial, after }) => {
-                after.add(now.0, now.1);
-                if after.is_whole() {
+                after.add(outcome, seconds);
+                if after.is_long() {
                     let ratio = trial.rate() / (*before * after.rate()).sqrt();
-                    let (direction, setting) = (*direction, *setting);
-                    (self.trial, self.last) = (None, Some(now));
+                    let (direction, setting, after) = (*direction, *setting, *after);
+                    self.trial = None;
                     self.judge(direction, setting, ratio);
+                    // What came after one trial comes before the next.
+                    if self.setting != setting {
+                        self.perhaps_try(after.rate());
+                    }
                 }
             }
             None => {
-                if let Some(before) = self.last.replace(now) {
-                    self.perhaps_try((before.0 + now.0) / (before.1 + now.1));
+                self.last.add(outcome, seconds);
+                if self.last.is_long() {
+                    let before = std::mem::take(&mut self.last);
+                    self.perhaps_try(before.rate());
                 }
             }
         }
+    }
+
+    /// Rounds of another kind came in between: what was before them is compared with nothing after them.
+    pub fn interrupted(&mut self) {
+        (self.trial, self.last) = (None, Stretch::default());
     }
 
     /// Sets the work by what exchanges and passes take, if that is not known yet or no longer so.
     fn set_by_costs(&mut self) -> bool {
         let (exchange_s, pass_s) = self.costs.medians();
         let ratio = exchange_s / pass_s;
-        if self.ratio.is_some_and(|then| ratio < OTHERS * then && then < OTHERS * ratio) {
+        if self.kept.0 || self.ratio.is_some_and(|then| ratio < OTHERS * then && then < OTHERS * ratio) {
             return false;
         }
         let (least, most) = WORK_BY_COSTS;
@@ -313,11 +343,11 @@ impl Tuner {
 
     fn judge(&mut self, direction: usize, setting: Setting, ratio: f64) {
         let way = &mut self.directions[direction];
-        if ratio > CLEARLY {
+        let clearly = if way.work > 1.0 { CLEARLY_MORE_WORK } else { CLEARLY };
+        if ratio > clearly {
             self.setting = setting;
             self.reason = Reason::Better { ratio };
             (way.wait, way.due) = (WAIT_FIRST, 1);
-            self.last = None;
         } else {
             self.reason = Reason::NoBetter { ratio };
             way.wait = (2 * way.wait).min(WAIT_MOST);
@@ -329,7 +359,10 @@ impl Tuner {
         self.directions.iter_mut().for_each(|way| way.due = way.due.saturating_sub(1));
         let allowed = |way: &Direction| {
             let (work, sigma) = (self.setting.work * way.work, self.setting.sigma * way.sigma);
-            (WORK_LEAST..=WORK_MOST).contains(&work) && (1.0..=self.partitions).contains(&sigma)
+            let (work_kept, sigma_kept) = self.kept;
+            let work_may = way.work == 1.0 || (!work_kept && (WORK_LEAST..=WORK_MOST).contains(&work));
+            let sigma_may = way.sigma == 1.0 || (!sigma_kept && (1.0..=self.partitions).contains(&sigma));
+            work_may && sigma_may
         };
         let Some(direction) = self.directions.iter().position(|way| way.due == 0 && allowed(way)) else {
             return;
@@ -432,5 +465,28 @@ mod tests {
             tuner.choose().to_string(),
             "round 5: 0.500 passes, σ' 3.00: the last round gained nothing"
         );
+    }
+
+    #[test]
+    fn what_was_given_is_kept_and_the_other_is_chosen() {
+        let shrink = |choice: &Choice| 0.02 * choice.work.min(2.0) * choice.sigma.sqrt();
+        for (work, sigma) in [(Some(30.0), None), (None, Some(2.0))] {
+            let mut tuner = Tuner::new(8).keeping(work, sigma);
+            let (mut left, mut others) = (1.0, vec![]);
+            for round in 0..150 {
+                let choice = tuner.choose();
+                assert_eq!(work.unwrap_or(choice.work), choice.work);
+                assert_eq!(sigma.unwrap_or(choice.sigma), choice.sigma);
+                others.push(if work.is_some() { choice.sigma } else { choice.work });
+                // Once there is no gain at all, whatever was chosen.
+                let gain = if round == 40 { 0.0 } else { left * shrink(&choice) };
+                left -= gain;
+                let worker_s = 0.010 * choice.work;
+                let seconds = worker_s + 0.020;
+                tuner.learn(&Outcome { gain, seconds, worker_s, passes: choice.work, usual: true });
+            }
+            others.dedup();
+            assert!(others.len() > 3, "{work:?} {sigma:?}: {others:?}");
+        }
     }
 }

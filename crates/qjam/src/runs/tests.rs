@@ -108,7 +108,8 @@ fn doubled(v: &[f64], _: &crate::Nothing) -> Vec<f64> {
 #[test]
 #[ignore = "measures time"]
 fn recording_a_round_takes_microseconds() {
-    let folder = std::env::temp_dir().join(format!("qjam-runs-cost-{}", std::process::id()));
+    let temporary = Temporary(std::env::temp_dir().join(format!("qjam-runs-cost-{}", std::process::id())));
+    let folder = &temporary.0;
     let function = crate::Job::erase(doubled as fn(&[f64], &crate::Nothing) -> Vec<f64>);
     let data = crate::DataSet::nothing(4).unwrap();
     for (doubles, us_max) in
@@ -116,7 +117,7 @@ fn recording_a_round_takes_microseconds() {
     {
         let program = process::Program::default();
         let began = program.began(0, "proc:2", 7, None);
-        let mut recorder = super::Recorder::create(&folder, &program, began, f64::INFINITY).unwrap();
+        let mut recorder = super::Recorder::create(folder, &program, began, f64::INFINITY).unwrap();
         let params = vec![1.0; doubles];
         let value: crate::function::AnyBox = Box::new(vec![2.0; doubles]);
         let mut took_us = Vec::new();
@@ -138,5 +139,13 @@ fn recording_a_round_takes_microseconds() {
         println!("{doubles} doubles each way: {median:.1} µs a round, {mean:.1} on average");
         assert!(median < us_max, "{doubles} doubles: {median} µs");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A folder that goes away with the test, however that ends.
+struct Temporary(std::path::PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
