@@ -340,7 +340,7 @@ impl<'a> Descent<'a> {
             found: Found::default(),
             bound: f64::NEG_INFINITY,
             search: Search::default(),
-            whole: Whole::new(partitions),
+            whole: Whole::new(partitions, objective.terms.l2 > 0.0 && !objective.terms.is_quadratic()),
             tuner: match params.local() {
                 Local::Partly { work, sigma } => Tuner::new(partitions).keeping(*work, *sigma),
                 _ => Tuner::new(partitions),
@@ -488,7 +488,7 @@ impl<'a> Descent<'a> {
         };
         let outcome = tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
         match was_whole {
-            true => self.tuner.interrupted(),
+            true => self.tuner.pay(&outcome),
             false => self.tuner.learn(&outcome),
         }
         let gap = objective - self.bound;

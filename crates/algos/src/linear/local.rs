@@ -553,8 +553,11 @@ impl Work<'_> {
             fetch(self.rests, soon.start);
         }
         if let Some(next) = columns(AHEAD_ENTRIES) {
-            let awake = |j: &usize| !self.sleeps || self.rests[*j] & 31 == 0;
-            next.take(COLUMNS_AHEAD).filter(awake).for_each(|j| lines.fetch(j));
+            for j in next.start..next.end.min(next.start + COLUMNS_AHEAD) {
+                if !self.sleeps || self.rests[j] & 31 == 0 {
+                    lines.fetch(j);
+                }
+            }
         }
     }
 
