@@ -32,7 +32,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import comparison
 import numpy as np
@@ -68,13 +68,15 @@ class Programs:
         subprocess.run([str(word) for word in words], check=True)
         return made
 
-    def ours(self, problem: Problem, workers: str, *more: Any) -> dict[str, Any]:
+    def ours(
+        self, problem: Problem, workers: str, *more: Any, environment: Optional[dict[str, str]] = None
+    ) -> dict[str, Any]:
         """A run of ours; to the problem's target, unless more is said."""
         words = [self.qjam, "bench", "cocoa", problem.npz, "--labels", problem.labels, "--json"]
         words += ["--workers", workers, "--lambda", problem.lam, "--eta", problem.eta, *more]
         if "--tol" not in more and "--target" not in more:
             words += ["--target", f"{problem.target:.17g}"]
-        said = comparison.ask(words)
+        said = comparison.ask(words, more=environment)
         return {**said, "ms": 1e3 * said["seconds"]}
 
     def theirs(self, problem: Problem, ranks: int, h: float, rounds: int = ROUNDS_MAX) -> dict[str, Any]:

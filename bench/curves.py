@@ -10,8 +10,8 @@ from typing import Optional
 
 from comparison import COLOURS, digits, escape
 
-WIDTH, HEIGHT = 760, 430
-LEFT, RIGHT, TOP, BOTTOM = 86, 200, 52, 56
+WIDTH, HEIGHT = 790, 430
+LEFT, RIGHT, TOP, BOTTOM = 86, 230, 52, 56
 # Letters in a line of notes.
 NOTE_LETTERS = 30
 

@@ -201,6 +201,7 @@ def linear_save(
     options: Dict[str, Any],
     columns: Sequence[str],
     fitted: Sequence[Tuple[str, float]],
+    softmax: bool,
 ) -> None: ...
 def linear_load(path: str) -> Dict[str, Any]: ...
 def autoencoder_fit(

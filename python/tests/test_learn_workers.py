@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any, List
 
 import joblib
@@ -35,9 +37,12 @@ def opened(workers: Any) -> int:
 
 
 def children() -> List[int]:
-    """Processes that this one has started."""
-    task = f"/proc/{os.getpid()}/task"
-    return [int(pid) for thread in os.listdir(task) for pid in open(f"{task}/{thread}/children").read().split()]
+    """Processes that this one has started. Threads that end while they are looked at have none."""
+    found = []
+    for listed in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += [int(pid) for pid in listed.read_text().split()]
+    return found
 
 
 def test_a_pipeline_learns_on_distances_to_centres() -> None:

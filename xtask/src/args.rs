@@ -4,6 +4,10 @@ use crate::hosts::Order;
 use crate::step::{Step, Tier};
 use crate::steps::{CHECKS, SETUP};
 use std::fmt;
+use std::path::PathBuf;
+
+/// The command that we give ourselves; nobody types it, so the help says nothing of it.
+pub const STEP: &str = "one-step";
 
 /// A command line that was understood.
 pub enum Request {
@@ -17,6 +21,8 @@ pub enum Request {
     Wheel,
     /// Make or remove test hosts, or look at them.
     Hosts(Order),
+    /// Run one step for another process of ours, and leave what came of it in this file.
+    Step { name: String, outcome: PathBuf },
     /// Run the steps of these lists that are in these tiers.
     Run { lists: &'static [&'static [Step]], tiers: &'static [Tier], only: Option<String> },
 }
@@ -50,6 +56,11 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
     let Some((command, options)) = words.split_first() else { return Ok(Request::Help) };
     if command == "hosts" {
         return order(options).map(Request::Hosts).ok_or(Usage::HostsWhat);
+    }
+    if let [word, name, outcome] = words
+        && word == STEP
+    {
+        return Ok(Request::Step { name: name.clone(), outcome: outcome.into() });
     }
     let (mut full, mut only) = (false, None);
     let mut options = options.iter();

@@ -22,6 +22,8 @@ pub enum Failure {
     Hygiene { places: Vec<String> },
     /// Something is slower than it has to be.
     TooSlow { what: String, ratio: f64, at_least: f64 },
+    /// What a step said that ran in a process of its own.
+    Told(String),
     /// A file or folder could not be used.
     File { path: PathBuf, source: io::Error },
 }
@@ -46,6 +48,7 @@ impl fmt::Display for Failure {
             Failure::TooSlow { what, ratio, at_least } => {
                 write!(f, "{what}: {ratio:.2} x the peer's speed, at least {at_least:.2} x is asked for")
             }
+            Failure::Told(text) => write!(f, "{text}"),
             Failure::File { path, source } => write!(f, "{}: {source}", path.display()),
         }
     }

@@ -22,7 +22,7 @@ const VERSIONS: &[&str] = &["3.9", "3.10", "3.11", "3.12", "3.13"];
 
 /// A new account on this machine: the wheel and what pip brings with it, and five lines on processes of this machine.
 pub fn account(shop: &Shop) -> Outcome {
-    let account = Account::new(shop)?;
+    let account = Account::new(shop, "account")?;
     let packages = account.packages()?;
     account.five_lines("'local:2'")?;
     account.five_lines("'proc:2'")?;
@@ -32,7 +32,7 @@ pub fn account(shop: &Shop) -> Outcome {
 
 /// The same lines on hosts that have Python and NumPy and nothing of ours.
 pub fn on_hosts(shop: &Shop, hosts: &[String], ssh: &str) -> Outcome {
-    let account = Account::new(shop)?;
+    let account = Account::new(shop, "account-for-hosts")?;
     let workers = format!("'{}'", hosts.iter().map(|host| format!("{host}*1")).collect::<Vec<_>>().join(","));
     let run = account.lines(&workers)?.env("QJAM_SSH", ssh).limit_s(120);
     right(&run.tee_and_leave_nothing()?)?;
@@ -83,9 +83,10 @@ struct Account<'a> {
 }
 
 impl<'a> Account<'a> {
-    fn new(shop: &'a Shop) -> Result<Self, Failure> {
+    /// One in a folder of this name: steps may run side by side.
+    fn new(shop: &'a Shop, name: &str) -> Result<Self, Failure> {
         let wheel = package::built(shop)?;
-        let account = Account { shop, home: shop.empty_folder("account")? };
+        let account = Account { shop, home: shop.empty_folder(name)? };
         // Not by the name on the path, which may be a script that looks into the home of whoever calls it.
         account.system(shop.venv_program("python")?).args(["-m", "venv", "qjam-env"]).run()?;
         let options = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];

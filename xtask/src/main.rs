@@ -13,6 +13,7 @@ mod fresh;
 mod fuzz;
 mod hosts;
 mod hygiene;
+mod lanes;
 mod leftovers;
 mod mpi;
 mod package;
@@ -40,6 +41,7 @@ cargo xtask COMMAND
   list                          name the steps and when they run
   help                          this text
 
+Two rows of steps run side by side, so what a step prints is shown when it ends; a step asked for by --only runs here and now.
 Every step runs even when one before it failed; the exit code says whether all passed. A step whose tool is missing
 and cannot be installed counts as failed. Tools and the Python environment go under the target folder; system packages
 are installed (by apt-get, through sudo unless root) only when something needed is missing.";
@@ -65,6 +67,9 @@ fn main() -> ExitCode {
         Request::Dist => return finish(Shop::here().and_then(|shop| dist::build(&shop))),
         Request::Wheel => return finish(Shop::here().and_then(|shop| package::wheel(&shop))),
         Request::Hosts(order) => return finish(Shop::here().and_then(|shop| hosts::obey(&shop, &order))),
+        Request::Step { name, outcome } => {
+            return finish(Shop::here().and_then(|shop| lanes::one_step(&shop, &name, &outcome)));
+        }
         Request::Run { lists, tiers, only } => (lists, tiers, only),
     };
     let chosen = step::choose(lists, tiers, only.as_deref());

@@ -1,9 +1,10 @@
 //! A step is a named thing to do; a run of steps ends with a table.
 //!
 //! Steps do not stop each other: whoever reads the table after an hour wants to know everything that is wrong, not
-//! the first thing.
+//! the first thing. How several run side by side is in [`crate::lanes`].
 
 use crate::failure::Failure;
+use crate::lanes;
 use crate::shop::Shop;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,17 @@ pub enum Tier {
     Bench,
 }
 
+/// Beside what a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Beside nothing: it measures, or whatever comes later needs it.
+    Alone,
+    /// With what is compiled for tests, one step after the other.
+    Tests,
+    /// With what is compiled for users, one step after the other.
+    Package,
+}
+
 /// What a step has to say for itself in the table, or why it failed.
 pub type Outcome = Result<String, Failure>;
 
@@ -27,14 +39,38 @@ pub struct Step {
     pub name: &'static str,
     /// When it runs.
     pub tier: Tier,
+    /// Beside what it runs.
+    pub lane: Lane,
+    /// Steps before it in the list, of the other lane, that must have ended.
+    pub after: &'static [&'static str],
+    /// Whether it leaves the processor to whoever wants it. For what compiles beside tests that look at the clock.
+    pub patient: bool,
     /// What it does.
     pub run: fn(&Shop) -> Outcome,
 }
 
 impl Step {
-    /// A step.
+    /// A step that runs alone.
     pub const fn new(name: &'static str, tier: Tier, run: fn(&Shop) -> Outcome) -> Self {
-        Step { name, tier, run }
+        Step { name, tier, lane: Lane::Alone, after: &[], patient: false, run }
+    }
+
+    /// The same step in a lane.
+    pub const fn lane(mut self, lane: Lane) -> Self {
+        self.lane = lane;
+        self
+    }
+
+    /// The same step, once those of the other lane have ended.
+    pub const fn after(mut self, names: &'static [&'static str]) -> Self {
+        self.after = names;
+        self
+    }
+
+    /// The same step, but it leaves the processor to others.
+    pub const fn patient(mut self) -> Self {
+        self.patient = true;
+        self
     }
 }
 
@@ -59,25 +95,38 @@ pub fn listing(lists: &[&[Step]]) -> String {
     lists.iter().flat_map(|list| list.iter()).map(|s| format!("{:<18} {}\n", s.name, when(s.tier))).collect()
 }
 
+/// How a step went: its name, how long it took, and what came of it.
+pub type Done = (&'static str, Duration, Outcome);
+
 /// Runs all of `steps`, prints the table, and says whether all passed.
-pub fn run_all(shop: &Shop, steps: &[&Step]) -> bool {
+pub fn run_all(shop: &Shop, steps: &[&'static Step]) -> bool {
     let began = Instant::now();
-    let mut done = Vec::new();
-    for (i, step) in steps.iter().enumerate() {
-        eprintln!("\n==> {}/{} {}", i + 1, steps.len(), step.name);
-        let began = Instant::now();
-        let outcome = (step.run)(shop);
-        if let Err(failure) = &outcome {
-            eprintln!("FAILED {}: {failure}", step.name);
+    let mut done: Vec<Done> = Vec::new();
+    for group in steps.chunk_by(|a, b| a.lane != Lane::Alone && b.lane != Lane::Alone) {
+        match group {
+            [step] => {
+                eprintln!("\n==> {}", step.name);
+                done.push(run_here(shop, step));
+            }
+            group => done.extend(lanes::run(shop, group)),
         }
-        done.push((step.name, began.elapsed(), outcome));
     }
     print!("\n{}", table(&done, began.elapsed()));
     done.iter().all(|(_, _, outcome)| outcome.is_ok())
 }
 
+/// Runs one, in this process.
+pub fn run_here(shop: &Shop, step: &Step) -> Done {
+    let began = Instant::now();
+    let outcome = (step.run)(shop);
+    if let Err(failure) = &outcome {
+        eprintln!("FAILED {}: {failure}", step.name);
+    }
+    (step.name, began.elapsed(), outcome)
+}
+
 /// The table of what was done, and under it the failures with their reasons.
-fn table(done: &[(&str, Duration, Outcome)], all: Duration) -> String {
+fn table(done: &[Done], all: Duration) -> String {
     let width = done.iter().map(|(name, ..)| name.len()).max().unwrap_or(0).max("step".len());
     let mut out = format!("{:<width$} {:>9}  result\n", "step", "seconds");
     for (name, took, outcome) in done {

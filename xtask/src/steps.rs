@@ -1,5 +1,6 @@
 //! The steps, in the order they run. To add one, add a line.
 
+use crate::step::Lane::{Package, Tests};
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Outcome, Step};
 use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, setup, shop::Shop, suite};
@@ -7,33 +8,33 @@ use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, setup,
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
     Step::new("rust-tools", Quick, setup::rust_tools),
-    Step::new("python", Quick, setup::python),
-    Step::new("ssh-server", Quick, setup::ssh_server),
-    Step::new("mpi-library", Quick, setup::mpi),
     Step::new("cargo-fuzz", Full, setup::cargo_fuzz),
     Step::new("peers", Bench, setup::peers),
+    Step::new("python", Quick, setup::python).lane(Package),
+    Step::new("ssh-server", Quick, setup::ssh_server).lane(Package),
+    Step::new("mpi-library", Quick, setup::mpi).lane(Package),
 ];
 
-/// Checks, cheapest first.
+/// Checks, cheapest first; those that run alone come last.
 pub const CHECKS: &[Step] = &[
-    Step::new("hygiene", Quick, hygiene::check),
-    Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()),
-    Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run()),
-    Step::new("docs", Quick, |s| {
-        s.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
-    }),
-    Step::new("reference", Quick, |s| s.program(s.venv_program("python")?).args(PEER_CHECK).run()),
-    Step::new("dist", Quick, dist::check),
-    Step::new("tests", Quick, suite::run),
-    Step::new("fuzz-compiles", Quick, fuzz::check),
-    Step::new("simulation", Quick, |s| sweep(s, "", "0..1000")),
-    Step::new("demo", Quick, demo::run),
-    Step::new("python-lint", Quick, package::lint),
-    Step::new("python-wheel", Quick, package::install),
-    Step::new("python-tests", Quick, package::tests),
-    Step::new("python-account", Quick, fresh::account),
-    Step::new("hosts", Quick, hosts::test),
-    Step::new("mpi", Quick, mpi::test),
+    Step::new("hygiene", Quick, hygiene::check).lane(Tests),
+    Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()).lane(Tests),
+    Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run())
+        .lane(Tests),
+    Step::new("docs", Quick, docs).lane(Tests),
+    Step::new("reference", Quick, |s| s.program(s.venv_program("python")?).args(PEER_CHECK).run())
+        .lane(Package),
+    Step::new("python-lint", Quick, package::lint).lane(Package),
+    Step::new("dist", Quick, dist::check).lane(Package).patient(),
+    Step::new("tests", Quick, suite::run).lane(Tests).after(&["python"]),
+    Step::new("demo", Quick, demo::run).lane(Package).patient(),
+    Step::new("fuzz-compiles", Quick, fuzz::check).lane(Package).patient(),
+    Step::new("python-wheel", Quick, package::install).lane(Package).patient(),
+    Step::new("simulation", Quick, |s| sweep(s, "", "0..1000")).lane(Tests),
+    Step::new("python-tests", Quick, package::tests).lane(Package),
+    Step::new("python-account", Quick, fresh::account).lane(Package),
+    Step::new("mpi", Quick, mpi::test).lane(Tests).after(&["mpi-library", "ssh-server"]),
+    Step::new("hosts", Quick, hosts::test).lane(Tests).after(&["ssh-server", "python-wheel"]),
     Step::new("long-simulation", Full, |s| sweep(s, "--release", "0..10000")),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
     Step::new("long-tests", Full, suite::long),
@@ -52,11 +53,18 @@ pub const CHECKS: &[Step] = &[
     Step::new("bench-auto", Bench, bench::auto),
 ];
 
+fn docs(shop: &Shop) -> Outcome {
+    shop.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
+}
+
 /// The peer's gradient against central differences: it is what the tests compare with, so it is checked first.
 const PEER_CHECK: &[&str] = &["bench/peer_autoencoder.py", "check"];
 
 /// A thousand seeds are soon run by what the tests have compiled already; with ten thousand, compiling once more pays.
 fn sweep(shop: &Shop, profile: &str, seeds: &'static str) -> Outcome {
-    let words = format!("run {profile} -p qjam-sim --bin sweep -- --seeds {seeds}");
-    shop.cargo(&words).limit_min(60).run().map(|_| format!("seeds {seeds}"))
+    // In the whole workspace, as by the tests: then crates have the same features, and none is compiled again.
+    shop.cargo(&format!("build {profile} --workspace --bin sweep")).limit_min(20).run()?;
+    let folder = if profile.is_empty() { shop.target.join("debug") } else { shop.release.clone() };
+    let sweep = shop.program(folder.join("sweep")).args(["--seeds", seeds]);
+    sweep.limit_min(60).run().map(|_| format!("seeds {seeds}"))
 }

@@ -110,7 +110,7 @@ impl Notes {
         Notes { options: options.collect(), columns, fitted: fitted.collect() }
     }
 
-    fn to_json(&self, kind: &str, version: u32) -> String {
+    fn to_json(&self, kind: &str, version: u32, numbers: &str) -> String {
         let object = |pairs: &[(String, Value)]| {
             Json::Object(pairs.iter().map(|(name, value)| (name.clone(), json(value))).collect())
         };
@@ -120,6 +120,7 @@ impl Notes {
         all.insert("options".into(), object(&self.options));
         all.insert("columns".into(), self.columns.clone().into());
         all.insert("fitted".into(), object(&self.fitted));
+        all.insert("blake3".into(), numbers.into());
         Json::Object(all).to_string()
     }
 
@@ -191,17 +192,33 @@ pub fn save(
         let view = TensorView::new(values.dtype, shape.to_vec(), &values.bytes).map_err(damaged)?;
         views.push((*name, view));
     }
+    let numbers = hash(tensors.iter().map(|(name, _, values)| (*name, &values.bytes[..])).collect());
     // One entry only: the order of several is that of a hash map, and the same model must be the same file.
-    let entries = HashMap::from([(ENTRY.to_string(), notes.to_json(kind, version))]);
+    let entries = HashMap::from([(ENTRY.to_string(), notes.to_json(kind, version, &numbers))]);
     let bytes = serialize(views, Some(entries)).map_err(damaged)?;
+    let failed = |source| FileError::Io { path: path.into(), source };
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        // A device or a pipe is written to. Renaming would put a file in its place: of /dev/null, for all programs there are.
+        return std::fs::write(path, bytes).map_err(failed);
+    }
     let mut aside = path.as_os_str().to_owned();
     aside.push(format!(".{}.part", std::process::id()));
     let aside = PathBuf::from(aside);
     std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, path)).map_err(|source| {
         // What is left of it is of no use to anybody.
         let _ = std::fs::remove_file(&aside);
-        FileError::Io { path: path.into(), source }
+        failed(source)
     })
+}
+
+/// What tells these numbers from others: of each tensor its name, its length and its bytes, in the order of the names.
+fn hash(mut tensors: Vec<(&str, &[u8])>) -> String {
+    tensors.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    for (name, bytes) in tensors {
+        hasher.update(name.as_bytes()).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 /// What a model file says it is.
@@ -215,6 +232,8 @@ pub struct Contents {
     pub notes: Notes,
     /// Name, type and shape of every tensor, by name.
     pub tensors: Vec<(String, String, Vec<usize>)>,
+    /// The hash of its numbers, if it has one.
+    pub blake3: Option<String>,
 }
 
 /// Looks into a model file of any kind and version, without reading its numbers.
@@ -273,7 +292,8 @@ fn contents(path: &Path, header: &Metadata) -> Result<Contents, FileError> {
         .map(|(name, info)| (name, format!("{:?}", info.dtype), info.shape.clone()))
         .collect();
     tensors.sort();
-    Ok(Contents { kind: kind.into(), version, notes: Notes::of_json(&all), tensors })
+    let blake3 = all.get("blake3").and_then(Json::as_str).map(String::from);
+    Ok(Contents { kind: kind.into(), version, notes: Notes::of_json(&all), tensors, blake3 })
 }
 
 /// A model file that was read.
@@ -295,13 +315,26 @@ pub fn load(path: &Path, kind: &'static str, known: u32) -> Result<ModelFile, Fi
         return Err(FileError::Newer { path: path.into(), kind, found, known });
     }
     let bytes = std::fs::read(path).map_err(|source| FileError::Io { path: path.into(), source })?;
-    Ok(ModelFile { path: path.into(), bytes, contents })
+    let file = ModelFile { path: path.into(), bytes, contents };
+    file.must_be_sound()?;
+    Ok(file)
 }
 
 impl ModelFile {
     /// What it says it is.
     pub fn contents(&self) -> &Contents {
         &self.contents
+    }
+
+    /// Compares the numbers with their hash: a changed bit would be a model like any other, that predicts something else.
+    fn must_be_sound(&self) -> Result<(), FileError> {
+        let Some(expected) = &self.contents.blake3 else { return Ok(()) };
+        let tensors = SafeTensors::deserialize(&self.bytes).map_err(|e| self.damaged(&e.to_string()))?;
+        let found = hash(tensors.iter().map(|(name, tensor)| (name, tensor.data())).collect());
+        match found == *expected {
+            true => Ok(()),
+            false => Err(self.damaged("its numbers are not those that were saved")),
+        }
     }
 
     /// A tensor of 32- or 64-bit numbers with so many dimensions: its shape and numbers.
@@ -331,13 +364,14 @@ impl ModelFile {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    struct Temporary(PathBuf);
+    /// A file that goes away with the test, however that ends.
+    pub(crate) struct Temporary(pub(crate) PathBuf);
 
     impl Temporary {
-        fn new(name: &str) -> Temporary {
+        pub(crate) fn new(name: &str) -> Temporary {
             Temporary(std::env::temp_dir().join(format!("qjam-models-{}-{name}", std::process::id())))
         }
     }
@@ -424,6 +458,36 @@ mod tests {
         }
         assert!(matches!(inspect(&std::env::temp_dir()), Err(FileError::NoModel { .. })));
         assert!(matches!(inspect(Path::new("/nonexistent/model")), Err(FileError::Io { .. })));
+    }
+
+    #[test]
+    fn a_changed_bit_of_the_numbers_is_noticed() {
+        let (file, bytes) = written("flipped", 1);
+        for at in bytes.len() - 16..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            std::fs::write(&file.0, &changed).unwrap();
+            let error = load(&file.0, "kmeans", 1).unwrap_err().to_string();
+            assert!(
+                error.contains("not those that were saved") && error.contains("copy it again"),
+                "{error}"
+            );
+        }
+        // Files of before there were hashes, and of other programs, have none.
+        let mut without = bytes;
+        let at = without.windows(6).position(|word| word == b"blake3").unwrap();
+        without[at..at + 6].copy_from_slice(b"nobody");
+        std::fs::write(&file.0, without).unwrap();
+        assert_eq!(load(&file.0, "kmeans", 1).unwrap().contents().blake3, None);
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        let values = || Values::of(&[1.0_f64]);
+        save(Path::new("/dev/null"), "kmeans", 1, &notes(), &[("centres", &[1, 1], values())]).unwrap();
+        let full = save(Path::new("/dev/full"), "kmeans", 1, &notes(), &[("centres", &[1, 1], values())]);
+        assert!(matches!(full, Err(FileError::Io { .. })));
+        assert!(std::fs::metadata("/dev/null").is_ok_and(|found| !found.is_file()));
     }
 
     #[test]

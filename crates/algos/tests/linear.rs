@@ -38,6 +38,23 @@ fn data(rows: usize, cols: usize, per_row: usize) -> (Csr<f64>, Vec<f64>) {
     (Csr::from_vecs(starts, columns, values, cols, None).unwrap(), targets)
 }
 
+/// A file that goes away with the test, however that ends.
+struct Temporary(std::path::PathBuf);
+
+impl Temporary {
+    fn new(name: &str, bytes: &[u8]) -> Temporary {
+        let path = std::env::temp_dir().join(format!("qjam-linear-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        Temporary(path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 fn given(eta: f64, intercept: bool) -> Given {
     Given { lambda: 0.5, eta, scaling: Scaling::HalfSum, intercept }
 }
@@ -167,15 +184,13 @@ fn coefficients_are_scikit_learns_to_six_digits() {
         columns.iter().zip(values).for_each(|(c, v)| line[*c as usize] = *v);
         bytes.extend(line.iter().chain([target]).flat_map(|v| v.to_le_bytes()));
     }
-    let file = std::env::temp_dir().join(format!("qjam-linear-{}.raw", std::process::id()));
-    std::fs::write(&file, bytes).unwrap();
+    let file = Temporary::new("raw", &bytes);
     let output = Command::new(python)
         .args(["-c", SCIKIT_LEARN])
-        .arg(&file)
+        .arg(&file.0)
         .args([rows.to_string(), cols.to_string()])
         .output()
         .unwrap();
-    std::fs::remove_file(&file).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let theirs: Vec<Vec<f64>> = String::from_utf8(output.stdout)
         .unwrap()
@@ -263,15 +278,13 @@ fn what_is_trained_has_scikit_learns_coefficients_to_six_digits() {
         let line = dense[row * cols..][..cols].iter().chain([&targets[row], &weights[row]]);
         bytes.extend(line.flat_map(|v| v.to_le_bytes()));
     }
-    let file = std::env::temp_dir().join(format!("qjam-linear-all-{}.raw", std::process::id()));
-    std::fs::write(&file, bytes).unwrap();
+    let file = Temporary::new("all.raw", &bytes);
     let output = Command::new(python)
         .args(["-c", SCIKIT_LEARN_ALL])
-        .arg(&file)
+        .arg(&file.0)
         .args([rows.to_string(), cols.to_string()])
         .output()
         .unwrap();
-    std::fs::remove_file(&file).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let theirs: Vec<Vec<f64>> = String::from_utf8(output.stdout)
         .unwrap()

@@ -291,6 +291,17 @@ fn odd_data_is_taken_as_it_is() {
             assert_eq!((&said["outcome"], &said["nonzero"]), (&"converged".into(), &0.into()), "{said}");
         }
     }
+    // A target that no coefficients come to, and one that was not come to.
+    let best = json(&[&[hollow.as_str(), "--tol", "1e-12"], &given[..]].concat())["objective"].to_string();
+    for (target, words) in [("-5", "no coefficients come to the target of -5"), (&best, "was not reached")] {
+        let output = ran(&[&[hollow.as_str(), "--target", target, "--rounds", "1"], &given[..]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains(words), "{target}: {said}");
+    }
+    // A price that is next to nothing: what is left is the rounding of the products.
+    let free = ["--lambda", "1e-300", "--eta", "0", "--workers", "local:2", "--rounds", "200"];
+    let square = folder.with("square.svm", "1 1:0.3 2:7\n3 1:0.1 2:0.7\n0.2 3:0.3\n");
+    assert!(json(&[&[square.as_str()], &free[..]].concat())["objective"].as_f64().unwrap() < 1e-20);
     // As many rounds as there are, and no error.
     let few = json(&[&[hollow.as_str(), "--rounds", "1", "--tol", "1e-12"], &given[..]].concat());
     assert_eq!((&few["outcome"], &few["rounds"]), (&"rounds used up".into(), &1.into()));
@@ -307,6 +318,9 @@ fn wrong_calls_say_what_is_wrong_and_what_to_do() {
     let b2 = folder.with("b2.npy", npy("<f8", "(2,)", &doubles(&[1.0, 2.0])));
     let log = folder.with("log.jsonl", "{\"round\":1,\"work\":1}\n");
     let none = folder.file("none.svm");
+    let huge = folder.with("huge.npy", npy("<f8", "(2, 2)", &doubles(&[1.0, 2.0, 3.0, -1e80])));
+    let member = |name: &'static str| (name, npy("<f8", "(2, 2)", &doubles(&[1.0; 4])));
+    let several = folder.with("several.npz", zip(&[member("a.npy"), member("b.npy")]));
     let usual = ["--lambda", "1", "--eta", "1", "--workers", "local:1"];
     for (data, more, words) in [
         (
@@ -325,7 +339,11 @@ fn wrong_calls_say_what_is_wrong_and_what_to_do() {
         (&none, &usual, &["none.svm"]),
         (&dense, &usual, &["x.npy", "no targets", "--labels"]),
         (&x, &[&usual[..], &["--labels", &b3]].concat(), &["b3.npy", "3 numbers for the 2 rows"]),
-        (&x, &[&usual[..], &["--labels", &nan]].concat(), &["nan.npy", "row 2 is NaN", "finite"]),
+        (
+            &x,
+            &[&usual[..], &["--labels", &nan]].concat(),
+            &["nan.npy", "row 1 (counted from 0) is NaN", "finite"],
+        ),
         (&x, &[&usual[..], &["--labels", &dense]].concat(), &["2 columns", "one number for each row"]),
         (&holes, &[&usual[..], &["--labels", &b2]].concat(), &["holes.npy", "row 1, column 0", "NaN"]),
         (&x, &[&usual[..], &["--h", "0"]].concat(), &["0 passes", "positive"]),
@@ -339,6 +357,17 @@ fn wrong_calls_say_what_is_wrong_and_what_to_do() {
         (&x, &[&usual[..], &["--target", "nan"]].concat(), &["--target", "finite"]),
         (&x, &[&usual[..], &["--replay", &log]].concat(), &["log.jsonl, line 1", "--choices wrote"]),
         (&x, &[&usual[..], &["--out", "/nowhere/a.npy"]].concat(), &["/nowhere/a.npy", "cannot be written"]),
+        (
+            &x,
+            &[&usual[..], &["--choices", "/nowhere/c"]].concat(),
+            &["--choices /nowhere/c", "cannot be written"],
+        ),
+        (
+            &several,
+            &[&usual[..], &["--labels", &b2]].concat(),
+            &["several.npz", "no single matrix", "save_npz"],
+        ),
+        (&huge, &[&usual[..], &["--labels", &b2]].concat(), &["column 1", "beyond 1e70", "divide"]),
         (&x, &["--lambda", "1", "--eta", "1", "--workers", "local:0"], &["local:0"]),
     ] {
         let said = refused(&[&[data.as_str()], more].concat());
@@ -360,6 +389,8 @@ fn wrong_calls_say_what_is_wrong_and_what_to_do() {
     }
     let mixed = ran(&[&[x.as_str(), "--h", "1", "--replay", &log], &usual[..]].concat());
     assert_eq!(mixed.status.code(), Some(2), "{}", String::from_utf8_lossy(&mixed.stderr));
+    let late = ran(&[&[x.as_str(), "--delay-ms", "-1"], &usual[..]].concat());
+    assert!(String::from_utf8_lossy(&late.stderr).contains("from 0 to 60000"), "{late:?}");
     let nowhere = ran(&[&x, "--lambda", "1", "--eta", "1"]);
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("--workers"));
 }

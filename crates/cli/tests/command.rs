@@ -16,8 +16,20 @@ fn text(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-fn temporary(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("qjam-cli-{}-{name}", std::process::id()))
+/// A place that is empty again after the test, however that ends.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        Temporary(std::env::temp_dir().join(format!("qjam-cli-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 #[test]
@@ -114,7 +126,8 @@ fn what_cannot_be_reached_is_told_host_by_host_to_people_and_to_programs() {
 
 #[test]
 fn the_cache_of_this_machine_is_capped_and_looking_at_it_makes_nothing() {
-    let home = temporary("cache");
+    let temporary = Temporary::new("cache");
+    let home = temporary.0.clone();
     let run = |options: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_qjam"));
         command.args(["cache", "--json"]).args(options).env("XDG_CACHE_HOME", &home);
@@ -143,7 +156,6 @@ fn the_cache_of_this_machine_is_capped_and_looking_at_it_makes_nothing() {
     };
     assert_eq!(counts(&run(&[])), (Some(1), Some(3000), None));
     assert_eq!(counts(&run(&["--clear"])), (Some(0), Some(0), Some(3000)));
-    std::fs::remove_dir_all(&home).unwrap();
 }
 
 #[test]
@@ -205,8 +217,8 @@ fn the_autoencoder_benchmark_has_one_hash_whatever_the_workers() {
 
 #[test]
 fn the_demo_survives_its_own_kill_and_writes_a_picture() {
-    let picture = temporary("features.png");
-    let path = picture.to_str().unwrap();
+    let picture = Temporary::new("features.png");
+    let path = picture.0.to_str().unwrap();
     let output = qjam(&["demo", "--patches", "3000", "--evaluations", "12", "--out", path]);
     let (out, err) = text(&output);
     assert!(output.status.success(), "{err}");
@@ -216,7 +228,6 @@ fn the_demo_survives_its_own_kill_and_writes_a_picture() {
         assert!(out.contains(words), "{words:?} is missing from:\n{out}");
     }
     assert!(!out.contains('\x1b'), "no control sequences outside a terminal:\n{out}");
-    let bytes = std::fs::read(&picture).unwrap();
+    let bytes = std::fs::read(&picture.0).unwrap();
     assert_eq!(&bytes[..8], b"\x89PNG\r\n\x1a\n");
-    std::fs::remove_file(&picture).unwrap();
 }

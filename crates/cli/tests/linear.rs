@@ -59,13 +59,17 @@ impl Drop for Folder {
 }
 
 fn npy(shape: &str, values: &[f64]) -> Vec<u8> {
-    let mut header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}");
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    npy_of("<f8", shape, &bytes)
+}
+
+fn npy_of(descr: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     while !(10 + header.len() + 1).is_multiple_of(64) {
         header.push(' ');
     }
     header.push('\n');
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &bytes].concat()
+    [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes].concat()
 }
 
 /// Homes of some size and some rooms; the price is 3 for the size and −2 for a room, and 10.
@@ -129,10 +133,9 @@ fn a_regression_is_fitted_to_a_table_inspected_and_asked() {
         }
     }
     let said = out(&["inspect", &model]);
-    assert!(
-        said.contains("kind linear") && said.contains("size, rooms") && said.contains("--alpha"),
-        "{said}"
-    );
+    for words in ["kind linear", "size, rooms", "--alpha 1e-7", "--max-rounds 10000", "--tol 1e-4"] {
+        assert!(said.contains(words), "{words:?} is missing from {said}");
+    }
     let said = json(&["inspect", &model]);
     assert_eq!(
         (&said["fitted"]["converged"], &said["columns"][1]),
@@ -250,6 +253,29 @@ fn classifiers_tell_classes_apart_and_say_how_sure_they_are() {
             assert!((sum - 1.0).abs() < 1e-12, "{line}");
         }
     }
+    // Together, chances follow from all decisions of a row; apart, each from its own.
+    let data = folder.with("x.svm", classes(200, true));
+    let cells = |what: &str| {
+        out(&["predict", &model, &data, what, "--out", &file]);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let line = text.lines().next().unwrap().to_string();
+        line.split(',').map(|cell| cell.parse::<f64>().unwrap()).collect::<Vec<f64>>()
+    };
+    for (how, chance) in [("softmax", f64::exp as fn(f64) -> f64), ("ovr", |d| 1.0 / (1.0 + (-d).exp()))] {
+        let said = json(&["fit", "logistic", &data, "--multi-class", how, "--out", &model]);
+        assert_eq!((&said["converged"], &said["solver"]), (&true.into(), &"direct".into()), "{said}");
+        let (chances, decisions) = (cells("--probabilities"), cells("--decisions"));
+        let all: f64 = decisions.iter().map(|d| chance(*d)).sum();
+        for (found, decision) in chances.iter().zip(decisions) {
+            assert!((found - chance(decision) / all).abs() < 1e-12, "{how}: {found}");
+        }
+        assert!(out(&["inspect", &model]).contains(&format!("--multi-class {how}")));
+    }
+    let said = refused(&["fit", "logistic", &data, "--solver", "cocoa", "--out", &model]);
+    assert!(
+        said.contains("cocoa tells one class from the rest") && said.contains("--multi-class ovr"),
+        "{said}"
+    );
     // A file that lacks the last columns is read as wide as the model is.
     let narrow = folder.with("narrow.svm", "1 1:-5\n2 1:5\n");
     assert_eq!(numbers(&out(&["predict", &model, &narrow])).len(), 2);
@@ -332,6 +358,11 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
     let ones = folder.with("ones.svm", "1 1:2\n1 2:1\n");
     let words_csv = folder.with("words.csv", "a,kind\n1,cat\n2,dog\n");
     let empty = folder.with("only.csv", "price\n1\n2\n");
+    let none = folder.with("none.npy", npy("(0,)", &[]));
+    let texts = folder.with("texts.npy", npy_of("|S3", "(3,)", b"catdogcat"));
+    let halves = folder.with("halves.npy", npy("(3,)", &[1.0, 2.5, 3.0]));
+    let huge = folder.with("huge.npy", npy("(3, 2)", &[1.0, 2.0, 3.0, 4e200, 5.0, 6.0]));
+    let y_ones = folder.with("y-ones.npy", npy("(3,)", &[0.0, 1.0, 1.0]));
     for (learner, data, more, words) in [
         ("ridge", &csv, &[][..], &["homes.csv", "which column", "--target NAME"][..]),
         ("ridge", &csv, &["--target", "cost"], &["no column \"cost\"", "\"price\""]),
@@ -340,7 +371,7 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
         ("ridge", &empty, &["--target", "price"], &["only.csv", "nothing to learn from"]),
         ("ridge", &x, &[], &["x.npy", "--labels FILE.npy"]),
         ("ridge", &x, &["--labels", &short], &["short.npy", "2 numbers for the 3 rows"]),
-        ("ridge", &x, &["--labels", &nan], &["nan.npy", "row 2 is NaN"]),
+        ("ridge", &x, &["--labels", &nan], &["nan.npy", "row 1 (counted from 0) is NaN"]),
         ("ridge", &x, &["--labels", &x], &["2 columns", "one number for each row"]),
         ("ridge", &x, &["--labels", "none.npy"], &["--labels none.npy cannot be read"]),
         ("ridge", &x, &["--labels", &y, "--weights", &short], &["--weights", "2 numbers for the 3 rows"]),
@@ -363,6 +394,17 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
             &["line 3, column 1", "not finite"],
         ),
         ("svm", &words_csv, &["--target", "kind"], &["line 2", "\"cat\"", "write classes as 0, 1, 2"]),
+        ("ridge", &x, &["--labels", &none], &["--labels", "none.npy", "no rows"]),
+        ("logistic", &x, &["--labels", &texts], &["texts.npy", "texts (|S3)", "numpy.unique"]),
+        ("logistic", &x, &["--labels", &halves], &["row 1 (counted from 0) is 2.5", "ridge, lasso"]),
+        ("svm", &x, &["--labels", &halves], &["svm tells classes apart", "whole numbers"]),
+        ("ridge", &holes, &["--labels", &y, "--missing", "drop"], &["leaves out 1 row", "--missing mean"]),
+        ("ridge", &huge, &["--labels", &y], &["column 1 (counted from 0)", "beyond 1e70", "divide"]),
+        ("lasso", &huge, &["--labels", &y, "--solver", "cocoa"], &["column 1", "beyond 1e70"]),
+        ("logistic", &huge, &["--labels", &y_ones], &["column 1", "beyond 1e70"]),
+        ("svm", &huge, &["--labels", &y_ones, "--solver", "cocoa"], &["column 1", "beyond 1e70"]),
+        ("svm", &folder.with("bare.svm", "1:2 2:3\n"), &[], &["line 1, column 1", "has no label"]),
+        ("svm", &folder.with("cats.svm", "cat 1:2\n"), &[], &["\"cat\"", "write classes as 0, 1, 2"]),
         ("svm", &ones, &[], &["ones.svm", "all rows are of class 1", "two classes"]),
         ("logistic", &ones, &[], &["ones.svm", "all rows are of class 1"]),
         ("ridge", &folder.with("falling.svm", "1 3:1 2:1\n"), &[], &["line 1, column 7", "must rise"]),
@@ -431,4 +473,42 @@ fn odd_data_is_learnt_from_as_it_is() {
         let said = json(&["fit", learner, &data, "--out", &model]);
         assert_eq!((&said["converged"], &said["nonzero"]), (&true.into(), &0.into()), "{learner}: {said}");
     }
+}
+
+#[test]
+fn truth_values_are_classes_and_a_target_that_never_changes_is_learnt() {
+    let folder = Folder::new("truth");
+    let model = folder.file("model");
+    let x = folder.with("x.npy", npy("(4, 1)", &[1.0, 2.0, 3.0, 4.0]));
+    let y = folder.with("y.npy", npy_of("|b1", "(4,)", &[0, 0, 1, 1]));
+    let said = json(&["fit", "logistic", &x, "--labels", &y, "--out", &model]);
+    assert_eq!((&said["converged"], &said["classes"]), (&true.into(), &2.into()), "{said}");
+    assert_eq!(numbers(&out(&["predict", &model, &x])), [0.0, 0.0, 1.0, 1.0]);
+    for value in [0.1, 3.0, 1e-9] {
+        let same = folder.with("same.npy", npy("(4,)", &[value; 4]));
+        for learner in ["ridge", "lasso"] {
+            let said = json(&["fit", learner, &x, "--labels", &same, "--out", &model]);
+            assert_eq!(
+                (&said["converged"], &said["nonzero"]),
+                (&true.into(), &0.into()),
+                "{learner}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_model_goes_to_a_device_without_replacing_it_and_a_damaged_one_is_refused() {
+    let folder = Folder::new("device");
+    let (csv, model) = (folder.with("homes.csv", homes(20)), folder.file("model"));
+    let fit = |to| ["fit", "ridge", &csv, "--target", "price", "--out", to];
+    let said = out(&fit("/dev/null"));
+    assert!(said.contains("/dev/null") && !said.contains("Next:"), "{said}");
+    assert!(refused(&fit("/dev/full")).contains("make room"));
+    assert!(["/dev/null", "/dev/full"].iter().all(|device| !Path::new(device).is_file()));
+    out(&fit(&model));
+    let mut bytes = std::fs::read(&model).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    let said = refused(&["predict", &folder.with("damaged", bytes), &csv]);
+    assert!(said.contains("damaged") && said.contains("not those that were saved"), "{said}");
 }

@@ -131,8 +131,9 @@ fn bits(text: &str) -> Option<String> {
 #[test]
 fn a_killed_program_goes_on_where_it_was() {
     let folder = Folder::new("resumed");
-    let picture = std::env::temp_dir().join(format!("qjam-cli-runs-{}.png", std::process::id()));
-    let words = demo(&picture);
+    let pictures = Folder::new("pictures");
+    std::fs::create_dir_all(&pictures.0).unwrap();
+    let words = demo(&pictures.0.join("features.png"));
     let args: Vec<&str> = words.iter().map(String::as_str).collect();
     let undisturbed = out(&folder.run(&args));
     std::fs::remove_dir_all(&folder.0).unwrap();
@@ -166,7 +167,6 @@ fn a_killed_program_goes_on_where_it_was() {
 
     let finished = folder.run(&["resume", "last"]);
     assert!(!finished.status.success() && err(&finished).contains("has finished"), "{}", err(&finished));
-    std::fs::remove_file(&picture).unwrap();
 }
 
 #[test]

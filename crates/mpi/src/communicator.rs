@@ -51,10 +51,12 @@ impl World {
     }
 }
 
-fn library() -> String {
+/// The library and its version, which it says before it is started, too.
+pub(crate) fn library() -> String {
     let text = mpi::environment::library_version().unwrap_or_else(|_| "an MPI library without a name".into());
-    // Some say a page.
-    text.lines().next().unwrap_or_default().trim_end_matches('\0').trim().to_owned()
+    // Some say a page, and put tabs into it.
+    let line = text.lines().next().unwrap_or_default().trim_end_matches('\0');
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn arrived(status: &Status) -> Arrived {

@@ -36,8 +36,11 @@ mod ends;
 /// What [`qjam`] finds when the program is linked with this crate.
 #[cfg(feature = "mpi")]
 #[linkme::distributed_slice(qjam::engine::ranks::PROVIDERS)]
-static MPI: qjam::engine::ranks::Provider =
-    qjam::engine::ranks::Provider { name: "MPI", join: communicator::World::join };
+static MPI: qjam::engine::ranks::Provider = qjam::engine::ranks::Provider {
+    name: "MPI",
+    library: communicator::library,
+    join: communicator::World::join,
+};
 
 /// The code in the book is compiled like any other example.
 #[cfg(doctest)]

@@ -200,6 +200,21 @@ fn ended(command: Command) -> Ended {
     run.end(out)
 }
 
+/// A folder that goes away with the test, however that ends.
+struct Temporary(std::path::PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        Temporary(std::env::temp_dir().join(format!("qjam-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// What programs say to the test.
 fn said(out: &str) -> Vec<String> {
     out.lines().filter_map(|line| line.split_once("@ ")).map(|(_, text)| text.to_owned()).collect()
@@ -207,9 +222,10 @@ fn said(out: &str) -> Vec<String> {
 
 #[test]
 fn a_killed_rank_ends_the_run_with_everybodys_last_words() {
-    let runs = std::env::temp_dir().join(format!("qjam-mpi-runs-{}", std::process::id()));
+    let folder = Temporary::new("mpi-runs");
+    let runs = &folder.0;
     let mut command = mpirun("4", "waits");
-    command.env("QJAM_RUNS", &runs);
+    command.env("QJAM_RUNS", runs);
     let mut run = Run::start(command);
     let mut out = BufReader::new(run.child.stdout.take().unwrap());
     let mut heard = Vec::new();
@@ -238,11 +254,10 @@ fn a_killed_rank_ends_the_run_with_everybodys_last_words() {
         }
     }
     assert!(errors.contains("signal 9"), "the launcher says who died: {errors}");
-    let files = qjam::runs::list(&runs).unwrap();
+    let files = qjam::runs::list(runs).unwrap();
     let file = qjam::runs::Run::read(&files[0]).unwrap();
     assert_eq!((file.workers.as_str(), file.rounds), ("mpi", 3));
     assert!(matches!(&file.open[..], [(3, function)] if function.ends_with("wait")), "{:?}", file.open);
-    std::fs::remove_dir_all(&runs).unwrap();
 }
 
 #[test]

@@ -84,9 +84,13 @@ fn each_bad_header_has_its_error() {
     assert_eq!(refused(&dictionary("<f8", true, "(3, 4)")), NpyError::Fortran { rows: 3, cols: 4 });
     assert_eq!(refused(&dict(">f8", "(3, 4)")), NpyError::BigEndian { descr: ">f8".into() });
     assert_eq!(refused(&dict("|O", "(3, 4)")), NpyError::Objects { descr: "|O".into() });
-    for other in ["<f2", "<c16", "|b1", "<U5", ">u2", "", "<f88", "f8"] {
+    for other in ["<f2", "<c16", "<b1", "|b2", ">u2", "", "<f88", "f8"] {
         assert_eq!(refused(&dict(other, "(3, 4)")), NpyError::Type { descr: other.into() });
     }
+    for texts in ["<U5", "|S3"] {
+        assert_eq!(refused(&dict(texts, "(3, 4)")), NpyError::Texts { descr: texts.into() });
+    }
+    assert_eq!(parse(&dict("|b1", "(3, 4)")).unwrap().descr, "|u1", "truth values are bytes");
     let fields = "{'descr': [('a', '<f8'), ('b', '<i4')], 'fortran_order': False, 'shape': (3,), }";
     assert_eq!(refused(fields), NpyError::Structured);
     assert_eq!(refused(&dict("<f8", "(2, 3, 4)")), NpyError::Dimensions { shape: vec![2, 3, 4] });

@@ -156,6 +156,11 @@ pub enum Problem {
         /// Longest that is read.
         bytes_max: usize,
     },
+    /// Something else than a number where a line's label is.
+    NotALabel {
+        /// What stands there.
+        found: String,
+    },
     /// Something else than `index:value`.
     NotAPair {
         /// What stands there.
@@ -201,6 +206,16 @@ impl fmt::Display for Problem {
             Problem::TooLong { bytes_max } => write!(
                 f,
                 "the line that starts here does not end within {bytes_max} bytes; is this a text, and are all quotes closed?"
+            ),
+            Problem::NotALabel { found } if found.contains(':') => {
+                write!(
+                    f,
+                    "the line begins with {found:?} and has no label; put a number before it, such as 0"
+                )
+            }
+            Problem::NotALabel { found } => write!(
+                f,
+                "the line begins with {found:?}, where its label belongs, which is a number; write classes as 0, 1, 2 and so on"
             ),
             Problem::NotAPair { found } => {
                 write!(f, "{found:?} is not index:value, with an index in digits and a number")

@@ -139,8 +139,7 @@ fn parse<T: Real>(text: &[u8], first: u32, most: u64) -> Result<Csr<T>, Bad> {
             let Some((label, length)) =
                 T::parse(&text[at..]).filter(|(_, length)| ends_token(text, at + length))
             else {
-                let found = token(text, at);
-                return Err(bad(text, at, Problem::NotANumber { found, name: None }));
+                return Err(bad(text, at, Problem::NotALabel { found: token(text, at) }));
             };
             if !label.finite() {
                 return Err(bad(text, at, Problem::NotFinite { found: token(text, at) }));

@@ -114,6 +114,7 @@ class Classification(ClassifierMixin, Linear):
 
     def _take(self, found: Dict[str, Any]) -> None:
         self.coef_, self.intercept_ = found["coefficients"], found["intercepts"]
+        self._softmax = found["softmax"]
         self.classes_ = np.asarray(found["names"] or found["classes"])
         if self.classes_.dtype.kind == "f" and (self.classes_ == np.rint(self.classes_)).all():
             self.classes_ = self.classes_.astype(np.int64)
@@ -165,6 +166,13 @@ class LogisticRegression(Classification):
     ['no', 'yes']
     >>> model.predict_proba([[1.5]]).round(3).tolist()
     [[0.5, 0.5]]
+
+    More than two classes are told apart by one model of all of them, as scikit-learn has it, or by
+    ``multi_class="ovr"`` each from the rest.
+
+    >>> three = LogisticRegression().fit(X, ["low", "low", "middle", "high"])
+    >>> three.coef_.shape, three.predict_proba(X).sum(axis=1).round(9).tolist()
+    ((3, 1), [1.0, 1.0, 1.0, 1.0])
     """
 
     _learner = "logistic"
@@ -175,6 +183,7 @@ class LogisticRegression(Classification):
         *,
         C: float = 1.0,
         l1_ratio: Optional[float] = 0.0,
+        multi_class: str = "softmax",
         tol: float = 1e-4,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -195,6 +204,7 @@ class LogisticRegression(Classification):
         self.penalty = penalty
         self.C = C
         self.l1_ratio = l1_ratio
+        self.multi_class = multi_class
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -233,15 +243,26 @@ class LogisticRegression(Classification):
     ) -> None:
         found = self._train(rows, indices, times(weights, of_classes, indices), options, start)
         self._tell([found], stacklevel=4)
+        self._softmax = found["softmax"]
         self.coef_ = found["coefficients"].astype(kind, copy=False)
         self.intercept_ = found["intercepts"].astype(kind, copy=False)
         self.n_iter_ = np.array([found["rounds"]], np.int32)
 
+    def _take(self, found: Dict[str, Any]) -> None:
+        super()._take(found)
+        if len(self.classes_) > 2:
+            # A file that was written before there was a choice says nothing of it among its options.
+            self.multi_class = "softmax" if self._softmax else "ovr"
+
     def predict_proba(self, X: Any) -> Any:
-        """How likely each class is, for every row. Of more than two classes each was told from the rest alone, and what
-        these models say is scaled to add up to 1.
+        """How likely each class is, for every row. With ``multi_class="ovr"`` each of more than two classes was told from
+        the rest alone, and what these models say is scaled to add up to 1.
         """
-        likely = _expit(self._decide(X))
+        scores = self._decide(X)
+        if self._softmax:
+            likely = np.exp(scores - scores.max(axis=1, keepdims=True))
+            return likely / likely.sum(axis=1, keepdims=True)
+        likely = _expit(scores)
         if likely.shape[1] == 1:
             return np.hstack((1 - likely, likely))
         total = likely.sum(axis=1, keepdims=True)

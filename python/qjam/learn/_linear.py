@@ -28,6 +28,8 @@ class Linear(BaseEstimator):
 
     #: What the command calls it.
     _learner = ""
+    #: Whether more than two classes were learnt together; what was pickled before there was such a thing was not.
+    _softmax = False
 
     workers: WorkersLike
     random_state: Any
@@ -107,10 +109,12 @@ class Linear(BaseEstimator):
         for one in trained:
             if one["outcome"] == "rounds used up":
                 share = one["gap"] / abs(one["objective"]) if one["objective"] else np.inf
+                rounds = "1 round" if one["rounds"] == 1 else f"{one['rounds']} rounds"
+                above = f"may be {share:.1e} of itself above its minimum, and tol is {self.tol:.1e}"
+                known = above if np.isfinite(share) else "has no certificate yet"
                 warnings.warn(
-                    f"{type(self).__name__} did not converge: after {one['rounds']} rounds the objective may be "
-                    f"{share:.1e} of itself above its minimum, and tol is {self.tol:.1e}. Give a larger max_iter or a "
-                    "larger tol, or scale the columns alike",
+                    f"{type(self).__name__} did not converge: after {rounds} the objective {known}. Give a larger "
+                    "max_iter or a larger tol, or scale the columns alike",
                     ConvergenceWarning,
                     stacklevel=stacklevel,
                 )
@@ -161,6 +165,7 @@ class Linear(BaseEstimator):
             to_be_kept(self, self._learner),
             names,
             fitted_numbers(self, {"objective": "objective_", "gap": "dual_gap_", "rounds": "rounds_"}),
+            self._softmax,
         )
 
     @classmethod

@@ -60,12 +60,17 @@ impl Classes {
     /// Weights for a model with all classes balanced: the row's own by the inverse of its class's share. Where there are more
     /// than two, rows of other classes than the model's keep theirs, as liblinear has it.
     pub fn balanced(&self, weights: Option<&[f64]>, model: usize) -> Vec<f64> {
+        self.weighed(weights, |class| self.values.len() == 2 || class == self.positive(model))
+    }
+
+    /// The row's own weight, by the inverse of its class's share for these classes.
+    fn weighed(&self, weights: Option<&[f64]>, is_balanced: impl Fn(u32) -> bool) -> Vec<f64> {
         let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
         let mut counts = vec![0.0; self.values.len() + 1];
         self.of_rows.iter().enumerate().for_each(|(row, class)| counts[*class as usize] += weight(row));
         let k = self.values.len();
         let all: f64 = counts[..k].iter().sum();
-        let factor = |class: u32| match k == 2 || class == self.positive(model) {
+        let factor = |class: u32| match is_balanced(class) {
             true => all / (k as f64 * counts[class as usize]),
             false => 1.0,
         };
@@ -74,6 +79,16 @@ impl Classes {
             weight => weight * factor(*class),
         };
         self.of_rows.iter().enumerate().map(balanced).collect()
+    }
+
+    /// The class of every row, counted from 0; of rows that count nothing it may be none, which is one more than there are.
+    pub fn of_rows(&self) -> &[u32] {
+        &self.of_rows
+    }
+
+    /// Weights with all classes balanced, for one model of all of them.
+    pub fn balanced_together(&self, weights: Option<&[f64]>) -> Vec<f64> {
+        self.weighed(weights, |_| true)
     }
 
     fn positive(&self, model: usize) -> u32 {

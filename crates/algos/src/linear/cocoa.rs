@@ -341,7 +341,10 @@ impl<'a> Descent<'a> {
             bound: f64::NEG_INFINITY,
             search: Search::default(),
             whole: Whole::new(partitions, objective.terms.l2 > 0.0 && !objective.terms.is_quadratic()),
-            tuner: Tuner::new(partitions),
+            tuner: match params.local() {
+                Local::Partly { work, sigma } => Tuner::new(partitions).keeping(*work, *sigma),
+                _ => Tuner::new(partitions),
+            },
             choices: vec![],
             certificates: Certificates::default(),
             rounds: 0,
@@ -382,7 +385,7 @@ impl<'a> Descent<'a> {
 
     fn choose(&mut self) -> Choice {
         let choice = match self.params.local() {
-            Local::Tuned => self.tuner.choose(),
+            Local::Tuned | Local::Partly { .. } => self.tuner.choose(),
             Local::Fixed { work, sigma } => {
                 Choice { round: self.rounds + 1, work: *work, sigma: *sigma, reason: Reason::Given }
             }
@@ -426,8 +429,8 @@ impl<'a> Descent<'a> {
             _ => vec![(self.fixed_length(), 0.0)],
         };
         let round = Round {
-            gradient: std::mem::take(&mut self.gradient),
-            bends: self.bends_told(),
+            gradient: std::mem::take(&mut self.gradient).into(),
+            bends: self.bends_told().into(),
             curvature,
             terms: self.objective.terms,
             centred: self.objective.centred,
@@ -445,7 +448,7 @@ impl<'a> Descent<'a> {
         if certify {
             self.certify(&round, &change);
         }
-        self.gradient = round.gradient;
+        self.gradient = round.gradient.into_vec();
         // A change that is the difference of two vectors may be nothing but rounding; made long, it would lead astray.
         let is_doubtful = round.bends.is_empty() && self.is_doubtful(&change);
         let found = if is_doubtful { Found::default() } else { self.search(&round.points, &change) };
@@ -505,7 +508,7 @@ impl<'a> Descent<'a> {
     /// then that is what is wanted, and not where there is nothing to be in one another's way.
     fn is_whole(&self) -> bool {
         let is_free = self.params.combine() == Combine::Searched
-            && !matches!(self.params.local(), Local::Fixed { .. })
+            && !matches!(self.params.local(), Local::Fixed { .. } | Local::Partly { .. })
             && !self.objective.terms.is_quadratic();
         is_free && self.whole.is_next()
     }
@@ -548,8 +551,8 @@ impl<'a> Descent<'a> {
     /// unless that costs more than the gap was allowed to be.
     fn close<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<(), FitError> {
         let round = Round {
-            gradient: self.gradient.clone(),
-            bends: self.bends_told(),
+            gradient: self.gradient.clone().into(),
+            bends: self.bends_told().into(),
             curvature: self.partitions,
             terms: self.objective.terms,
             centred: self.objective.centred,

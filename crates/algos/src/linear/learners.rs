@@ -94,6 +94,41 @@ pub enum LearnError {
         "linear: the columns depend on each other so much that the direct solver cannot tell them apart beside this penalty; give auto or cocoa, or a larger penalty"
     )]
     Singular,
+    /// More coefficients than the direct solver can take.
+    #[error(
+        "linear: the direct solver would sum up the products of all pairs of {coefficients} coefficients of all classes; it takes up to {most}: give auto or lbfgs"
+    )]
+    TooMany {
+        /// Coefficients of all classes, with intercepts.
+        coefficients: usize,
+        /// Most it takes.
+        most: usize,
+    },
+    /// A solver that tells one class from the rest.
+    #[error(
+        "linear: {solver} tells one class from the rest at a time, and there are {classes}; give the solver auto, direct or lbfgs, or multi_class ovr"
+    )]
+    NotTogether {
+        /// What it is called.
+        solver: &'static str,
+        /// Classes there are.
+        classes: usize,
+    },
+    /// More classes than are learnt together.
+    #[error(
+        "linear: {classes} classes are too many for one model of all of them, which takes up to {most}; give multi_class ovr"
+    )]
+    TooManyClasses {
+        /// Classes there are.
+        classes: usize,
+        /// Most it takes.
+        most: usize,
+    },
+    /// A solver for one model of all classes.
+    #[error(
+        "linear: lbfgs tells classes apart together; with multi_class ovr give the solver auto, direct or cocoa"
+    )]
+    NotApart,
     /// A specification that makes no sense.
     #[error(transparent)]
     Spec(#[from] super::spec::SpecError),

@@ -13,7 +13,11 @@ use thiserror::Error;
 /// What the file calls these models.
 pub const KIND: &str = "linear";
 /// The newest way its parts are laid out that this version knows.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// What is written where nothing of a later one is needed, so that earlier programs can read it.
+const VERSION_FIRST: u32 = 1;
+/// What the notes call how classes are told apart.
+const MULTI_CLASS: &str = "multi_class";
 
 /// Coefficients and intercepts: one row of them for a regression or two classes, otherwise one for each class.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +27,7 @@ pub struct LinearModel {
     coefficients: Vec<f64>,
     intercepts: Vec<f64>,
     classes: Vec<f64>,
+    softmax: bool,
 }
 
 /// What is wrong with something handed to a model.
@@ -99,7 +104,20 @@ impl LinearModel {
                 classes: classes.len(),
             });
         }
-        Ok(LinearModel { kind, features: coefficients.len() / outputs, coefficients, intercepts, classes })
+        let features = coefficients.len() / outputs;
+        Ok(LinearModel { kind, features, coefficients, intercepts, classes, softmax: false })
+    }
+
+    /// The same, of classes that were learnt together: probabilities follow from all decisions of a row. Where there are not more
+    /// than two classes, or none that have probabilities, it makes no difference.
+    pub fn with_softmax(self) -> LinearModel {
+        let softmax = self.kind == Kind::Logistic && self.classes.len() > 2;
+        LinearModel { softmax, ..self }
+    }
+
+    /// Whether more than two classes were learnt together.
+    pub fn is_softmax(&self) -> bool {
+        self.softmax
     }
 
     /// Which learner it comes from.
@@ -167,7 +185,7 @@ impl LinearModel {
     }
 
     /// For every row the probability of each class, in their order: those of a logistic regression. Where there are more than
-    /// two, the models of one class against the rest do not agree by themselves, and are scaled to add up to 1.
+    /// two and each was told from the rest, the models do not agree by themselves, and are scaled to add up to 1.
     pub fn probabilities(&self, master: &Master, examples: &Examples<'_>) -> Result<Vec<f64>, ModelError> {
         self.must_be_logistic()?;
         Ok(self.chances(self.decision(master, examples)?))
@@ -189,6 +207,18 @@ impl LinearModel {
     }
 
     fn chances(&self, mut decisions: Vec<f64>) -> Vec<f64> {
+        if self.softmax {
+            for row in decisions.chunks_mut(self.outputs()) {
+                let most = row.iter().fold(f64::NEG_INFINITY, |most, d| most.max(*d));
+                row.iter_mut().for_each(|d| *d -= most);
+            }
+            elementwise::exp(Level::best(), &mut decisions);
+            for row in decisions.chunks_mut(self.outputs()) {
+                let all: f64 = row.iter().sum();
+                row.iter_mut().for_each(|p| *p /= all);
+            }
+            return decisions;
+        }
         elementwise::sigmoid(Level::best(), &mut decisions);
         if self.classes.len() == 2 {
             return decisions.iter().flat_map(|p| [1.0 - p, *p]).collect();
@@ -231,13 +261,16 @@ impl LinearModel {
     /// Writes the model to a file with notes on how it came about, to which the learner's name is added.
     pub fn save_with(&self, path: impl AsRef<Path>, notes: &Notes) -> Result<(), ModelError> {
         let mut notes = notes.clone();
-        notes.fitted.retain(|(name, _)| name != "learner");
+        notes.fitted.retain(|(name, _)| name != "learner" && name != MULTI_CLASS);
+        if self.softmax {
+            notes.fitted.insert(0, (MULTI_CLASS.into(), Value::Text("softmax".into())));
+        }
         notes.fitted.insert(0, ("learner".into(), Value::Text(self.kind.name().into())));
         let shape = [self.outputs(), self.features];
         Ok(models::save(
             path.as_ref(),
             KIND,
-            VERSION,
+            if self.softmax { VERSION } else { VERSION_FIRST },
             &notes,
             &[
                 ("classes", &[self.classes.len()], Values::of(&self.classes)),
@@ -259,7 +292,12 @@ impl LinearModel {
         let ([rows, features], coefficients) = file.matrix("coefficients")?;
         let ([outputs], intercepts) = file.tensor::<1>("intercepts")?;
         let (_, classes) = file.tensor::<1>("classes")?;
-        let model = LinearModel::new(kind, coefficients, intercepts, classes);
+        let together = |(name, value): &(String, Value)| {
+            name == MULTI_CLASS && matches!(value, Value::Text(text) if text == "softmax")
+        };
+        let softmax = file.contents().notes.fitted.iter().any(together);
+        let model = LinearModel::new(kind, coefficients, intercepts, classes)
+            .map(|model| if softmax { model.with_softmax() } else { model });
         match model {
             Ok(model) if rows == outputs && features == model.features => Ok(model),
             _ => Err(file.damaged("its parts do not fit together").into()),
@@ -347,6 +385,16 @@ mod tests {
         }
         let chances = model(Kind::Logistic, &[0.0, 1.0, 2.0]).probabilities_of(&x).unwrap();
         assert!(chances.chunks(3).all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-15));
+        let together = model(Kind::Logistic, &[0.0, 1.0, 2.0]).with_softmax();
+        // x₀ = (1, 0): the decisions are −0.75, 1.25 and 3.25.
+        let all: f64 = [-0.75_f64, 1.25, 3.25].iter().map(|d| d.exp()).sum();
+        let chances = together.probabilities_of(&x).unwrap();
+        assert!((chances[2] - 3.25_f64.exp() / all).abs() < 1e-15, "{chances:?}");
+        assert!(chances.chunks(3).all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-15));
+        let far =
+            LinearModel::new(Kind::Logistic, vec![800.0, -800.0, 0.0], vec![0.0; 3], vec![0.0, 1.0, 2.0]);
+        let sure = far.unwrap().with_softmax().probabilities_of(&Dense::from_vec(vec![1.0], 1).unwrap());
+        assert_eq!(sure.unwrap(), [1.0, 0.0, 0.0]);
         let two = model(Kind::Logistic, &[0.0, 1.0]).probabilities_of(&x).unwrap();
         // x₀ = (1, 0): the decision is −0.75.
         assert!((two[1] - 1.0 / (1.0 + 0.75_f64.exp())).abs() < 1e-15 && two[0] + two[1] == 1.0);
@@ -354,17 +402,22 @@ mod tests {
 
     #[test]
     fn what_was_saved_is_read_to_the_bit() {
-        let path = std::env::temp_dir().join(format!("qjam-linear-model-{}", std::process::id()));
+        let file = models::tests::Temporary::new("linear");
+        let path = &file.0;
         for (kind, classes) in
             [(Kind::Ridge, vec![]), (Kind::Svm, vec![-1.0, 1.0]), (Kind::Logistic, vec![0.0, 0.1, 9.0])]
         {
             let model = model(kind, &classes);
-            model.save(&path).unwrap();
-            assert_eq!(LinearModel::load(&path).unwrap(), model);
+            model.save(path).unwrap();
+            assert_eq!(LinearModel::load(path).unwrap(), model);
         }
-        let contents = models::inspect(&path).unwrap();
+        assert_eq!(models::inspect(path).unwrap().version, 1);
+        let together = model(Kind::Logistic, &[0.0, 0.1, 9.0]).with_softmax();
+        together.save(path).unwrap();
+        assert!(together.is_softmax() && LinearModel::load(path).unwrap() == together);
+        let contents = models::inspect(path).unwrap();
+        assert_eq!(contents.version, 2);
         assert_eq!((contents.kind.as_str(), contents.tensors.len()), ("linear", 3));
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

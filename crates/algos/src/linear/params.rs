@@ -17,6 +17,13 @@ pub enum Local {
         /// By how much partitions allow for the others: from 1 to their number, which is always safe.
         sigma: f64,
     },
+    /// One of them the same for all rounds, the other chosen while running.
+    Partly {
+        /// Passes over each partition in a round, if they are given.
+        work: Option<f64>,
+        /// σ', if it is given.
+        sigma: Option<f64>,
+    },
     /// As an earlier run chose them, to the same bits.
     Replayed(Vec<Choice>),
 }
@@ -89,6 +96,21 @@ impl Default for Params {
     }
 }
 
+impl Local {
+    /// What was given of work and σ', for so many partitions. Where changes are not searched along, nothing makes up for a σ'
+    /// that is too small: then it is not chosen, but the number of partitions.
+    pub fn given(work: Option<f64>, sigma: Option<f64>, combine: Combine, partitions: usize) -> Local {
+        match (work, sigma) {
+            (None, None) => Local::Tuned,
+            (Some(work), Some(sigma)) => Local::Fixed { work, sigma },
+            (Some(work), None) if combine != Combine::Searched => {
+                Local::Fixed { work, sigma: partitions as f64 }
+            }
+            (work, sigma) => Local::Partly { work, sigma },
+        }
+    }
+}
+
 impl Params {
     /// Most passes in one round.
     pub const WORK_MAX: f64 = 1e6;
@@ -119,6 +141,7 @@ impl Params {
         let settings: Vec<(f64, f64)> = match &local {
             Local::Tuned => vec![],
             Local::Fixed { work, sigma } => vec![(*work, *sigma)],
+            Local::Partly { work, sigma } => vec![(work.unwrap_or(1.0), sigma.unwrap_or(1.0))],
             Local::Replayed(choices) => choices.iter().map(|c| (c.work, c.sigma)).collect(),
         };
         for (work, sigma) in settings {

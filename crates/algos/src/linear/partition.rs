@@ -27,6 +27,14 @@ pub enum PrepareError {
         /// NaN or an infinity.
         value: f64,
     },
+    /// Numbers whose products leave no room for sums.
+    #[error(
+        "linear: column {column} (counted from 0) has numbers beyond {LARGEST:e}, whose products are too large to be added up; divide it by a power of ten"
+    )]
+    TooLarge {
+        /// Column of the data.
+        column: u64,
+    },
     /// A target that is none.
     #[error("linear: the target of row {row} (counted from 0) is {value}; targets must be finite")]
     Target {
@@ -87,6 +95,10 @@ pub enum PrepareError {
     #[error(transparent)]
     Chunk(#[from] qjam::ChunkError),
 }
+
+/// Numbers up to this, whatever their sign, can be learnt from. What is added up are products of two of them, and what
+/// certificates are made of are squares of such sums.
+pub(super) const LARGEST: f64 = 1e70;
 
 /// Data in partitions, and which column each of them is.
 #[derive(Clone, Debug)]
@@ -250,10 +262,15 @@ where
 }
 
 fn must_be_finite(row: usize, column: usize, value: f64) -> Result<(), PrepareError> {
-    match value.is_finite() {
-        true => Ok(()),
-        false => Err(PrepareError::NotFinite { row: row as u64, column: column as u64, value }),
+    // What is no number compares as not.
+    if value.abs() <= LARGEST {
+        return Ok(());
     }
+    let (row, column) = (row as u64, column as u64);
+    Err(match value.is_finite() {
+        true => PrepareError::TooLarge { column },
+        false => PrepareError::NotFinite { row, column, value },
+    })
 }
 
 fn must_be_numbered(what: &'static str, count: usize) -> Result<(), PrepareError> {
@@ -356,7 +373,8 @@ impl<T: Value> Sparse<T> {
         self.starts[line + 1] - self.starts[line]
     }
 
-    fn dealt(&self, partitions: usize) -> Result<Partitioned<Csc<T>>, PrepareError>
+    /// What is not needed any more is let go at once: a matrix may be most of the memory there is.
+    fn dealt(self, partitions: usize) -> Result<Partitioned<Csc<T>>, PrepareError>
     where
         Csc<T>: Columns,
     {
@@ -383,9 +401,13 @@ impl<T: Value> Sparse<T> {
                 *next += 1;
             }
         }
+        let across = self.across;
+        drop(self);
         let rows = Csr::from_vecs(starts, columns, values, lines, None)?;
-        let data = DataSet::columns_of(&rows)?.partitions(partitions)?;
-        Ok(Partitioned { data, order, prices: vec![], rows: self.across, entries: entries as u64 })
+        let data = DataSet::columns_of(&rows)?;
+        drop(rows);
+        let data = data.partitions(partitions)?;
+        Ok(Partitioned { data, order, prices: vec![], rows: across, entries: entries as u64 })
     }
 }
 

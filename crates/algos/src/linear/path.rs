@@ -31,9 +31,11 @@ pub fn lambda_max(
         true => Some(Classes::of(targets, weights)?),
         false => None,
     };
+    let together = classes.as_ref().is_some_and(|classes| super::train::is_together(spec, classes));
     let mut steepest = 0.0_f64;
     for model in 0..classes.as_ref().map_or(1, Classes::models) {
         let own = match (&classes, spec.balanced) {
+            (Some(classes), true) if together => Some(classes.balanced_together(weights)),
             (Some(classes), true) => Some(classes.balanced(weights, model)),
             _ => weights.map(<[f64]>::to_vec),
         };
@@ -45,7 +47,11 @@ pub fn lambda_max(
             Some(labels) => {
                 let ours: f64 =
                     labels.iter().enumerate().filter(|(_, y)| **y > 0.0).map(|(row, _)| weight(row)).sum();
-                let chance = if spec.intercept { ours / all } else { 0.5 };
+                let chance = match (spec.intercept, &classes) {
+                    (true, _) => ours / all,
+                    (false, Some(classes)) if together => 1.0 / classes.values().len() as f64,
+                    (false, _) => 0.5,
+                };
                 let slope =
                     |(row, y): (usize, &f64)| weight(row) * (chance - if *y > 0.0 { 1.0 } else { 0.0 });
                 labels.iter().enumerate().map(slope).collect()

@@ -13,6 +13,8 @@ pub trait Rows: Chunk {
     fn write(&self, row: usize, to: &mut [f64]);
     /// The product of a row with a vector. `room` is for a row in full.
     fn times(&self, row: usize, with: &[f64], room: &mut Vec<f64>) -> f64;
+    /// Tells every stored value of a row with its column.
+    fn each(&self, row: usize, tell: &mut impl FnMut(usize, f64));
     /// Column and value of the first number of a row that is none.
     fn bad(&self, row: usize) -> Option<(u64, f64)>;
     /// Adds values and their squares to sums by column.
@@ -39,6 +41,9 @@ macro_rules! rows {
                 room.resize(with.len(), 0.0);
                 self.write(row, room);
                 vectors::dot(room, with)
+            }
+            fn each(&self, row: usize, tell: &mut impl FnMut(usize, f64)) {
+                self.row(row).iter().enumerate().for_each(|(column, value)| tell(column, f64::from(*value)));
             }
             fn bad(&self, row: usize) -> Option<(u64, f64)> {
                 let at = self.row(row).iter().position(|v| !v.is_finite())?;
@@ -75,6 +80,11 @@ macro_rules! rows {
             }
             fn times(&self, row: usize, with: &[f64], _: &mut Vec<f64>) -> f64 {
                 crate::kernels::sparse::dot(self.row(row), with)
+            }
+            #[inline(always)]
+            fn each(&self, row: usize, tell: &mut impl FnMut(usize, f64)) {
+                let (columns, values) = self.row(row);
+                columns.iter().zip(values).for_each(|(column, value)| tell(*column as usize, f64::from(*value)));
             }
             fn bad(&self, row: usize) -> Option<(u64, f64)> {
                 let (columns, values) = self.row(row);

@@ -6,7 +6,7 @@
 use super::columns::Value;
 use super::examples::{Examples, each};
 use super::learners::LearnError;
-use super::partition::PrepareError;
+use super::partition::{LARGEST, PrepareError};
 use super::rows::{Rows, Survey, survey};
 use qjam::{Csr, Ctx, DataSet, Dense, Master};
 
@@ -83,6 +83,10 @@ pub(super) fn surveyed(master: &Master, examples: &Examples<'_>) -> Result<Surve
     let found = each!(examples, data => master.run(survey::<_>, &(), data))?;
     if let Some((row, column, value)) = found.bad {
         return Err(PrepareError::NotFinite { row, column, value }.into());
+    }
+    let most = LARGEST * LARGEST * examples.rows() as f64;
+    if let Some(column) = found.squares.iter().position(|squares| *squares > most) {
+        return Err(PrepareError::TooLarge { column: column as u64 }.into());
     }
     match found.width {
         Some(_) => Ok(found),

@@ -101,6 +101,11 @@ impl Penalty {
         Ok(Penalty { l1: scaled * (1.0 - eta), l2: scaled * eta })
     }
 
+    /// The same with another weight of half the sum of squares.
+    pub(super) fn with_l2(self, l2: f64) -> Penalty {
+        Penalty { l2, ..self }
+    }
+
     /// Weight of the sum of absolute values.
     pub fn l1(&self) -> f64 {
         self.l1

@@ -74,10 +74,22 @@ pub enum Way {
     Direct,
     /// Coordinate descent on partitions.
     Cocoa,
+    /// Slopes in rounds, and quasi-Newton steps from them.
+    Lbfgs,
     /// Mini-batch coordinate descent, a baseline.
     MinibatchScd,
     /// Mini-batch gradient descent, a baseline.
     MinibatchSgd,
+}
+
+/// How more than two classes are told apart by logistic regression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MultiClass {
+    /// By one model of all of them.
+    #[default]
+    Softmax,
+    /// By one model for each against the rest.
+    OneVsRest,
 }
 
 /// What is to be learnt. A value that exists is valid.
@@ -94,6 +106,7 @@ pub struct Spec {
     pub(super) standardize: bool,
     pub(super) margin: Margin,
     pub(super) balanced: bool,
+    pub(super) multi_class: MultiClass,
     pub(super) way: Way,
     pub(super) partitions: Option<usize>,
     pub(super) work: Option<f64>,
@@ -124,6 +137,12 @@ pub enum SpecError {
         "linear: a plain hinge has no direct solver; give the solver auto or cocoa, or the loss squared_hinge"
     )]
     NoDirectWay,
+    /// No such way either.
+    #[error("linear: {learner} is not looked for by lbfgs; give the solver auto, direct or cocoa")]
+    NoGradientWay {
+        /// Which learner.
+        learner: &'static str,
+    },
     /// Two options that say different things.
     #[error(
         "the penalty is {penalty} and l1_ratio is {l1_ratio}; leave one of them out, or give the penalty elasticnet"
@@ -160,6 +179,7 @@ impl Spec {
             standardize: false,
             margin: Margin::SquaredHinge,
             balanced: false,
+            multi_class: MultiClass::Softmax,
             way: Way::Auto,
             partitions: None,
             work: None,
@@ -199,6 +219,8 @@ impl Spec {
                 _ => l1_ratio,
             };
             spec = spec.with_l1_ratio(meant)?;
+            let ovr = settings.word("multi_class")? == Some("ovr");
+            spec = spec.with_multi_class(if ovr { MultiClass::OneVsRest } else { MultiClass::Softmax });
         }
         if kind == Kind::Svm {
             let hinge = settings.word("loss")? == Some("hinge");
@@ -211,6 +233,7 @@ impl Spec {
         let way = match settings.word("solver")? {
             Some("direct") => Way::Direct,
             Some("cocoa") => Way::Cocoa,
+            Some("lbfgs") => Way::Lbfgs,
             Some("minibatch-scd") => Way::MinibatchScd,
             Some("minibatch-sgd") => Way::MinibatchSgd,
             _ => Way::Auto,
@@ -307,8 +330,16 @@ impl Spec {
         Spec { balanced, ..self }
     }
 
+    /// How more than two classes are told apart by logistic regression; others have one model for each in any case.
+    pub fn with_multi_class(self, multi_class: MultiClass) -> Spec {
+        Spec { multi_class, ..self }
+    }
+
     /// How the optimum is looked for.
     pub fn with_way(self, way: Way) -> Result<Spec, SpecError> {
+        if way == Way::Lbfgs && self.kind != Kind::Logistic {
+            return Err(SpecError::NoGradientWay { learner: self.kind.name() });
+        }
         match way == Way::Direct && self.kind == Kind::Svm && self.margin == Margin::Hinge {
             true => Err(SpecError::NoDirectWay),
             false => Ok(Spec { way, ..self }),
@@ -341,9 +372,8 @@ impl Spec {
         if self.work.is_none() && self.sigma.is_none() {
             return Ok(self.params.clone());
         }
-        let work = self.work.unwrap_or(1.0);
-        let sigma = self.sigma.unwrap_or(partitions as f64).min(partitions as f64);
-        self.params.clone().with_local(Local::Fixed { work, sigma })
+        let sigma = self.sigma.map(|sigma| sigma.min(partitions as f64));
+        self.params.clone().with_local(Local::given(self.work, sigma, self.params.combine(), partitions))
     }
 
     /// Mini-batches, for the baselines.
@@ -411,7 +441,13 @@ mod tests {
         let given = settings(Kind::Svm, &[("loss", "hinge"), ("class-weight", "balanced"), ("h", "0.5")]);
         let spec = Spec::from_settings(&given).unwrap();
         assert_eq!((spec.margin, spec.balanced, spec.work), (Margin::Hinge, true, Some(0.5)));
-        assert!(spec.params_for(4).unwrap().local() == &Local::Fixed { work: 0.5, sigma: 4.0 });
+        assert_eq!(spec.params_for(4).unwrap().local(), &Local::Partly { work: Some(0.5), sigma: None });
+        let added = Params::default().with_combine(Combine::Added);
+        let added = spec.with_params(added).params_for(4).unwrap();
+        assert_eq!(added.local(), &Local::Fixed { work: 0.5, sigma: 4.0 });
+        let given = settings(Kind::Lasso, &[("sigma", "9")]);
+        let spec = Spec::from_settings(&given).unwrap();
+        assert_eq!(spec.params_for(4).unwrap().local(), &Local::Partly { work: None, sigma: Some(4.0) });
     }
 
     #[test]

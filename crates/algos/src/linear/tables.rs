@@ -124,7 +124,10 @@ const SIGMA: Opt = Opt {
     name: "sigma",
     flag: "sigma",
     kind: Kind::Real { min: 1.0, max: 1e9, open: false },
-    words: &[("auto", "chosen while it runs; with `--h` given, the number of parts")],
+    words: &[(
+        "auto",
+        "chosen while it runs; but the number of parts where `--combine` is not `searched` and `--h` is given",
+    )],
     default: Preset::Word("auto"),
     typed: false,
     help: "By how much CoCoA's parts allow for one another: from 1 to their number, which is always safe",
@@ -177,6 +180,27 @@ const DUAL_SOLVER: Opt = Opt {
         ("cocoa", "coordinate descent on parts of the rows, with one vector exchanged a round"),
         ("minibatch-scd", "mini-batch coordinate descent, to compare with"),
         ("minibatch-sgd", "mini-batch gradient descent, to compare with; it has no certificate"),
+    ],
+    ..SOLVER
+};
+
+const CLASS_SOLVER: Opt = Opt {
+    words: &[
+        (
+            "auto",
+            "for two classes direct where columns are few, else CoCoA; for more, direct where there are few coefficients, else lbfgs; the result says which and why",
+        ),
+        ("direct", "sums of products of columns in rounds, and exact steps from them: for few columns"),
+        ("lbfgs", "slopes in rounds, and quasi-Newton steps from them"),
+        (
+            "cocoa",
+            "coordinate descent on parts of the columns, with one vector exchanged a round: for two classes, or each against the rest",
+        ),
+        ("minibatch-scd", "mini-batch coordinate descent, to compare with; for classes as cocoa"),
+        (
+            "minibatch-sgd",
+            "mini-batch gradient descent, to compare with; it has no certificate; for classes as cocoa",
+        ),
     ],
     ..SOLVER
 };
@@ -293,8 +317,8 @@ pub const LOGISTIC: Learner = Learner {
     about: "Probabilities of classes, by logistic regression",
     detail: "\
 Two classes: minimises `C Σ ln(1 + exp(−yᵢ (xᵢ·a + c))) + R(a)`, where yᵢ is 1 for the larger class and −1 for the other. More
-classes: one such model for each against the rest (scikit-learn fits all of them together), and probabilities that are
-scaled to add up to 1.",
+classes: one model of all of them, which minimises `C Σ (ln Σₖ exp(vᵢₖ) − vᵢᵧ) + R(A)`, where vᵢₖ is xᵢ·aₖ + cₖ and y the class
+of row i; or, by `--multi-class ovr`, one model for each against the rest.",
     weighted: true,
     options: &[
         C,
@@ -323,12 +347,28 @@ scaled to add up to 1.",
             help: "How much of the price is on the size of coefficients: 1 is l1, 0 is l2",
             detail: "Looked at where the penalty is `auto` or `elasticnet`.",
         },
+        Opt {
+            name: "multi_class",
+            flag: "multi-class",
+            kind: Kind::Word,
+            words: &[
+                ("softmax", "by one model of all of them, as scikit-learn has it"),
+                (
+                    "ovr",
+                    "by one model for each against the rest; probabilities are scaled to add up to 1",
+                ),
+            ],
+            default: Preset::Word("softmax"),
+            typed: false,
+            help: "How more than two classes are told apart",
+            detail: "For two classes both are the same.",
+        },
         FIT_INTERCEPT,
         CLASS_WEIGHT,
         STANDARDIZE,
         TOL,
         MAX_ITER,
-        SOLVER,
+        CLASS_SOLVER,
         PRICE_SCALING,
         PARTITIONS,
         H,

@@ -13,7 +13,8 @@ use super::partition::must_be_targets;
 use super::rows::Survey;
 use super::scaled::{Scaled, deviations, surveyed};
 use super::scaling::Penalty;
-use super::spec::{Kind, Spec, Way};
+use super::softmax;
+use super::spec::{Kind, MultiClass, Spec, Way};
 use super::wide::{self, Dealt};
 use qjam::Master;
 
@@ -30,7 +31,7 @@ pub struct Trained {
     pub rounds: usize,
     /// Why it ended; of several models, the one that came least far.
     pub outcome: Outcome,
-    /// What looked for the optimum: [`Way::Direct`], [`Way::Cocoa`] or a baseline.
+    /// What looked for the optimum: [`Way::Direct`], [`Way::Cocoa`], [`Way::Lbfgs`] or a baseline.
     pub solver: Way,
     /// Why that one, in words.
     pub why: String,
@@ -91,11 +92,15 @@ pub fn train(
         false => None,
     };
     let models = classes.as_ref().map_or(1, Classes::models);
+    let together = classes.as_ref().filter(|classes| is_together(spec, classes));
     if !spec.start.is_empty() && spec.start.len() != models * columns && spec.kind != Kind::Svm {
         return Err(LearnError::Start { found: spec.start.len(), expected: models * columns });
     }
-    let (way, why) = choose(spec, examples, columns)?;
-    let survey = match way == Way::Direct || spec.standardize {
+    let (way, why) = match together {
+        Some(classes) => choose_together(spec, columns, classes.values().len())?,
+        None => choose(spec, examples, columns)?,
+    };
+    let survey = match matches!(way, Way::Direct | Way::Lbfgs) || spec.standardize {
         true => Some(surveyed(master, examples)?),
         false => None,
     };
@@ -115,6 +120,18 @@ pub fn train(
         dealt: None,
         trained: Parts { why, ..Parts::default() },
     };
+    if let Some(classes) = together {
+        let weights = match spec.balanced {
+            true => Some(classes.balanced_together(weights)),
+            false => weights.map(<[f64]>::to_vec),
+        };
+        let mut tell = |round: usize, objective: f64, gap: f64| {
+            let (objective, gap) = (spec.told(objective, weight), spec.told(gap, weight));
+            observer(&Progress { model: 0, models: 1, round, objective, gap, seen: None });
+        };
+        training.together(classes, weights.as_deref(), &mut tell)?;
+        return training.finish(classes.values().to_vec());
+    }
     for model in 0..models {
         let (targets, weights) = match &classes {
             Some(classes) => {
@@ -152,15 +169,22 @@ pub(super) fn must_be_weights(weights: Option<&[f64]>, rows: usize) -> Result<f6
     }
 }
 
-/// Columns up to which products of all pairs are summed up, where nobody says how to look.
+/// Columns up to which products of all pairs are summed up, where nobody says how to look: about as many as take CoCoA as much
+/// computing. Measured, see `docs/decisions/solvers.md`.
 const DENSE_MAX: usize = 1000;
-const NEWTON_MAX: usize = 300;
-const SPARSE_MAX: usize = 200;
-/// Products of columns up to which a problem is small.
+const LOGISTIC_MAX: usize = 500;
+/// With l1, what is solved on the master is no longer one system of equations.
+const DENSE_L1_MAX: usize = 200;
+const SPARSE_MAX: usize = 50;
+const SPARSE_SVM_MAX: usize = 200;
+/// Products of dense columns up to which a problem is small.
 const SMALL: f64 = 2e8;
 
 /// Which solver, and why. A function of the data's shape alone.
 fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, String), LearnError> {
+    if spec.way == Way::Lbfgs {
+        return Err(LearnError::NotApart);
+    }
     let has_way = spec.kind != Kind::Svm || spec.margin != Margin::Hinge;
     match spec.way {
         Way::Auto => {}
@@ -173,16 +197,53 @@ fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, 
     if !has_way {
         return Ok((Way::Cocoa, "a support vector machine with a plain hinge is found by its dual".into()));
     }
-    let most = match (examples.is_sparse(), spec.kind) {
+    let (is_sparse, has_l1) = (examples.is_sparse(), spec.eta < 1.0);
+    let most = match (is_sparse, spec.kind) {
+        (true, Kind::Svm) => SPARSE_SVM_MAX,
         (true, _) => SPARSE_MAX,
-        (false, Kind::Logistic | Kind::Svm) => NEWTON_MAX,
+        (false, _) if has_l1 => DENSE_L1_MAX,
+        (false, Kind::Logistic) => LOGISTIC_MAX,
         (false, _) => DENSE_MAX,
     };
     let products = examples.rows() as f64 * columns as f64 * columns as f64;
+    let is_small = !is_sparse && !has_l1 && products <= SMALL && columns <= DENSE_MAX;
     let kind = if examples.is_sparse() { "sparse" } else { "dense" };
-    Ok(match columns <= most || (products <= SMALL && columns <= DENSE_MAX) {
+    Ok(match columns <= most || is_small {
         true => (Way::Direct, format!("{columns} columns are few")),
         false => (Way::Cocoa, format!("{columns} {kind} columns are many")),
+    })
+}
+
+/// Whether all classes are learnt together: more than two of them, or as many as there are where slopes were asked for.
+pub(super) fn is_together(spec: &Spec, classes: &Classes) -> bool {
+    let several = classes.values().len() > 2 && spec.multi_class == MultiClass::Softmax;
+    spec.kind == Kind::Logistic && (several || (spec.way == Way::Lbfgs && classes.values().len() == 2))
+}
+
+/// Coefficients of all classes up to which products of all pairs are summed up, where nobody says how to look.
+const TOGETHER_MAX: usize = 150;
+const TOGETHER_L1_MAX: usize = 300;
+
+/// The same for one model of all classes.
+fn choose_together(spec: &Spec, columns: usize, classes: usize) -> Result<(Way, String), LearnError> {
+    let coefficients = (columns + 1) * classes;
+    if classes > softmax::CLASSES_MAX {
+        return Err(LearnError::TooManyClasses { classes, most: softmax::CLASSES_MAX });
+    }
+    match spec.way {
+        Way::Auto => {}
+        Way::Direct if coefficients > narrow::COLUMNS_MAX => {
+            return Err(LearnError::TooMany { coefficients, most: narrow::COLUMNS_MAX });
+        }
+        Way::Direct | Way::Lbfgs => return Ok((spec.way, "it was asked for".into())),
+        Way::Cocoa => return Err(LearnError::NotTogether { solver: "cocoa", classes }),
+        Way::MinibatchScd => return Err(LearnError::NotTogether { solver: "minibatch-scd", classes }),
+        Way::MinibatchSgd => return Err(LearnError::NotTogether { solver: "minibatch-sgd", classes }),
+    }
+    let most = if spec.eta < 1.0 { TOGETHER_L1_MAX } else { TOGETHER_MAX };
+    Ok(match coefficients <= most {
+        true => (Way::Direct, format!("{coefficients} coefficients of {classes} classes together are few")),
+        false => (Way::Lbfgs, format!("{coefficients} coefficients of {classes} classes together are many")),
     })
 }
 
@@ -191,6 +252,7 @@ fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, 
 struct Parts {
     coefficients: Vec<f64>,
     intercepts: Vec<f64>,
+    softmax: bool,
     objective: f64,
     gap: f64,
     rounds: usize,
@@ -336,6 +398,71 @@ impl Training<'_> {
         Ok(true)
     }
 
+    /// All classes at once. Two of them have one model: half the difference of two, whose l2 penalty counts twice.
+    fn together(
+        &mut self,
+        classes: &Classes,
+        weights: Option<&[f64]>,
+        tell: &mut dyn FnMut(usize, f64, f64),
+    ) -> Result<(), LearnError> {
+        let Some(survey) = &self.survey else { return Ok(()) };
+        let (k, columns) = (classes.values().len(), self.columns);
+        let penalty = self.penalty()?;
+        let start: Vec<f64> = match k == 2 {
+            true => {
+                [-0.5, 0.5].iter().flat_map(|half| self.spec.start.iter().map(move |a| half * a)).collect()
+            }
+            false => self.spec.start.clone(),
+        };
+        let task = softmax::Task {
+            master: self.master,
+            examples: self.examples,
+            survey,
+            deviations: &self.deviations,
+            intercept: self.spec.intercept,
+            penalty: if k == 2 { penalty.with_l2(2.0 * penalty.l2()) } else { penalty },
+            params: self.spec.params(),
+            of_rows: classes.of_rows(),
+            classes: k,
+            weights,
+            start: &start,
+        };
+        let mut rounds = 1;
+        let mut solved = None;
+        if self.way == Way::Direct {
+            solved = task.by_newton(tell)?;
+            if solved.is_none() {
+                if self.spec.way == Way::Direct {
+                    return Err(LearnError::Singular);
+                }
+                self.way = Way::Lbfgs;
+                self.trained.why =
+                    "the columns depend on each other so much that products of them cannot tell them apart"
+                        .into();
+                rounds += 1;
+            }
+        }
+        let solved = match solved {
+            Some(solved) => solved,
+            None => task.by_lbfgs(tell)?,
+        };
+        let value = (solved.objective, solved.bound);
+        rounds += solved.rounds;
+        if k == 2 {
+            let of_two = |all: &[f64]| all[all.len() / 2..].iter().zip(all).map(|(a, b)| a - b).collect();
+            let (coefficients, intercepts): (Vec<f64>, Vec<f64>) =
+                (of_two(&solved.coefficients), of_two(&solved.intercepts));
+            self.add(coefficients, intercepts[0], value, rounds, solved.outcome);
+            return Ok(());
+        }
+        self.trained.intercepts = solved.intercepts;
+        let intercept = self.trained.intercepts.pop().unwrap_or(0.0);
+        self.add(solved.coefficients, intercept, value, rounds, solved.outcome);
+        self.trained.softmax = true;
+        debug_assert_eq!(self.trained.coefficients.len(), k * columns);
+        Ok(())
+    }
+
     fn by_columns(
         &mut self,
         model: usize,
@@ -369,7 +496,8 @@ impl Training<'_> {
         let scaled = self.scaled()?;
         let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
         let constant = if self.spec.intercept { self.spec.intercept_scaling } else { 0.0 };
-        let dealt = Dealt::rows_of(&examples, labels, constant, self.asked(examples.entries()))?;
+        let asked = self.spec.partitions.unwrap_or_else(|| wide::row_partitions_for(examples.entries()));
+        let dealt = Dealt::rows_of(&examples, labels, constant, asked)?;
         let dealt = dealt.with_prices(weights)?;
         self.remark(dealt.partitions(), "rows");
         let price = 1.0 / self.penalty()?.l2();
@@ -442,6 +570,12 @@ impl Training<'_> {
         rounds: usize,
         outcome: Outcome,
     ) {
+        // The last certificate may close the gap of a fit whose rounds were used up before it was made.
+        let closed = self.spec.params().tolerance() * objective.abs();
+        let outcome = match outcome {
+            Outcome::RoundsUsedUp if closed > 0.0 && objective - bound <= closed => Outcome::Converged,
+            other => other,
+        };
         let parts = &mut self.trained;
         parts.coefficients.extend(coefficients);
         parts.intercepts.push(intercept);
@@ -454,8 +588,9 @@ impl Training<'_> {
 
     fn finish(self, classes: Vec<f64>) -> Result<Trained, LearnError> {
         let parts = self.trained;
+        let model = LinearModel::new(self.spec.kind, parts.coefficients, parts.intercepts, classes)?;
         Ok(Trained {
-            model: LinearModel::new(self.spec.kind, parts.coefficients, parts.intercepts, classes)?,
+            model: if parts.softmax { model.with_softmax() } else { model },
             objective: self.spec.told(parts.objective, self.weight),
             gap: self.spec.told(parts.gap, self.weight).max(0.0),
             rounds: parts.rounds,

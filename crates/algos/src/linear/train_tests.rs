@@ -213,6 +213,7 @@ fn several_classes_have_a_model_each_and_empty_columns_nothing() {
     for kind in [Kind::Logistic, Kind::Svm] {
         for balanced in [false, true] {
             let spec = Spec::new(kind).with_balanced(balanced).with_params(tight());
+            let spec = spec.with_multi_class(MultiClass::OneVsRest);
             let trained = train(&m, &(&case.dense()).into(), &thirds, None, &spec, |_| {}).unwrap();
             assert_eq!((trained.model.classes(), trained.model.outputs()), (&[-1.0, 0.5, 10.0][..], 3));
             let said = trained.model.predict(&m, &(&case.dense()).into()).unwrap();
@@ -351,6 +352,46 @@ fn data_of_nothing_but_zeros_and_equal_columns_are_no_trouble() {
             let spec = spec.clone().with_params(Params::default().with_tolerance(1e-9).unwrap());
             let trained = train(&m, &(&twins).into(), &targets[..6], None, &spec, |_| {}).unwrap();
             assert!(trained.model.coefficients().iter().all(|a| a.is_finite()), "{:?}", spec.kind());
+        }
+    }
+}
+
+#[test]
+fn rows_of_32_bits_are_learnt_from_as_if_they_had_64() {
+    let (mut case, m) = (case(60, 7), master());
+    // Numbers that both have.
+    case.values.iter_mut().for_each(|value| *value = f64::from(*value as f32));
+    let narrow: Vec<f32> = case.values.iter().map(|value| *value as f32).collect();
+    let dense = DataSet::dense(narrow.clone(), case.columns).unwrap().chunk_records(17).unwrap();
+    let (mut starts, mut places, mut values) = (vec![0], vec![], vec![]);
+    for row in narrow.chunks(case.columns) {
+        for (column, value) in row.iter().enumerate().filter(|(_, value)| **value != 0.0) {
+            places.push(column as u32);
+            values.push(*value);
+        }
+        starts.push(places.len() as u64);
+    }
+    let sparse = DataSet::csr(&Csr::from_vecs(starts, places, values, case.columns, None).unwrap()).unwrap();
+    let (dense_64, sparse_64) = (case.dense(), case.sparse());
+    let three: Vec<f64> = case.targets.iter().map(|t| (t / 2.0).clamp(0.0, 2.0).floor()).collect();
+    let weights = Some(&case.weights[..]);
+    for spec in specs() {
+        for way in [Way::Direct, Way::Cocoa, Way::Lbfgs] {
+            let Ok(spec) = spec.clone().with_way(way) else { continue };
+            let fixed = Spec { work: Some(1.0), sigma: Some(1.0), ..spec };
+            let targets = if way == Way::Lbfgs { &three } else { case.targets(fixed.kind()) };
+            for spec in [fixed.clone(), fixed.with_standardize(true)] {
+                let pairs: [(Examples<'_>, Examples<'_>); 2] =
+                    [((&dense).into(), (&dense_64).into()), ((&sparse).into(), (&sparse_64).into())];
+                for (n, (of_32, of_64)) in pairs.into_iter().enumerate() {
+                    let a = train(&m, &of_32, targets, weights, &spec, |_| {}).unwrap();
+                    let b = train(&m, &of_64, targets, weights, &spec, |_| {}).unwrap();
+                    let what = format!("{:?} {way:?} η {} {n}", spec.kind(), spec.eta);
+                    assert!(apart(&a, &b) < 1e-9, "{what}: {:e}", apart(&a, &b));
+                    assert!((a.objective - b.objective).abs() <= 1e-12 * b.objective, "{what}");
+                    assert_eq!(a.model.predict(&m, &of_32).unwrap(), a.model.predict(&m, &of_64).unwrap());
+                }
+            }
         }
     }
 }

@@ -231,6 +231,8 @@ pub struct Tuner {
     last: Stretch,
     trial: Option<Trial>,
     directions: [Direction; 4],
+    /// Whether work and σ' are left as they are.
+    kept: (bool, bool),
 }
 
 impl Tuner {
@@ -248,7 +250,17 @@ impl Tuner {
             last: Stretch::default(),
             trial: None,
             directions: [way(2.0, 1.0, 3), way(0.5, 1.0, 2), way(1.0, 2.0, 5), way(1.0, 0.5, 6)],
+            kept: (false, false),
         }
+    }
+
+    /// With one of them given, which is left as it is.
+    pub fn keeping(self, work: Option<f64>, sigma: Option<f64>) -> Tuner {
+        let setting = Setting {
+            work: work.unwrap_or(self.setting.work),
+            sigma: sigma.unwrap_or(self.setting.sigma).clamp(1.0, self.partitions),
+        };
+        Tuner { setting, kept: (work.is_some(), sigma.is_some()), ..self }
     }
 
     /// The choice for the next round.
@@ -267,7 +279,7 @@ impl Tuner {
         self.costs.add(outcome);
         if outcome.gain <= 0.0 {
             self.interrupted();
-            if self.setting.sigma < self.partitions {
+            if self.setting.sigma < self.partitions && !self.kept.1 {
                 self.setting.sigma = (2.0 * self.setting.sigma).min(self.partitions);
                 self.reason = Reason::NoGain;
             }
@@ -321,7 +333,7 @@ impl Tuner {
     fn set_by_costs(&mut self) -> bool {
         let (exchange_s, pass_s) = self.costs.medians();
         let ratio = exchange_s / pass_s;
-        if self.ratio.is_some_and(|then| ratio < OTHERS * then && then < OTHERS * ratio) {
+        if self.kept.0 || self.ratio.is_some_and(|then| ratio < OTHERS * then && then < OTHERS * ratio) {
             return false;
         }
         let (least, most) = WORK_BY_COSTS;
@@ -353,7 +365,10 @@ impl Tuner {
         self.directions.iter_mut().for_each(|way| way.due = way.due.saturating_sub(1));
         let allowed = |way: &Direction| {
             let (work, sigma) = (self.setting.work * way.work, self.setting.sigma * way.sigma);
-            (WORK_LEAST..=WORK_MOST).contains(&work) && (1.0..=self.partitions).contains(&sigma)
+            let (work_kept, sigma_kept) = self.kept;
+            let work_may = way.work == 1.0 || (!work_kept && (WORK_LEAST..=WORK_MOST).contains(&work));
+            let sigma_may = way.sigma == 1.0 || (!sigma_kept && (1.0..=self.partitions).contains(&sigma));
+            work_may && sigma_may
         };
         let Some(direction) = self.directions.iter().position(|way| way.due == 0 && allowed(way)) else {
             return;
@@ -456,5 +471,28 @@ mod tests {
             tuner.choose().to_string(),
             "round 5: 0.500 passes, σ' 3.00: the last round gained nothing"
         );
+    }
+
+    #[test]
+    fn what_was_given_is_kept_and_the_other_is_chosen() {
+        let shrink = |choice: &Choice| 0.02 * choice.work.min(2.0) * choice.sigma.sqrt();
+        for (work, sigma) in [(Some(30.0), None), (None, Some(2.0))] {
+            let mut tuner = Tuner::new(8).keeping(work, sigma);
+            let (mut left, mut others) = (1.0, vec![]);
+            for round in 0..150 {
+                let choice = tuner.choose();
+                assert_eq!(work.unwrap_or(choice.work), choice.work);
+                assert_eq!(sigma.unwrap_or(choice.sigma), choice.sigma);
+                others.push(if work.is_some() { choice.sigma } else { choice.work });
+                // Once there is no gain at all, whatever was chosen.
+                let gain = if round == 40 { 0.0 } else { left * shrink(&choice) };
+                left -= gain;
+                let worker_s = 0.010 * choice.work;
+                let seconds = worker_s + 0.020;
+                tuner.learn(&Outcome { gain, seconds, worker_s, passes: choice.work, usual: true });
+            }
+            others.dedup();
+            assert!(others.len() > 3, "{work:?} {sigma:?}: {others:?}");
+        }
     }
 }

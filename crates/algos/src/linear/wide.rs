@@ -95,6 +95,15 @@ pub fn partitions_for(entries: u64) -> usize {
     }
 }
 
+/// The same for rows of support vector machines. Rows of one class are much more alike than columns are, and partitions of them
+/// in each other's way: two of them needed two to thirty times the computing of one. So there is one as long as it fits well
+/// in a worker's memory.
+pub fn row_partitions_for(entries: u64) -> usize {
+    /// Those of a partition.
+    const ENTRIES: u64 = 1 << 25;
+    (entries.div_ceil(ENTRIES) as usize).clamp(1, 64)
+}
+
 /// Coefficients and what they come to, in the ½-sum form.
 pub(super) struct Found {
     pub(super) coefficients: Vec<f64>,

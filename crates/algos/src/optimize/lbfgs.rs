@@ -243,7 +243,7 @@ enum Found {
 }
 
 /// The last changes of point and gradient, oldest first.
-struct Memory {
+pub(super) struct Memory {
     size: usize,
     changes: VecDeque<Change>,
 }
@@ -255,19 +255,19 @@ struct Change {
 }
 
 impl Memory {
-    fn new(size: usize) -> Memory {
+    pub(super) fn new(size: usize) -> Memory {
         Memory { size, changes: VecDeque::new() }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.changes.clear();
     }
 
-    fn remember(&mut self, point: Vec<f64>, gradient: Vec<f64>) {
+    pub(super) fn remember(&mut self, point: Vec<f64>, gradient: Vec<f64>) {
         let product = dot(&point, &gradient);
         // Without curvature along the step the approximation would stop being positive definite.
         if product > f64::EPSILON * dot(&gradient, &gradient) {
@@ -278,8 +278,13 @@ impl Memory {
         }
     }
 
+    /// Changes of point and gradient and the product of both, oldest first.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (&[f64], &[f64], f64)> {
+        self.changes.iter().map(|change| (&change.point[..], &change.gradient[..], change.product))
+    }
+
     /// Minus the approximate inverse Hessian times the gradient, by the two loops over the changes.
-    fn direction(&self, gradient: &[f64]) -> Vec<f64> {
+    pub(super) fn direction(&self, gradient: &[f64]) -> Vec<f64> {
         let mut direction: Vec<f64> = gradient.iter().map(|g| -g).collect();
         let Some(last) = self.changes.back() else { return direction };
         let mut weights = Vec::with_capacity(self.changes.len());

@@ -5,3 +5,4 @@
 
 pub mod lbfgs;
 pub mod line_search;
+pub mod proximal;

@@ -9,7 +9,7 @@ Minimises ½‖Aα − b‖² + λ (η/2 ‖α‖² + (1 − η) ‖α‖₁): �
 round each partition goes downhill on its own columns, and one vector as long as b is exchanged.
 
 H, the work between two exchanges, is told as a share of the columns of a partition: with --h 0.5 half of them are visited \
-in a round, with --h 2 all of them twice. Without --h and --sigma both are chosen while it runs, and --explain says how.
+in a round, with --h 2 all of them twice. What is not given of --h and --sigma is chosen while it runs, and --explain says how.
 
 Reading, dealing out columns and bringing them to the workers is not measured. `seconds` is from the first round to the \
 last: `worker_s` the slowest partition's computing, `master_s` what the master does itself, `overhead_s` the rest, with \
@@ -53,12 +53,11 @@ pub(crate) struct BenchCocoa {
     /// How many parts the columns are dealt into; as many as workers have slots if nobody says. The bits follow from it
     #[arg(long, value_name = "K", value_parser = value_parser!(u32).range(1..=1 << 20))]
     pub(crate) partitions: Option<u32>,
-    /// Visit so many times a partition's columns between two exchanges, instead of choosing it; σ' is as many as
-    /// partitions then if nobody says
+    /// Visit so many times a partition's columns between two exchanges, instead of choosing it; where --combine is not
+    /// searched, σ' is as many as partitions then if nobody says
     #[arg(long, value_name = "H", conflicts_with = "replay", allow_negative_numbers = true)]
     pub(crate) h: Option<f64>,
-    /// By how much partitions allow for each other, from 1 to their number, instead of choosing it; H is 1 then if nobody
-    /// says
+    /// By how much partitions allow for each other, from 1 to their number, instead of choosing it
     #[arg(long, value_name = "S", conflicts_with = "replay", allow_negative_numbers = true)]
     pub(crate) sigma: Option<f64>,
     /// What is done with the partitions' changes
@@ -68,7 +67,7 @@ pub(crate) struct BenchCocoa {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
     /// Wait so long in every round, as if the exchange took longer
-    #[arg(long, value_name = "D", default_value_t = 0.0, value_parser = delay_ms)]
+    #[arg(long, value_name = "D", default_value_t = 0.0, value_parser = delay_ms, allow_negative_numbers = true)]
     pub(crate) delay_ms: f64,
     /// Seed of the order in which columns are visited
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -30,6 +30,7 @@ Workers are named by a string, wherever --workers is asked for:
   ann@big:2222*4  user, port and number of slots there
   @hosts.txt  what the file says, one or more to a line
   proc:2,big  both; commas join
+  mpi         the ranks that mpirun started, if this program was built with MPI
   auto        as many threads of this machine as pay, or none but the caller's
   auto:proc:4,big  as many of these workers as pay
 

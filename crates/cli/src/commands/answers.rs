@@ -1,7 +1,7 @@
 //! Where a model's answers go: an `.npy` file, a text with commas, or standard output. A file is written beside its place
 //! and moved there when it is whole.
 
-use super::npy;
+use super::{npy, placing};
 use crate::output;
 use anyhow::{Context, bail};
 use qjam_algos::kernels::nearest::Real;
@@ -50,9 +50,7 @@ impl Answers {
             return Ok(Answers { to, places: None, binary: false, columns, what });
         };
         let binary = is_binary(out)?;
-        let mut aside = out.as_os_str().to_owned();
-        aside.push(format!(".{}.part", std::process::id()));
-        let aside = PathBuf::from(aside);
+        let aside = placing::beside(out);
         let file = File::create(&aside).with_context(|| format!("cannot write {}", out.display()))?;
         let mut this = Answers {
             to: Box::new(BufWriter::new(file)),

@@ -13,7 +13,7 @@ use qjam::Master;
 use qjam_algos::linear::{
     Columns, Fit, Local, Loss, Objective, Outcome, Params, Partitioned, Penalty, Scaling, Seen, fit,
 };
-use qjam_readers::{OpenOptions, Rows, open};
+use qjam_readers::{OpenOptions, ReadError, Rows, open};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -52,10 +52,18 @@ pub(crate) fn run(args: &BenchCocoa) -> anyhow::Result<()> {
         bail!("--target is no finite number; give an objective that can be reached");
     }
     params(args, 1)?;
-    args.out.iter().chain(&args.choices).try_for_each(|path| reading::can_be_written(path))?;
+    for (flag, path) in [("--out", &args.out), ("--choices", &args.choices)] {
+        path.iter().try_for_each(|path| reading::can_be_written(flag, path))?;
+    }
     let workers = args.workers.as_deref().or(args.engine.as_deref()).unwrap_or("local");
     let master = Master::connect(workers)?;
-    let opened = open(&args.data, &OpenOptions::default())?;
+    let opened = open(&args.data, &OpenOptions::default()).map_err(|e| match e {
+        ReadError::Options { .. } => anyhow!(
+            "{} has no single matrix in it; save one by itself, with scipy.sparse.save_npz or numpy.save",
+            args.data.display()
+        ),
+        e => e.into(),
+    })?;
     let rows = usize::try_from(opened.rows.records()).unwrap_or(usize::MAX);
     let targets = targets(args, opened.labels()?, rows)?;
     let slots: u32 = master.workers().iter().map(|worker| worker.slots).sum();
@@ -97,10 +105,7 @@ fn targets(args: &BenchCocoa, own: Option<Vec<f64>>, rows: usize) -> anyhow::Res
 fn params(args: &BenchCocoa, partitions: usize) -> anyhow::Result<Params> {
     let local = match (&args.replay, args.h, args.sigma) {
         (Some(path), ..) => Local::Replayed(choices::read(path)?),
-        (None, None, None) => Local::Tuned,
-        (None, h, sigma) => {
-            Local::Fixed { work: h.unwrap_or(1.0), sigma: sigma.unwrap_or(partitions as f64) }
-        }
+        (None, h, sigma) => Local::given(h, sigma, args.combine.into(), partitions),
     };
     let params = Params::default()
         .with_tolerance(if args.target.is_some() { 0.0 } else { args.tol })?
@@ -148,7 +153,9 @@ fn measure<C: Columns>(
     output::passed();
     let found = found.map_err(|e| anyhow!("{}: {e}", args.data.display()))?;
     let (value, bound) = objective_and_bound(rows, &targets, &found.coordinates, args.lambda, args.eta)?;
-    if (value - found.objective).abs() > 1e-6 * value.abs() {
+    // What is left of the targets may be nothing but the rounding of products, which is another one here.
+    let rounding = 1e-18 * targets.iter().map(|b| b * b).sum::<f64>();
+    if (value - found.objective).abs() > 1e-6 * value.abs() + rounding {
         bail!(
             "the objective is {value} and the fit has {}, which must not happen: please report it",
             found.objective
@@ -163,7 +170,16 @@ fn measure<C: Columns>(
     if let Some(out) = &args.out {
         npy::write_matrix(out, &found.coordinates, 1)?;
     }
-    let gap = (value - bound.max(found.bound)).max(0.0);
+    let bound = bound.max(found.bound);
+    if let Some(target) = args.target.filter(|target| *target < value) {
+        output::note(&match target < bound {
+            true => format!(
+                "no coefficients come to the target of {target}: the objective is at least {bound:.9e}"
+            ),
+            false => format!("the target of {target} was not reached: the objective is {value:.9e}"),
+        });
+    }
+    let gap = (value - bound).max(0.0);
     let measured = measured(args, &data, &found, value, gap);
     if args.json {
         output::line(serde_json::to_string(&measured)?);
@@ -218,7 +234,9 @@ pub(super) fn said(outcome: Outcome) -> &'static str {
 fn say(args: &BenchCocoa, measured: &Measured) {
     let Measured { rows, columns, entries, partitions, workers, .. } = measured;
     output::heading(&format!(
-        "{rows} rows, {columns} columns, {entries} entries, in {} on {workers}",
+        "{}, {}, {entries} entries, in {} on {workers}",
+        output::count(*rows as u64, "row"),
+        output::count(*columns as u64, "column"),
         output::count(*partitions as u64, "partition")
     ));
     output::line(format!(

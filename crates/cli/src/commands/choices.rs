@@ -3,10 +3,12 @@
 //! `work` and `sigma` are for reading; `bits` has both numbers in the sixteen digits of their 64 bits, since a decimal
 //! fraction need not come back as it was.
 
+use super::placing;
 use anyhow::{Context, anyhow};
 use qjam_algos::linear::{Choice, Reason};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 #[derive(Serialize, Deserialize)]
@@ -31,7 +33,8 @@ pub(crate) fn write(path: &Path, choices: &[Choice]) -> anyhow::Result<()> {
         };
         let _ = writeln!(text, "{}", serde_json::to_string(&line)?);
     }
-    std::fs::write(path, text).with_context(|| format!("--choices {} cannot be written", path.display()))
+    placing::write(path, |out| out.write_all(text.as_bytes()))
+        .with_context(|| format!("--choices {} cannot be written", path.display()))
 }
 
 /// Reads them again.

@@ -106,7 +106,7 @@ impl Spent {
 /// Runs the command.
 pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let args = &fit.args;
-    reading::can_be_written(&args.out)?;
+    reading::can_be_written("--out", &args.out)?;
     let mut spent = Spent::new();
     let builder = reading::limited(Master::builder(), args.memory_limit)
         .on_wait(|waiting| output::passing(&format!("  {waiting}")));
@@ -149,6 +149,9 @@ fn taught_fit(fit: &Fit, master: &Master, mut spent: Spent) -> anyhow::Result<(R
     let from = taught::From { labels: fit.labels.as_deref(), weights: fit.weights.as_deref() };
     let read = taught::read(&fit.args.data, &from, fit.args.memory_limit)?;
     spent.done("reading");
+    if spec.kind().classifies() {
+        fit_linear::must_be_classes(&read.targets, fit)?;
+    }
     let Taught { rows, columns, targets, weights, dropped, filled } = read;
     let (read, lessons) =
         (Read { rows, columns, weighted: false, dropped, filled }, Lessons { targets, weights });
@@ -195,12 +198,13 @@ fn say(fit: &Fit, read: &Read, outcome: &Outcome) -> anyhow::Result<()> {
     let (data, model) = (&fit.args.data.path, &fit.args.out);
     output::heading(&outcome.title);
     output::line("");
+    let is_sparse = reading::type_name(&read.rows).starts_with("sparse");
+    let columns = read.rows.cols()? - usize::from(read.weighted && !is_sparse);
     let mut about = format!(
-        "{}, {} rows x {} columns of {}, {}",
+        "{}, {} x {} of {}, {}",
         data.display(),
-        read.rows.records(),
-        read.rows.cols()?
-            - usize::from(read.weighted && !reading::type_name(&read.rows).starts_with("sparse")),
+        output::count(read.rows.records(), "row"),
+        output::count(columns as u64, "column"),
         reading::type_name(&read.rows),
         output::bytes(read.rows.bytes())
     );
@@ -217,8 +221,13 @@ fn say(fit: &Fit, read: &Read, outcome: &Outcome) -> anyhow::Result<()> {
         item("", &rounds);
     }
     item("hash", &outcome.hash);
-    let bytes = std::fs::metadata(model).map_or(0, |found| found.len());
-    item("model", &format!("{}, {}", model.display(), output::bytes(bytes)));
+    let found = std::fs::metadata(model).ok().filter(|found| found.is_file());
+    let Some(found) = found else {
+        // A device or a pipe: nobody will ask it anything.
+        item("model", &model.display().to_string());
+        return Ok(());
+    };
+    item("model", &format!("{}, {}", model.display(), output::bytes(found.len())));
     output::line("");
     let [data, model] = [data, model].map(|path| reading::quoted(&path.to_string_lossy()));
     let typed = fit.args.data.typed();

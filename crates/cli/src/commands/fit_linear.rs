@@ -4,8 +4,9 @@ use super::bench_cocoa::said;
 use super::bench_kmeans::hash;
 use super::fit::{Job, Outcome};
 use super::reading::Read;
+use crate::args::Fit;
 use crate::output;
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use qjam_algos::linear::{
     self, Examples, FitError, LearnError, LinearModel, PrepareError, Progress, Spec, Trained, Way, train,
 };
@@ -17,6 +18,20 @@ use std::path::Path;
 pub(crate) struct Lessons {
     pub(crate) targets: Vec<f64>,
     pub(crate) weights: Option<Vec<f64>>,
+}
+
+/// Numbers that stand for classes are whole. A regression's target would be a class for each row.
+pub(crate) fn must_be_classes(targets: &[f64], fit: &Fit) -> anyhow::Result<()> {
+    match targets.iter().position(|target| target.fract() != 0.0) {
+        None => Ok(()),
+        Some(row) => bail!(
+            "{}: {} tells classes apart, and the target of row {row} (counted from 0) is {}; classes are whole numbers, and \
+             ridge, lasso and elasticnet learn others",
+            fit.args.data.path.display(),
+            fit.settings.learner().name,
+            targets[row]
+        ),
+    }
 }
 
 /// Fits, saves, and tells.
@@ -66,7 +81,12 @@ fn with_file(e: LearnError, path: &Path) -> anyhow::Error {
         LearnError::Data(PrepareError::NotFinite { .. }) => {
             anyhow!("{path}: {e}: --missing drop or --missing mean")
         }
-        LearnError::TooWide { .. } | LearnError::Singular => anyhow!("{path}: {e}: --solver auto"),
+        LearnError::NotTogether { .. } => anyhow!("{path}: {e}: --solver auto or --multi-class ovr"),
+        LearnError::TooManyClasses { .. } => anyhow!("{path}: {e}: --multi-class ovr"),
+        LearnError::TooWide { .. }
+        | LearnError::TooMany { .. }
+        | LearnError::NotApart
+        | LearnError::Singular => anyhow!("{path}: {e}: --solver auto"),
         e => anyhow!("{path}: {e}"),
     }
 }
@@ -76,6 +96,7 @@ fn way(way: Way) -> &'static str {
         Way::Auto => "auto",
         Way::Direct => "direct",
         Way::Cocoa => "cocoa",
+        Way::Lbfgs => "lbfgs",
         Way::MinibatchScd => "minibatch-scd",
         Way::MinibatchSgd => "minibatch-sgd",
     }
@@ -177,7 +198,10 @@ fn found(model: &LinearModel) -> String {
         ([intercept], [no, yes]) => {
             text.push_str(&format!(", intercept {intercept:.6}; for class {yes} and against {no}"));
         }
-        (_, classes) => text.push_str(&format!(", for {} classes", classes.len())),
+        (_, classes) => {
+            let how = if model.is_softmax() { "together" } else { "each against the rest" };
+            text.push_str(&format!(", for {} classes {how}", classes.len()));
+        }
     }
     text
 }

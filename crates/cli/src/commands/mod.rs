@@ -22,6 +22,7 @@ mod fit_linear;
 mod hosts;
 mod models;
 mod npy;
+mod placing;
 mod predict;
 mod progress;
 mod reading;

@@ -3,7 +3,7 @@
 use crate::args::Inspect;
 use crate::output;
 use qjam_algos::models::{self, Contents};
-use qjam_algos::options::{LEARNERS, Value};
+use qjam_algos::options::{LEARNERS, Preset, Value};
 
 /// Runs the command.
 pub(crate) fn inspect(args: &Inspect) -> anyhow::Result<()> {
@@ -12,7 +12,7 @@ pub(crate) fn inspect(args: &Inspect) -> anyhow::Result<()> {
         output::line(whole(&contents).to_string());
         return Ok(());
     }
-    let Contents { kind, version, notes, tensors } = &contents;
+    let Contents { kind, version, notes, tensors, .. } = &contents;
     output::heading(&format!("{}: a model of kind {kind}, version {version}", args.model.display()));
     let item = |name: &str, text: &str| output::line(format!("  {name:<9} {text}"));
     for (at, (name, dtype, shape)) in tensors.iter().enumerate() {
@@ -23,22 +23,31 @@ pub(crate) fn inspect(args: &Inspect) -> anyhow::Result<()> {
         item("columns", &columns(&notes.columns));
     }
     if !notes.fitted.is_empty() {
-        item("fitted", &pairs(&notes.fitted, |name| name.replace('_', " "), " "));
+        item("fitted", &pairs(&notes.fitted));
     }
     if !notes.options.is_empty() {
-        item("options", &pairs(&notes.options, flag, " "));
+        item("options", &options(&notes.options));
     }
     Ok(())
 }
 
-/// What the command calls an option.
-fn flag(name: &str) -> String {
-    let flag = LEARNERS.iter().find_map(|learner| learner.option(name)).map(|option| option.flag);
-    format!("--{}", flag.unwrap_or(name))
+/// What would have to be typed. Learners call the same thing differently, and the one that has all of these is meant.
+fn options(given: &[(String, Value)]) -> String {
+    let of = LEARNERS.iter().find(|learner| given.iter().all(|(name, _)| learner.option(name).is_some()));
+    let typed = |(name, value): &(String, Value)| {
+        let option = of.and_then(|learner| learner.option(name));
+        match (option, value) {
+            (Some(option), Value::Flag(is_on)) if option.default == Preset::Flag(*is_on) => None,
+            (Some(option), Value::Flag(_)) => Some(format!("--{}", option.switch())),
+            (Some(option), value) => Some(format!("--{} {value}", option.flag)),
+            (None, value) => Some(format!("{name} {value}")),
+        }
+    };
+    given.iter().filter_map(typed).collect::<Vec<_>>().join(", ")
 }
 
-fn pairs(pairs: &[(String, Value)], name_of: impl Fn(&str) -> String, between: &str) -> String {
-    let pair = |(name, value): &(String, Value)| format!("{}{between}{value}", name_of(name));
+fn pairs(pairs: &[(String, Value)]) -> String {
+    let pair = |(name, value): &(String, Value)| format!("{} {value}", name.replace('_', " "));
     pairs.iter().map(pair).collect::<Vec<_>>().join(", ")
 }
 

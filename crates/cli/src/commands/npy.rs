@@ -1,9 +1,10 @@
 //! The little of NumPy's file format that commands need besides what `qjam` reads.
 
+use super::placing;
 use anyhow::Context;
 use qjam_algos::kernels::nearest::Real;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// Whether a file has 32-bit numbers. What else it may have is for the reader to say.
@@ -23,13 +24,11 @@ pub(crate) fn is_single(path: &Path) -> anyhow::Result<bool> {
 /// Writes row-major numbers as a matrix.
 pub(crate) fn write_matrix<T: Real>(path: &Path, values: &[T], columns: usize) -> anyhow::Result<()> {
     let kind = if size_of::<T>() == 4 { "<f4" } else { "<f8" };
-    let all = || {
-        let mut out = BufWriter::new(File::create(path)?);
+    let written = placing::write(path, |out| {
         out.write_all(&header(kind, &format!("({}, {columns})", values.len() / columns)))?;
-        write_values(&mut out, values)?;
-        out.flush()
-    };
-    all().with_context(|| format!("cannot write {}", path.display()))
+        write_values(out, values)
+    });
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Numbers as they lie in the file.

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
         }
     }
     if let Some(out) = &args.out {
-        reading::can_be_written(out)?;
+        reading::can_be_written("--out", out)?;
     }
     // Rows are compared in the numbers that the model has.
     let single = contents.tensors.iter().any(|(_, dtype, _)| dtype == "F32");

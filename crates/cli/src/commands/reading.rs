@@ -1,5 +1,6 @@
 //! Data sets from whatever file a command was given, with an eye on memory and a line that moves meanwhile.
 
+use super::placing;
 use crate::args::Data;
 use crate::output;
 use anyhow::bail;
@@ -103,6 +104,10 @@ pub(super) fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
         _ => return anyhow::anyhow!(text),
     };
     let hint: String = hint;
+    if hint.starts_with("what is to be learnt") {
+        // Its column cannot be left out.
+        text = text.replace("; leave the column out, or choose the columns to read", "");
+    }
     anyhow::anyhow!("{text}: {hint}")
 }
 
@@ -200,13 +205,16 @@ pub(crate) fn type_name(rows: &Rows) -> &'static str {
     }
 }
 
-/// Finds out before the work whether its result can be written.
-pub(crate) fn can_be_written(path: &Path) -> anyhow::Result<()> {
+/// Finds out before the work whether its result can be written to what was typed after `flag`.
+pub(crate) fn can_be_written(flag: &str, path: &Path) -> anyhow::Result<()> {
+    let shown = path.display();
     if path.is_dir() {
-        bail!("--out {} is a folder; name a file in it", path.display());
+        bail!("{flag} {shown} is a folder; name a file in it");
     }
-    let mut probe = path.as_os_str().to_owned();
-    probe.push(format!(".{}.part", std::process::id()));
-    let tried = std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe));
-    tried.map_err(|e| anyhow::anyhow!("--out {} cannot be written: {e}; name another file", path.display()))
+    let probe = placing::beside(path);
+    let tried = match placing::is_special(path) {
+        true => std::fs::OpenOptions::new().write(true).open(path).map(drop),
+        false => std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe)),
+    };
+    tried.map_err(|e| anyhow::anyhow!("{flag} {shown} cannot be written: {e}; name another file"))
 }

@@ -100,6 +100,14 @@ pub(crate) fn read(data: &Data, from: &From<'_>, memory_limit: Option<u64>) -> a
         columns.clear();
     }
     let count = usize::try_from(rows.records()).unwrap_or(usize::MAX);
+    let others = [("--labels", from.labels.is_some()), ("--weights", from.weights.is_some() && !is_table)];
+    if let Some((flag, _)) = others.iter().find(|(_, is_beside)| *is_beside && opened.dropped > 0) {
+        bail!(
+            "{shown}: --missing drop leaves out {}, and the numbers of {flag} cannot follow; take these rows out of both files, \
+             or use --missing mean",
+            output::count(opened.dropped, "row")
+        );
+    }
     let targets = match (from.labels, own) {
         (Some(path), _) => beside(path, "--labels", count, &data.path)?,
         (None, Some(own)) => own,
@@ -119,7 +127,10 @@ pub(crate) fn read(data: &Data, from: &From<'_>, memory_limit: Option<u64>) -> a
 pub(crate) fn beside(path: &Path, flag: &str, rows: usize, data: &Path) -> anyhow::Result<Vec<f64>> {
     let shown = path.display();
     let options = OpenOptions { dtype: Some(Dtype::F64), ..OpenOptions::default() };
-    let read = open(path, &options).map_err(|e| anyhow!("{flag} {e}"))?;
+    let read = open(path, &options).map_err(|e| match e.to_string() {
+        said if said.contains(&*shown.to_string()) => anyhow!("{flag} {said}"),
+        said => anyhow!("{flag} {shown}: {said}"),
+    })?;
     let Rows::DenseF64(numbers) = &read.rows else {
         bail!("{flag} {shown}: it is sparse; give one number for each row, as numpy.save writes them");
     };
@@ -139,7 +150,9 @@ pub(crate) fn beside(path: &Path, flag: &str, rows: usize, data: &Path) -> anyho
         ));
     }
     match all.iter().position(|number| !number.is_finite()) {
-        Some(row) => bail!("{flag} {shown}: row {} is {}; all must be finite", row + 1, all[row]),
+        Some(row) => {
+            bail!("{flag} {shown}: row {row} (counted from 0) is {}; all must be finite", all[row])
+        }
         None => Ok(all),
     }
 }

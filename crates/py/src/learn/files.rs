@@ -139,11 +139,12 @@ pub(super) fn linear_save(
     options: &Bound<'_, PyDict>,
     columns: Vec<String>,
     fitted: Vec<(String, f64)>,
+    softmax: bool,
 ) -> PyResult<()> {
     let mut notes = notes(py, learner, options, columns, fitted)?;
     let names = names.into_iter().enumerate();
     notes.fitted.extend(names.map(|(n, name)| (format!("{CLASS}{n}"), Value::Text(name))));
-    let model = linear::model(learner, coefficients, intercepts, classes)?;
+    let model = linear::model(learner, coefficients, intercepts, classes, softmax)?;
     let saved = py.detach(|| -> Result<(), Wrong> { Ok(model?.save_with(&path, &notes)?) });
     release_waiting(py);
     saved.map_err(|wrong| wrong.raise(py, learner))

@@ -62,6 +62,7 @@ pub(super) fn linear_fit<'py>(
 fn told(py: Python<'_>, trained: Trained) -> PyResult<Bound<'_, PyDict>> {
     let told = PyDict::new(py);
     parts(py, &told, &trained.model)?;
+    told.set_item("softmax", trained.model.is_softmax())?;
     told.set_item("objective", trained.objective)?;
     told.set_item("gap", trained.gap)?;
     told.set_item("rounds", trained.rounds)?;
@@ -97,6 +98,7 @@ fn way(way: Way) -> &'static str {
         Way::Auto => "auto",
         Way::Direct => "direct",
         Way::Cocoa => "cocoa",
+        Way::Lbfgs => "lbfgs",
         Way::MinibatchScd => "minibatch-scd",
         Way::MinibatchSgd => "minibatch-sgd",
     }
@@ -141,24 +143,28 @@ fn read(memory: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     Ok(numbers::<f64>(Borrowed::of(memory)?.as_ref())?.into_owned())
 }
 
-/// A model of these parts. Without classes it is a regression.
+/// A model of these parts, of classes that were learnt together or apart. Without classes it is a regression.
 pub(super) fn model(
     learner: &str,
     coefficients: &Bound<'_, PyAny>,
     intercepts: &Bound<'_, PyAny>,
     classes: Option<Vec<f64>>,
+    softmax: bool,
 ) -> PyResult<Result<LinearModel, Wrong>> {
     let (coefficients, intercepts) = (read(coefficients)?, read(intercepts)?);
     let Some(kind) = Kind::named(learner) else {
         return Ok(Err(Wrong::Value(format!("{learner} is no linear learner"))));
     };
-    Ok(LinearModel::new(kind, coefficients, intercepts, classes.unwrap_or_default()).map_err(Wrong::from))
+    let model = LinearModel::new(kind, coefficients, intercepts, classes.unwrap_or_default());
+    let model = model.map(|model| if softmax { model.with_softmax() } else { model });
+    Ok(model.map_err(Wrong::from))
 }
 
 /// Adds what a model consists of to what is told of a file.
 pub(super) fn of_file<'py>(py: Python<'py>, model: &LinearModel) -> PyResult<Bound<'py, PyDict>> {
     let told = PyDict::new(py);
     told.set_item("learner", model.kind().name())?;
+    told.set_item("softmax", model.is_softmax())?;
     parts(py, &told, model)?;
     Ok(told)
 }

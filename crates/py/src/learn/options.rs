@@ -67,8 +67,10 @@ fn value_of(option: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Flag(value.extract()?));
     }
     if value.is_instance_of::<PyInt>() {
+        // What is negative, or too long for a whole number here, is for the option to refuse, with what it allows.
+        let as_real = |_| value.extract().map(Value::Real);
         let too_large = |_| PyValueError::new_err(format!("{option} is {value}; that is out of range"));
-        return value.extract().map(Value::Integer).map_err(too_large);
+        return value.extract().map(Value::Integer).or_else(as_real).map_err(too_large);
     }
     if value.is_instance_of::<PyFloat>() {
         return Ok(Value::Real(value.extract()?));

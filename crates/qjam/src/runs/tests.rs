@@ -11,7 +11,9 @@ use std::path::Path;
 fn sample() -> (Vec<u8>, Vec<usize>) {
     let (mut file, mut ends) = (record::head().to_vec(), vec![record::HEAD_BYTES as usize]);
     let mut put = |record: Record, tail: &[u8]| {
+        let start = file.len();
         record.append(&mut file, |out| out.extend_from_slice(tail));
+        record::seal(&mut file[start..]);
         ends.push(file.len());
     };
     put(Record::Began(Box::new(process::Program::default().began(0, "proc:2", 7, None))), b"");
@@ -75,7 +77,9 @@ fn zeros_and_records_of_later_versions_do_no_harm() {
     file.extend_from_slice(&(body.len() as u32).to_le_bytes());
     file.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
     file.extend_from_slice(&body);
+    let start = file.len();
     Record::Full { at_us: 1 }.append(&mut file, |_| {});
+    record::seal(&mut file[start..]);
     file.extend_from_slice(&[0; 500]);
     assert_eq!(records(&file), whole + 1);
     let run = gather(&file).unwrap();
@@ -104,7 +108,8 @@ fn doubled(v: &[f64], _: &crate::Nothing) -> Vec<f64> {
 #[test]
 #[ignore = "measures time"]
 fn recording_a_round_takes_microseconds() {
-    let folder = std::env::temp_dir().join(format!("qjam-runs-cost-{}", std::process::id()));
+    let temporary = Temporary(std::env::temp_dir().join(format!("qjam-runs-cost-{}", std::process::id())));
+    let folder = &temporary.0;
     let function = crate::Job::erase(doubled as fn(&[f64], &crate::Nothing) -> Vec<f64>);
     let data = crate::DataSet::nothing(4).unwrap();
     for (doubles, us_max) in
@@ -112,7 +117,7 @@ fn recording_a_round_takes_microseconds() {
     {
         let program = process::Program::default();
         let began = program.began(0, "proc:2", 7, None);
-        let mut recorder = super::Recorder::create(&folder, &program, began, f64::INFINITY).unwrap();
+        let mut recorder = super::Recorder::create(folder, &program, began, f64::INFINITY).unwrap();
         let params = vec![1.0; doubles];
         let value: crate::function::AnyBox = Box::new(vec![2.0; doubles]);
         let mut took_us = Vec::new();
@@ -123,7 +128,7 @@ fn recording_a_round_takes_microseconds() {
             recorder.round_began(round, &function, data.erased());
             let mut encoder = crate::Encoder::new();
             crate::Params::encode_params(&params, &mut encoder);
-            let hash = recorder.hash_params(&encoder);
+            let hash = recorder.hash_params(encoder.payload_bytes(), || super::hash(&encoder));
             let report = RoundReport { round, total_us: 1000, ..Default::default() };
             recorder.round_done(&report, hash, &function, &value, false);
             recorder.tend();
@@ -134,5 +139,13 @@ fn recording_a_round_takes_microseconds() {
         println!("{doubles} doubles each way: {median:.1} µs a round, {mean:.1} on average");
         assert!(median < us_max, "{doubles} doubles: {median} µs");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A folder that goes away with the test, however that ends.
+struct Temporary(std::path::PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }

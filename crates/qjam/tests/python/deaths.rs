@@ -57,7 +57,8 @@ fn interpreters_that_are_killed_change_no_bits() {
     let x: Vec<f64> = (0..40_000).map(|n| (f64::from(n) * 0.11).cos()).collect();
     let x = DataSet::dense(x, 4).unwrap().partitions(40).unwrap().untyped();
     // Each leaves word who it is; tests beside this one have children of the same process.
-    let folder = std::env::temp_dir().join(format!("qjam-killed-{}", std::process::id()));
+    let temporary = Temporary(std::env::temp_dir().join(format!("qjam-killed-{}", std::process::id())));
+    let folder = temporary.0.clone();
     std::fs::create_dir_all(&folder).unwrap();
     let f = plain(&format!(
         "import os, time\nopen({folder:?} + '/' + str(os.getpid()), 'w')\n\
@@ -87,7 +88,15 @@ fn interpreters_that_are_killed_change_no_bits() {
     is_over.store(true, SeqCst);
     assert!(killer.join().unwrap() > 0);
     assert_eq!(value, quiet);
-    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A folder that goes away with the test, however that ends.
+struct Temporary(std::path::PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 #[test]

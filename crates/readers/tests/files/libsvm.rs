@@ -36,8 +36,9 @@ fn errors_name_line_and_column() {
     refused("1 1:1\n1 0:1\n", "t.svm, line 2, column 3: the index is 0");
     refused("1 2:1 2:3\n", "line 1, column 7: the index 2 follows 2");
     refused("1 2:1 1:3\n", "the index 1 follows 2");
-    refused("one 1:1\n", "line 1, column 1: \"one\" is not a number");
-    refused("1,2 1:1\n", "\"1,2\" is not a number");
+    refused("one 1:1\n", "line 1, column 1: the line begins with \"one\", where its label belongs");
+    refused("1,2 1:1\n", "begins with \"1,2\", where its label belongs");
+    refused("1:1 2:1\n", "begins with \"1:1\" and has no label");
     refused("1 a:1\n", "line 1, column 3: \"a:1\" is not index:value");
     refused("1 1:\n", "\"1:\" is not index:value");
     refused("1 1:2x\n", "\"1:2x\" is not index:value");

@@ -353,7 +353,8 @@ fn copies_of_one_row_make_one_cluster_and_empty_ones() {
 #[test]
 fn a_model_comes_back_from_its_file_and_refuses_what_does_not_fit() {
     let fit = fit(&master(), &Params::new(5).unwrap(), &clusters(), |_| {}).unwrap();
-    let path = std::env::temp_dir().join(format!("qjam-kmeans-{}.model", std::process::id()));
+    let file = crate::models::tests::Temporary::new("kmeans.model");
+    let path = file.0.clone();
     fit.model.save(&path).unwrap();
     assert_eq!(Model::<f32>::load(&path).unwrap(), fit.model);
     assert_eq!(Model::<f64>::load(&path).unwrap().centres().len(), 5);

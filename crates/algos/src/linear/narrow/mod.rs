@@ -12,7 +12,7 @@
 //! hinge take a step of Newton's method each round, with the penalty as it is, and halve it where it would go too far.
 //! The intercept of a support vector machine costs something, as liblinear has it.
 
-mod quadratic;
+pub(super) mod quadratic;
 pub mod slopes;
 
 use super::cocoa::{FitError, Outcome};
@@ -148,10 +148,12 @@ impl Search<'_> {
     ) -> Result<Option<(f64, Outcome)>, LearnError> {
         let (params, of) = (self.narrow.params, self.task.of);
         let (mut quadratic, mut step): (Option<Quadratic>, Option<Step>) = (None, None);
-        let mut intercept_bend = (vec![], 0.0);
+        let (mut intercept_bend, mut whole) = ((vec![], 0.0), None);
         loop {
             let wants = of != Of::Squares || quadratic.is_none();
             let mut seen = self.slopes(wants, (1.0, 1.0))?;
+            // What there is to explain; beside it a gap may be nothing but rounding.
+            let whole = *whole.get_or_insert(seen.value);
             if of == Of::Squares {
                 self.settle(&mut seen);
                 self.bound = self.bound.max(self.bound_of_squares(&seen));
@@ -165,6 +167,10 @@ impl Search<'_> {
             }
             observer(self.rounds, objective, objective - self.bound);
             let used_up = self.rounds >= params.rounds_max();
+            // Where nothing is left to explain, steps are nothing but rounding and lead uphill as often as down.
+            if params.tolerance() > 0.0 && objective - self.bound <= ROUNDING * ROUNDING * whole {
+                return Ok(Some((objective, Outcome::Converged)));
+            }
             if let Some(taken) = step.take() {
                 // Where nothing but rounding is promised, rounding is allowed.
                 let allowed = taken.objective + KEPT * taken.length * taken.promised;

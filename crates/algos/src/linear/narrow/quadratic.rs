@@ -8,7 +8,7 @@ use crate::kernels::vectors::{add_scaled, dot};
 
 /// A symmetric matrix of sums of products, row by row.
 #[derive(Clone, Debug)]
-pub(super) struct Quadratic {
+pub(in crate::linear) struct Quadratic {
     n: usize,
     h: Vec<f64>,
 }
@@ -22,7 +22,7 @@ const PASSES_IN_VAIN: usize = 8;
 
 impl Quadratic {
     /// From all of its rows.
-    pub(super) fn new(n: usize, h: Vec<f64>) -> Quadratic {
+    pub(in crate::linear) fn new(n: usize, h: Vec<f64>) -> Quadratic {
         assert_eq!(h.len(), n * n, "a matrix of {n} rows");
         Quadratic { n, h }
     }
@@ -32,12 +32,12 @@ impl Quadratic {
     }
 
     /// `H x`.
-    pub(super) fn times(&self, x: &[f64]) -> Vec<f64> {
+    pub(in crate::linear) fn times(&self, x: &[f64]) -> Vec<f64> {
         (0..self.n).map(|i| dot(self.row(i), x)).collect()
     }
 
     /// The lowest point, looked for from `start`; `None` where the matrix is nearly singular.
-    pub(super) fn lowest(&self, r: &[f64], l1: f64, l2: f64, start: &[f64]) -> Option<Vec<f64>> {
+    pub(in crate::linear) fn lowest(&self, r: &[f64], l1: f64, l2: f64, start: &[f64]) -> Option<Vec<f64>> {
         match l1 > 0.0 {
             true => Some(self.descend(r, l1, l2, start)),
             false => self.solve(r, l2),
@@ -46,6 +46,11 @@ impl Quadratic {
 
     /// `(H + l2) x = r`.
     fn solve(&self, r: &[f64], l2: f64) -> Option<Vec<f64>> {
+        Some(self.system(l2)?.solve(r))
+    }
+
+    /// The equations `(H + l2) x = r`, for any number of `r`; `None` where the matrix is nearly singular.
+    pub(in crate::linear) fn system(&self, l2: f64) -> Option<System<'_>> {
         // Columns of zeros keep 0, and are equations of their own.
         let scales: Vec<f64> = (0..self.n)
             .map(|i| {
@@ -54,20 +59,7 @@ impl Quadratic {
             })
             .collect();
         let factor = self.factor(&scales)?;
-        let mut x = vec![0.0; self.n];
-        let mut best = f64::INFINITY;
-        for _ in 0..4 {
-            let residual: Vec<f64> =
-                (0..self.n).map(|i| scales[i] * residual(self.row(i), &x, r[i], l2 * x[i])).collect();
-            let size = residual.iter().map(|v| v * v).sum::<f64>();
-            if size.is_nan() || size >= 0.25 * best {
-                break;
-            }
-            best = size;
-            let change = back(&factor, self.n, residual);
-            x.iter_mut().zip(change).zip(&scales).for_each(|((x, change), scale)| *x += change * scale);
-        }
-        Some(x)
+        Some(System { of: self, l2, scales, factor })
     }
 
     /// `L` with `L Lᵀ = D (H + l2) D`, row by row. Each element is a chain of its own.
@@ -146,6 +138,35 @@ impl Quadratic {
                 whole = false;
                 quiet = 0;
             }
+        }
+        x
+    }
+}
+
+/// Equations whose matrix has been factored.
+pub(in crate::linear) struct System<'a> {
+    of: &'a Quadratic,
+    l2: f64,
+    scales: Vec<f64>,
+    factor: Vec<f64>,
+}
+
+impl System<'_> {
+    /// Solves them for one right side.
+    pub(in crate::linear) fn solve(&self, r: &[f64]) -> Vec<f64> {
+        let (n, scales) = (self.of.n, &self.scales);
+        let mut x = vec![0.0; n];
+        let mut best = f64::INFINITY;
+        for _ in 0..4 {
+            let residual: Vec<f64> =
+                (0..n).map(|i| scales[i] * residual(self.of.row(i), &x, r[i], self.l2 * x[i])).collect();
+            let size = residual.iter().map(|v| v * v).sum::<f64>();
+            if size.is_nan() || size >= 0.25 * best {
+                break;
+            }
+            best = size;
+            let change = back(&self.factor, n, residual);
+            x.iter_mut().zip(change).zip(scales).for_each(|((x, change), scale)| *x += change * scale);
         }
         x
     }

@@ -171,15 +171,14 @@ mod tests {
     fn a_network_comes_back_from_its_file() {
         let shape = Shape::new(5, 3).unwrap();
         let model = Autoencoder::new(shape, initial(&shape, 1)).unwrap();
-        let path = std::env::temp_dir().join(format!("qjam-autoencoder-{}", std::process::id()));
-        model.save(&path).unwrap();
-        assert_eq!(Autoencoder::load(&path).unwrap(), model);
-        let other = crate::clustering::kmeans::Model::<f64>::load(&path).unwrap_err();
+        let file = crate::models::tests::Temporary::new("autoencoder");
+        model.save(&file.0).unwrap();
+        assert_eq!(Autoencoder::load(&file.0).unwrap(), model);
+        let other = crate::clustering::kmeans::Model::<f64>::load(&file.0).unwrap_err();
         assert!(
             other.to_string().contains("of kind autoencoder, and one of kind kmeans is needed"),
             "{other}"
         );
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub trait Communicator: Send + Sync {
 pub struct Provider {
     /// What messages call it: `MPI`.
     pub name: &'static str,
+    /// The library and its version, for people; asked before any communicator is there.
+    pub library: fn() -> String,
     /// Joins the others that were started with this process. Called once, before `main`, if there is a launcher.
     pub join: fn() -> Result<Box<dyn Communicator>, Unusable>,
 }

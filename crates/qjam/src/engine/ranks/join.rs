@@ -26,13 +26,18 @@ pub(crate) fn fleet() -> Result<&'static Fleet, RanksError> {
     let program = std::env::args_os().next().unwrap_or_default();
     let program =
         std::path::Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if PROVIDERS.is_empty() && program.starts_with("python") {
+        let instead = "ranks run the command `qjam` or a program in Rust; from Python use `proc` or hosts";
+        return Err(RanksError::Unsupported { what: "a Python program", instead });
+    }
     if PROVIDERS.is_empty() {
         return Err(RanksError::NotBuilt { is_command: program == "qjam" });
     }
     if Launch::here().is_some() && !worker::is_hooked() {
         return Err(RanksError::NotHooked);
     }
-    Err(RanksError::NotLaunched { program, mpirun: find_mpirun() })
+    let library = PROVIDERS.first().map_or_else(String::new, |provider| (provider.library)());
+    Err(RanksError::NotLaunched { program, library, mpirun: find_mpirun() })
 }
 
 /// What to say, once, to a program that has ranks and connects to other workers.

@@ -67,15 +67,20 @@ pub enum RanksError {
 
     /// Nobody has started other processes with this one.
     #[error(
-        "workers `mpi` are the ranks that a launcher started with this program, and nobody did\n  remedy: start it with `mpirun -n 4 {program} …`{}",
+        "workers `mpi` are the ranks that a launcher started with this program, and nobody did\n  remedy: start it with `mpirun -n 4 {program} …` of the library that it was built against, {library}{}",
         match .mpirun {
             Some(path) => format!(" ({} is there)", path.display()),
-            None => "; there is no `mpirun` on the path: install it (on Debian: openmpi-bin) or load your cluster's module for MPI".into(),
+            None => format!(
+                "; there is no `mpirun` on the path: install it (on Debian: {}) or load your cluster's module for MPI",
+                if library.starts_with("MPICH") { "mpich" } else { "openmpi-bin" }
+            ),
         }
     )]
     NotLaunched {
         /// The program's name.
         program: String,
+        /// What it was built against.
+        library: String,
         /// The launcher on the path, if there is one.
         mpirun: Option<PathBuf>,
     },
@@ -143,6 +148,16 @@ pub(super) fn find_mpirun() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_nobody_launched_says_what_it_was_built_against() {
+        for (library, package) in [("Open MPI v4.1.4", "openmpi-bin"), ("MPICH Version: 4.0.2", "mpich")] {
+            let missing =
+                RanksError::NotLaunched { program: "qjam".into(), library: library.into(), mpirun: None };
+            let said = missing.to_string();
+            assert!(said.contains(library) && said.contains(&format!("on Debian: {package})")), "{said}");
+        }
+    }
 
     fn launch(variables: &[(&str, &str)]) -> Option<Launch> {
         let find = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());

@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn what_was_not_used_for_longest_goes_first_and_what_is_in_use_stays() {
-        let folder = std::env::temp_dir().join(format!("qjam-shelf-{}", std::process::id()));
+        let temporary = Temporary(std::env::temp_dir().join(format!("qjam-shelf-{}", std::process::id())));
+        let folder = temporary.0.clone();
         std::fs::create_dir_all(&folder).unwrap();
         let file = |name: &str, used_s: u64| {
             let path = folder.join(name);
@@ -172,6 +173,14 @@ mod tests {
         drop((held, writing));
         assert_eq!(sweep_to(&folder, 0, Some(&new)), 300);
         assert!(there(&new));
-        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A folder that goes away with the test, however that ends.
+    struct Temporary(PathBuf);
+
+    impl Drop for Temporary {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
     }
 }

@@ -68,6 +68,14 @@ pub enum NpyError {
         /// The element type found.
         descr: String,
     },
+    /// Texts.
+    #[error(
+        "its elements are texts ({descr}); number them first, for example with names, a = numpy.unique(a, return_inverse=True)"
+    )]
+    Texts {
+        /// The element type found.
+        descr: String,
+    },
     /// Numbers the other way round.
     #[error("its numbers are big-endian ({descr}); save it again with a.astype('<{}')", descr.trim_start_matches('>'))]
     BigEndian {

@@ -2,8 +2,8 @@
 //!
 //! The header is a Python dictionary in text, `{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }`, behind a
 //! magic string, a version and a length. [`parse_header`] is a pure function of the file's first bytes. Versions 1 to
-//! 3, little-endian `f4 f8 i4 i8` and `u1`, one dimension (rows of one column) or two in C order are read; everything
-//! else is refused with what to do about it.
+//! 3, little-endian `f4 f8 i4 i8` and `u1`, truth values (`b1`, as bytes of 0 and 1), one dimension (rows of one column)
+//! or two in C order are read; everything else is refused with what to do about it.
 
 mod error;
 
@@ -199,8 +199,12 @@ impl<'a> Cursor<'a> {
         if let Some(known) = ACCEPTED.iter().find(|known| known.as_bytes() == descr) {
             return Ok(known);
         }
+        if descr == b"|b1" {
+            return Ok("|u1");
+        }
         let text = String::from_utf8_lossy(descr).into_owned();
         Err(match descr {
+            [b'<' | b'>' | b'|', b'U' | b'S', ..] => NpyError::Texts { descr: text },
             [b'|', b'O', ..] | [b'O', ..] => NpyError::Objects { descr: text },
             [b'>', b'f' | b'i', b'4' | b'8'] => NpyError::BigEndian { descr: text },
             _ => NpyError::Type { descr: text },

@@ -1,0 +1,182 @@
+//! Two rows of steps side by side: what compiles for tests and tests, what compiles for users and the Python package.
+//!
+//! A step alone seldom keeps two cores busy: tests wait for processes to start and to die, the last crate of a build
+//! has nobody beside it. Rows compile with different profiles, so that cargo's locks do not hold one up for the other.
+//!
+//! Each step is a process of its own, this very executable once more, because then all that it and its programs print can go to
+//! a file. The files are shown one after the other, as steps end.
+
+use crate::args::STEP;
+use crate::failure::{AboutFile, Failure};
+use crate::shop::Shop;
+use crate::step::{Done, Lane, Outcome, Step, run_here};
+use crate::steps::{CHECKS, SETUP};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Runs steps of both lanes; each lane in order, and each step after those it waits for. What came of them is in the order of
+/// `steps`.
+pub fn run(shop: &Shop, steps: &[&'static Step]) -> Vec<Done> {
+    let (ended, changed) = (Mutex::new(Vec::<Done>::new()), Condvar::new());
+    let lock = || ended.lock().unwrap_or_else(PoisonError::into_inner);
+    let lane = |lane: Lane| {
+        for step in steps.iter().filter(|step| step.lane == lane) {
+            let missing = |done: &mut Vec<Done>| {
+                let has_ended = |name| done.iter().any(|(ended, ..)| ended == name);
+                let is_coming = |name| steps.iter().any(|step| step.name == name);
+                step.after.iter().any(|name| is_coming(*name) && !has_ended(name))
+            };
+            drop(changed.wait_while(lock(), missing).unwrap_or_else(PoisonError::into_inner));
+            eprintln!("--> {} begins", step.name);
+            let began = Instant::now();
+            let (outcome, said) = elsewhere(shop, step);
+            let mut done = lock();
+            // Printed under the lock: two steps may end at once.
+            let failed = outcome.as_ref().err().map(|why| format!("FAILED {}: {why}\n", step.name));
+            println!("\n==> {}\n{}{}", step.name, said.trim_end(), failed.unwrap_or_default());
+            done.push((step.name, began.elapsed(), outcome));
+            changed.notify_all();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| lane(Lane::Tests));
+        lane(Lane::Package);
+    });
+    let mut done = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(name, ..)| steps.iter().position(|step| step.name == *name));
+    done
+}
+
+/// Runs a step in a process of its own; what came of it, and all that was printed.
+fn elsewhere(shop: &Shop, step: &Step) -> (Outcome, String) {
+    let folder = match shop.empty_folder(&format!("steps/{}", step.name)) {
+        Ok(folder) => folder,
+        Err(failure) => return (Err(failure), String::new()),
+    };
+    let (printed, outcome) = (folder.join("printed"), folder.join("outcome"));
+    let temporary = match Temporary::new(step.name) {
+        Ok(temporary) => temporary,
+        Err(failure) => return (Err(failure), String::new()),
+    };
+    let run = || -> Outcome {
+        let to = File::create(&printed).about(&printed)?;
+        let this = std::env::current_exe().about("this executable")?;
+        let mut command = if step.patient { Command::new("nice") } else { Command::new(&this) };
+        if step.patient {
+            command.args(["-n", "10"]).arg(&this);
+        }
+        command.arg(STEP).arg(step.name).arg(&outcome).stdin(Stdio::null());
+        command.stdout(to.try_clone().about(&printed)?).stderr(to).env("TMPDIR", &temporary.0);
+        let status = command.status().map_err(|source| {
+            let command = format!("{} {STEP} {}", this.display(), step.name);
+            Failure::Start { command, source }
+        })?;
+        let note = match std::fs::read_to_string(&outcome) {
+            Ok(text) => read(&text)?,
+            Err(_) => return Err(Failure::Told(format!("it ended without a word, with {status}"))),
+        };
+        match temporary.ours() {
+            left if left.is_empty() => Ok(note),
+            left => Err(Failure::Told(format!("it left {} among temporary files", left.join(", ")))),
+        }
+    };
+    let outcome = run();
+    let said = std::fs::read(&printed).unwrap_or_default();
+    (outcome, String::from_utf8_lossy(&said).into_owned())
+}
+
+/// A folder for a step's temporary files, which goes with them.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    /// Beside the temporary files of others and not in the target folder: paths of sockets must be short.
+    fn new(name: &str) -> Result<Self, Failure> {
+        let path = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
+        std::fs::create_dir(&path).about(&path)?;
+        Ok(Temporary(path))
+    }
+
+    /// What our programs and tests have left there. What Python's tools keep for those who look for failures is not asked about.
+    fn ours(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("qjam")).collect()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the process of a step does: the step, and a file that says what came of it.
+pub fn one_step(shop: &Shop, name: &str, file: &Path) -> Outcome {
+    let step = SETUP.iter().chain(CHECKS).find(|step| step.name == name);
+    let remedy = || "`cargo xtask list` names them".to_string();
+    let step = step.ok_or_else(|| Failure::Missing { tool: format!("a step '{name}'"), remedy: remedy() })?;
+    let (_, _, outcome) = run_here(shop, step);
+    // Renamed when it is whole: half an outcome is none.
+    let beside = file.with_extension("new");
+    std::fs::write(&beside, written(&outcome)).about(&beside)?;
+    std::fs::rename(&beside, file).about(file)?;
+    Ok(String::new())
+}
+
+/// An outcome as the text of a file.
+fn written(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(note) => format!("ok\n{note}"),
+        Err(failure) => format!("failed\n{failure}"),
+    }
+}
+
+/// The outcome in the text of a file.
+fn read(text: &str) -> Outcome {
+    match text.split_once('\n') {
+        Some(("ok", note)) => Ok(note.to_string()),
+        Some(("failed", why)) => Err(Failure::Told(why.to_string())),
+        _ => Err(Failure::Unexpected { what: format!("it said '{text}'"), expected: "'ok' or 'failed'" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tests_leave_among_temporary_files_is_named_and_removed() {
+        let temporary = Temporary::new("of-a-test").unwrap();
+        for name in ["qjam-left", "pytest-of-somebody"] {
+            std::fs::create_dir(temporary.0.join(name)).unwrap();
+        }
+        assert_eq!(temporary.ours(), ["qjam-left"]);
+        let path = temporary.0.clone();
+        drop(temporary);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn outcomes_come_through_a_file() {
+        for outcome in [Ok(String::new()), Ok("two\nlines".into()), Err(Failure::Told("no\nluck".into()))] {
+            let again = read(&written(&outcome));
+            assert_eq!(format!("{again:?}"), format!("{outcome:?}"));
+        }
+        assert!(read("").is_err() && read("perhaps\n").is_err());
+    }
+
+    #[test]
+    fn a_step_waits_only_for_earlier_ones_of_the_other_lane() {
+        let all: Vec<&Step> = SETUP.iter().chain(CHECKS).collect();
+        for (i, step) in all.iter().enumerate() {
+            for name in step.after {
+                let waited = all[..i].iter().find(|earlier| earlier.name == *name);
+                let lane = waited.unwrap_or_else(|| panic!("{} waits for {name}", step.name)).lane;
+                assert!(![step.lane, Lane::Alone].contains(&lane), "{} need not wait for {name}", step.name);
+            }
+        }
+    }
+}
