@@ -32,35 +32,21 @@ pub(super) struct Moving<'a> {
     pub(super) prices: &'a [f64],
 }
 
+/// The first three of these, to be written.
+pub(super) type Numbers<'a> = (&'a mut [f64], &'a mut [f64], &'a mut [f64]);
+
 /// Takes a step, and says by how much it made the terms larger, if these are more than squares. No change is left.
-pub(super) fn take(
-    (alpha, change, before): (&mut [f64], &mut [f64], &mut [f64]),
-    prices: &[f64],
-    terms: &Separable,
-    step: Point,
-) -> f64 {
+pub(super) fn take(of: Numbers<'_>, prices: &[f64], terms: &Separable, step: Point) -> f64 {
     let mut taken = 0.0;
-    take_at(Level::best(), alpha, change, before, prices, terms, step, &mut taken);
+    take_at(Level::best(), of, prices, terms, step, &mut taken);
     taken
 }
 
-per_level! {
-    fn take_at(
-        alpha: &mut [f64],
-        change: &mut [f64],
-        before: &mut [f64],
-        prices: &[f64],
-        terms: &Separable,
-        step: Point,
-        taken: &mut f64,
-    ) = take_body
-}
+per_level! { fn take_at(of: Numbers<'_>, prices: &[f64], terms: &Separable, step: Point, taken: &mut f64) = take_body }
 
 #[inline(always)]
 fn take_body(
-    alpha: &mut [f64],
-    change: &mut [f64],
-    before: &mut [f64],
+    (alpha, change, before): Numbers<'_>,
     prices: &[f64],
     terms: &Separable,
     (along, again): Point,
@@ -271,7 +257,7 @@ mod tests {
                 let (mut squares, mut told, mut taken) = ([0.0; 5], [0.0; 2], 0.0);
                 survey_at(level, &moving, &terms, &points, &mut squares, &mut told);
                 let (mut a, mut d, mut p) = (alpha.clone(), change.clone(), before.clone());
-                take_at(level, &mut a, &mut d, &mut p, &prices, &terms, (0.9, 0.3), &mut taken);
+                take_at(level, (&mut a, &mut d, &mut p), &prices, &terms, (0.9, 0.3), &mut taken);
                 let all = squares.iter().chain(&told).chain(&a).chain(&p).chain([&taken]);
                 all.map(|v| v.to_bits()).collect::<Vec<_>>()
             };
