@@ -98,7 +98,8 @@ fn take_body(
             }
         }
     }
-    for (i, ((alpha, change), before)) in alpha_rest.iter_mut().zip(change_rest).zip(before_rest).enumerate() {
+    for (i, ((alpha, change), before)) in alpha_rest.iter_mut().zip(change_rest).zip(before_rest).enumerate()
+    {
         sums[i] += prices.get(whole + i).copied().unwrap_or(1.0) * one(alpha, change, before);
     }
     *taken = total(sums);
@@ -230,7 +231,8 @@ mod tests {
     #[test]
     fn lanes_tell_what_coordinates_tell_one_by_one() {
         let points = [(1.0, 0.0), (0.5, 0.0), (0.9, 0.3), (0.0, 0.0)];
-        for (len, terms) in [0, 1, 7, 8, 9, 1300].into_iter().flat_map(|len| kinds().map(|kind| (len, kind))) {
+        for (len, terms) in [0, 1, 7, 8, 9, 1300].into_iter().flat_map(|len| kinds().map(|kind| (len, kind)))
+        {
             let [alpha, change, before, prices] = coordinates(len);
             for prices in [&prices[..], &[]] {
                 let price = |j: usize| prices.get(j).copied().unwrap_or(1.0);
@@ -240,8 +242,7 @@ mod tests {
                     let at = |j: usize| terms.stepped(alpha[j], t * change[j], s * before[j]);
                     let by = |j: usize| t * change[j] + s * before[j];
                     let one = |j: usize| price(j) * terms.kinks(alpha[j], by(j), at(j));
-                    let expected: f64 =
-                        if terms.is_quadratic() { 0.0 } else { (0..len).map(one).sum() };
+                    let expected: f64 = if terms.is_quadratic() { 0.0 } else { (0..len).map(one).sum() };
                     let is_same = told == &expected || (told - expected).abs() < 1e-9;
                     assert!(is_same, "{len} {terms:?} ({t}, {s}): {told} and {expected}");
                 }
