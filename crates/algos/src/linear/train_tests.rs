@@ -395,3 +395,39 @@ fn rows_of_32_bits_are_learnt_from_as_if_they_had_64() {
         }
     }
 }
+
+#[test]
+fn the_shape_of_the_data_says_which_solver_and_how_many_partitions() {
+    let m = master();
+    let l1 = || Spec::new(Kind::Logistic).with_l1_ratio(0.5).unwrap();
+    let few = Params::default().with_rounds_max(2).unwrap();
+    for (spec, most_dense, most_sparse) in [
+        (Spec::new(Kind::Ridge), None, 50),
+        (Spec::new(Kind::Lasso), Some(200), 50),
+        (Spec::new(Kind::Logistic), None, 50),
+        (l1(), Some(200), 50),
+        (Spec::new(Kind::Svm), None, 200),
+    ] {
+        let spec = spec.with_params(few.clone());
+        for (columns, sparse) in [
+            (most_sparse, true),
+            (most_sparse + 1, true),
+            (200, false),
+            (201, false),
+            (1000, false),
+            (1001, false),
+        ] {
+            let case = case(8, columns);
+            let expected = match (sparse, most_dense) {
+                (true, _) => columns <= most_sparse,
+                // Eight rows are small.
+                (false, most) => columns <= most.unwrap_or(1000),
+            };
+            let found = fitted(&m, &case, &spec, false, sparse).solver;
+            let what = format!("{:?} η {} {columns} {sparse}", spec.kind(), spec.eta);
+            assert_eq!(found, if expected { Way::Direct } else { Way::Cocoa }, "{what}");
+        }
+    }
+    assert_eq!([1, 1 << 18, 1 << 25].map(partitions_for), [1, 2, 9]);
+    assert_eq!([1, 1 << 18, 1 << 25, (1 << 25) + 1].map(row_partitions_for), [1, 1, 1, 2]);
+}

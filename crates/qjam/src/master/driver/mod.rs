@@ -351,8 +351,10 @@ impl Driver {
             self.next_round += 1;
             RoundId(self.next_round - 1)
         };
-        let waits = self.errands_can_wait(params);
-        let kept = (!waits).then_some(params);
+        // What goes into shared memory is logged from there, when the tasks are out.
+        let long = params.payload_bytes() > INLINE_BYTES_MAX;
+        let is_here = self.memory.is_none() && self.ranks.is_none();
+        let kept = (!long || !is_here).then_some(params);
         let mut held = wanted.held.and_then(|hold| self.begin_held(hold, id, &wanted.function, kept));
         self.record_begin(id, &wanted);
         let params_hash = match self.answer_from_memory(id, &wanted, &mut held, params) {
@@ -372,7 +374,6 @@ impl Driver {
         let slots_max = chosen.as_ref().and_then(|chosen| chosen.slots_max());
         let slots = slots_max.filter(|_| !is_inline).unwrap_or_else(|| self.scheduler.slots().max(1));
         let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64, slots);
-        let long = params.payload_bytes() > INLINE_BYTES_MAX;
         let (mut proc, mut local, mut host) = (false, false, false);
         for here in self.seats.iter().filter(|here| !here.removed) {
             match here.seat.kind {
@@ -404,7 +405,11 @@ impl Driver {
             (_, Err(refused)) => (None, Some(Error::DoesNotFit(Box::new(refused)))),
             (Err(e), _) => (None, Some(system("shared memory for parameters")(e))),
         };
-        let is_placed = placed.is_some();
+        let has_errands = placed.is_some() && is_here;
+        if let Some(held) = held.as_mut().filter(|_| !has_errands) {
+            held.keep_params(|| params.to_bytes());
+        }
+        let is_crowded = has_errands && self.is_crowded();
         let running = Running {
             function,
             data,
@@ -428,9 +433,9 @@ impl Driver {
             chosen,
             held,
             called_off: None,
-            errands: if waits && is_placed { Errands::All } else { Errands::None },
+            errands: if has_errands { Errands::All } else { Errands::None },
             first_done: None,
-            is_crowded: waits && is_placed,
+            is_crowded,
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -443,8 +448,10 @@ impl Driver {
         } else {
             self.tell(Event::RoundSubmitted { round: id, spec });
         }
-        if !(waits && is_placed) {
-            self.record_params(id, params);
+        match has_errands {
+            true if is_crowded => {}
+            true => self.run_errands_at_once(id),
+            false => self.record_params(id, params),
         }
         id
     }

@@ -1,6 +1,6 @@
 //! What goes into the run file, and what is taken from that of an earlier run.
 
-use super::{Driver, HeldRound, INLINE_BYTES_MAX};
+use super::{Driver, HeldRound};
 use crate::codec::Encoder;
 use crate::engine::SeatKind;
 use crate::master::options::LogLine;
@@ -67,15 +67,18 @@ impl Driver {
         recorder.write_in_passing();
     }
 
-    /// Whether logging and hashing these parameters should wait for a worker that is done before the others. Where there
-    /// are as many workers as cores, whatever the loop does while they all compute keeps one of them from its core, and
-    /// the round waits for that one.
-    pub(super) fn errands_can_wait(&self, params: &Encoder<'_>) -> bool {
+    /// Whether there are as many workers as cores. Whatever the loop does while they all compute keeps one of them from its
+    /// core, and the round waits for that one; so what can wait should, until one of them is done.
+    pub(super) fn is_crowded(&self) -> bool {
         let here = || self.seats.iter().filter(|here| !here.removed);
-        params.payload_bytes() > INLINE_BYTES_MAX
-            && self.memory.is_none()
-            && here().all(|here| here.seat.kind == SeatKind::Proc)
+        here().all(|here| here.seat.kind == SeatKind::Proc)
             && here().map(|here| here.seat.slots as usize).sum::<usize>() >= self.cores
+    }
+
+    /// Does what could be put off.
+    pub(super) fn run_errands_at_once(&mut self, round: RoundId) {
+        self.run_errands_of(round);
+        self.run_errand(Errand::Write(round));
     }
 
     /// What was put off and should be done now: a worker is done, and others are not.
