@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import signal
 import subprocess
 import sys
 import tempfile
@@ -237,6 +238,8 @@ def main() -> None:
     options = parser.parse_args()
     options.mpi_qjam = str(Path(options.mpi_qjam or options.qjam).resolve())
     check(options)
+    # Told to end, it leaves no folders and no hosts behind either.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as made, contextlib.ExitStack() as ends:
         folder = Path(options.folder or made)
         folder.mkdir(parents=True, exist_ok=True)

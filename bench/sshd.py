@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import ctypes
 import getpass
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -32,6 +34,11 @@ SSHD_PLACES = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/lib/ssh/sshd"]
 PIECE = 1 << 18
 # So much may be under way in one direction.
 UNDER_WAY = 1 << 26
+
+
+def dies_with_us() -> None:
+    """For a new process: the kernel ends it when whoever started it is gone, however that came."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def sshd() -> Optional[str]:
@@ -114,7 +121,8 @@ ForceCommand {command}
 """)
     log = home / "log"
     with open(log, "wb") as errors:
-        process = subprocess.Popen([server, "-D", "-e", "-f", str(config)], stderr=errors)
+        words = [server, "-D", "-e", "-f", str(config)]
+        process = subprocess.Popen(words, stderr=errors, preexec_fn=dies_with_us)
     try:
         for _ in range(200):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
@@ -132,7 +140,7 @@ ForceCommand {command}
 def line(port: int, one_way_s: float) -> Iterator[int]:
     """A port at the other end of a line to this one, on which everything arrives so much later."""
     words = [sys.executable, __file__, str(port), repr(one_way_s)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_us)
     try:
         assert process.stdout is not None
         yield int(process.stdout.readline())

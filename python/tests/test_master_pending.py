@@ -165,3 +165,19 @@ def test_an_import_that_was_called_off_leaves_no_half_of_a_module(tmp_path: Path
         time.sleep(0.7)
         pending.cancel()
         assert m.run(imports, None, [1]) == 7
+
+
+def test_long_results_that_nobody_has_looked_at_stay_as_they_are() -> None:
+    """Workers use the memory of a result again, and once did so before the value had been taken out of it."""
+
+    def long(p: int, _: list[int]) -> dict[str, bytes]:
+        return {"bytes": bytes([p]) * 200_000}
+
+    with Master("proc:1", run_folder=False) as m:
+        rounds = []
+        for p in range(6):
+            rounds.append(m.submit(long, p, [1]))
+            while not rounds[-1].done():
+                time.sleep(0.01)
+        for p, pending in enumerate(rounds):
+            assert pending.result()["bytes"] == bytes([p]) * 200_000

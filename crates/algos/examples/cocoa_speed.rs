@@ -1,7 +1,7 @@
 //! Time of ridge, lasso or elastic net to a given objective, on the columns of a sparse matrix in a file of numbers.
 //!
 //! `cocoa_speed FILE WORKERS PARTITIONS LAMBDA ETA TARGET [key=value …]` with `work`, `sigma`, `delay_ms`, `rounds`,
-//! `tol`, `rests`, `f32`, `repeat`, `log`. With `exchange_ms` and `pass_ms` the tuner is told these costs instead of measuring them;
+//! `tol`, `rests`, `added`, `f32`, `repeat`, `log`. With `exchange_ms` and `pass_ms` the tuner is told these costs instead of measuring them;
 //! and with `grid=1`, too, a table compares it with fixed amounts of work and σ' when an exchange takes 0, 5 and 50 ms
 //! longer. That is made of counts, so a busy machine does not matter; `grid=2` also measures both with real delays. The file has, little-endian and one after the other: rows, columns and entries
 //! (`i64`), where each column starts and the last ends (`i64`), rows of the entries (`i32`), the entries and the targets (`f64`).
@@ -10,7 +10,7 @@
 
 use qjam::{Csc, Csr, DataSet, Master};
 use qjam_algos::linear::{
-    Columns, Local, Loss, Objective, Params, Partitioned, Penalty, Scaling, Value, fit,
+    Columns, Combine, Local, Loss, Objective, Params, Partitioned, Penalty, Scaling, Value, fit,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -74,6 +74,9 @@ where
         .with_delay(Duration::from_secs_f64(key("delay_ms").unwrap_or(0.0) / 1e3));
     if let (Some(work), Some(sigma)) = (key("work"), key("sigma")) {
         params = params.with_local(Local::Fixed { work, sigma }).unwrap();
+    }
+    if key("added").is_some() {
+        params = params.with_combine(Combine::Added);
     }
     let costs = key("exchange_ms").zip(key("pass_ms"));
     let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);

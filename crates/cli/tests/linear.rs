@@ -484,10 +484,16 @@ fn truth_values_are_classes_and_a_target_that_never_changes_is_learnt() {
     let said = json(&["fit", "logistic", &x, "--labels", &y, "--out", &model]);
     assert_eq!((&said["converged"], &said["classes"]), (&true.into(), &2.into()), "{said}");
     assert_eq!(numbers(&out(&["predict", &model, &x])), [0.0, 0.0, 1.0, 1.0]);
-    let tenths = folder.with("tenths.npy", npy("(4,)", &[0.1; 4]));
-    for learner in ["ridge", "lasso"] {
-        let said = json(&["fit", learner, &x, "--labels", &tenths, "--out", &model]);
-        assert_eq!((&said["converged"], &said["nonzero"]), (&true.into(), &0.into()), "{learner}: {said}");
+    for value in [0.1, 3.0, 1e-9] {
+        let same = folder.with("same.npy", npy("(4,)", &[value; 4]));
+        for learner in ["ridge", "lasso"] {
+            let said = json(&["fit", learner, &x, "--labels", &same, "--out", &model]);
+            assert_eq!(
+                (&said["converged"], &said["nonzero"]),
+                (&true.into(), &0.into()),
+                "{learner}: {said}"
+            );
+        }
     }
 }
 

@@ -340,7 +340,7 @@ impl<'a> Descent<'a> {
             found: Found::default(),
             bound: f64::NEG_INFINITY,
             search: Search::default(),
-            whole: Whole::new(partitions),
+            whole: Whole::new(partitions, objective.terms.l2 > 0.0 && !objective.terms.is_quadratic()),
             tuner: match params.local() {
                 Local::Partly { work, sigma } => Tuner::new(partitions).keeping(*work, *sigma),
                 _ => Tuner::new(partitions),
@@ -429,8 +429,8 @@ impl<'a> Descent<'a> {
             _ => vec![(self.fixed_length(), 0.0)],
         };
         let round = Round {
-            gradient: std::mem::take(&mut self.gradient),
-            bends: self.bends_told(),
+            gradient: std::mem::take(&mut self.gradient).into(),
+            bends: self.bends_told().into(),
             curvature,
             terms: self.objective.terms,
             centred: self.objective.centred,
@@ -448,7 +448,7 @@ impl<'a> Descent<'a> {
         if certify {
             self.certify(&round, &change);
         }
-        self.gradient = round.gradient;
+        self.gradient = round.gradient.into_vec();
         // A change that is the difference of two vectors may be nothing but rounding; made long, it would lead astray.
         let is_doubtful = round.bends.is_empty() && self.is_doubtful(&change);
         let found = if is_doubtful { Found::default() } else { self.search(&round.points, &change) };
@@ -488,7 +488,7 @@ impl<'a> Descent<'a> {
         };
         let outcome = tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
         match was_whole {
-            true => self.tuner.interrupted(),
+            true => self.tuner.pay(&outcome),
             false => self.tuner.learn(&outcome),
         }
         let gap = objective - self.bound;
@@ -551,8 +551,8 @@ impl<'a> Descent<'a> {
     /// unless that costs more than the gap was allowed to be.
     fn close<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<(), FitError> {
         let round = Round {
-            gradient: self.gradient.clone(),
-            bends: self.bends_told(),
+            gradient: self.gradient.clone().into(),
+            bends: self.bends_told().into(),
             curvature: self.partitions,
             terms: self.objective.terms,
             centred: self.objective.centred,

@@ -188,8 +188,12 @@ impl<T: Value> Lines for SparseLines<'_, T> {
     fn fetch(&self, column: usize) {
         let (from, to) = (self.starts[column] as usize, self.starts[column + 1] as usize);
         let to = to.min(from + ENTRIES_AHEAD);
-        (from..to).step_by(LINE / size_of::<u32>()).for_each(|at| fetch(self.rows, at));
-        (from..to).step_by(LINE / size_of::<T>()).for_each(|at| fetch(self.values, at));
+        for at in (from..to).step_by(LINE / size_of::<u32>()) {
+            fetch(self.rows, at);
+        }
+        for at in (from..to).step_by(LINE / size_of::<T>()) {
+            fetch(self.values, at);
+        }
     }
 
     #[inline(always)]
@@ -311,8 +315,9 @@ impl<T: Value> Lines for DenseLines<'_, T> {
     #[inline(always)]
     fn fetch(&self, column: usize) {
         let from = column * self.rows;
-        let to = from + self.rows.min(ENTRIES_AHEAD);
-        (from..to).step_by(LINE / size_of::<T>()).for_each(|at| fetch(self.values, at));
+        for at in (from..from + self.rows.min(ENTRIES_AHEAD)).step_by(LINE / size_of::<T>()) {
+            fetch(self.values, at);
+        }
     }
 
     #[inline(always)]

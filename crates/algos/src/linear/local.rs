@@ -24,7 +24,7 @@
 use super::columns::{Columns, Lines, Products, fetch};
 use super::separable::Separable;
 use super::steps::{self, Moving};
-use qjam::{Csc, Ctx, DecodeError, Decoder, Dense, Encoder, MergeError, Reduce, Rng, State, Wire};
+use qjam::{Csc, Ctx, DecodeError, Decoder, Dense, Encoder, MergeError, Reduce, Rng, Slab, State, Wire};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -48,9 +48,9 @@ const WITHIN: f64 = 0.9;
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Round {
     /// The gradient of the loss.
-    pub gradient: Vec<f64>,
+    pub gradient: Slab<f64>,
     /// Its second derivatives, one for each row; none where they are all 1.
-    pub bends: Vec<f64>,
+    pub bends: Slab<f64>,
     /// σ', by which second derivatives are multiplied.
     pub curvature: f64,
     /// What every coordinate adds.
@@ -78,7 +78,7 @@ pub struct Round {
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Change {
     /// `AΔ`, and the constant that goes along.
-    pub change: Vec<f64>,
+    pub change: Slab<f64>,
     /// That constant.
     pub constant: f64,
     /// `⟨α,Δ⟩, ⟨α,p⟩, ⟨Δ,Δ⟩, ⟨Δ,p⟩, ⟨p,p⟩`, where terms have squares.
@@ -327,10 +327,10 @@ pub fn descend<C: Columns>(round: &Round, columns: &C, state: &mut Coordinates<C
     let is_bent = !round.bends.is_empty();
     let (mut r, mut rows) = (vec![], vec![]);
     if is_bent {
-        let all = round.gradient.iter().zip(&round.bends);
+        let all = round.gradient.iter().zip(round.bends.iter());
         rows.extend(all.map(|(w, d)| Row { r: *w, bend: round.curvature * d, along: 0.0, w: *w }));
     } else {
-        r.clone_from(&round.gradient);
+        r.extend_from_slice(&round.gradient);
     }
     let weight: f64 = if round.free { rows.iter().map(|row| row.bend).sum() } else { 0.0 };
     let mut work = Work {
@@ -381,16 +381,17 @@ pub fn descend<C: Columns>(round: &Round, columns: &C, state: &mut Coordinates<C
     let (at, decrease) = (work.at as u64, work.decrease / work.visits.max(1) as f64);
     (held.passes, held.at, held.decrease) = (passes, at, decrease);
     let constant = if is_bent { offset } else { 0.0 };
-    let change = if is_bent {
+    let change: Vec<f64> = if is_bent {
         rows.iter().map(|row| row.along + constant).collect()
     } else {
         let scale = 1.0 / round.curvature;
-        r.iter_mut().zip(&round.gradient).for_each(|(r, w)| *r = (*r + offset - w) * scale);
+        r.iter_mut().zip(round.gradient.iter()).for_each(|(r, w)| *r = (*r + offset - w) * scale);
         r
     };
     let (squares, points) = held.survey(&round.terms, &round.points);
     let entries_all = held.entries;
     let terms = terms.sum();
+    let change = change.into();
     Change { change, constant, squares, points, taken, terms, conjugates, steepest, entries, entries_all }
 }
 qjam::register!(descend::<Csc<f32>>, descend::<Csc<f64>>, descend::<Dense<f32>>, descend::<Dense<f64>>);
@@ -552,8 +553,11 @@ impl Work<'_> {
             fetch(self.rests, soon.start);
         }
         if let Some(next) = columns(AHEAD_ENTRIES) {
-            let awake = |j: &usize| !self.sleeps || self.rests[*j] & 31 == 0;
-            next.take(COLUMNS_AHEAD).filter(awake).for_each(|j| lines.fetch(j));
+            for j in next.start..next.end.min(next.start + COLUMNS_AHEAD) {
+                if !self.sleeps || self.rests[j] & 31 == 0 {
+                    lines.fetch(j);
+                }
+            }
         }
     }
 

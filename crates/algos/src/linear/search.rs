@@ -240,7 +240,7 @@ mod tests {
 
     fn change(squares: [f64; 5], points: Vec<f64>) -> Change {
         Change {
-            change: vec![],
+            change: vec![].into(),
             constant: 0.0,
             squares,
             points,

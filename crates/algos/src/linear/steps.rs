@@ -68,7 +68,7 @@ fn take_body(
 ) {
     let (terms, is_told) = (*terms, !terms.is_quadratic());
     let mut sums = [0.0; CHAINS];
-    let mut one = |alpha: &mut f64, change: &mut f64, before: &mut f64| {
+    let one = |alpha: &mut f64, change: &mut f64, before: &mut f64| {
         let (more, again) = (along * *change, again * *before);
         let (by, to) = (more + again, terms.stepped(*alpha, more, again));
         let larger = match is_told {

@@ -570,10 +570,14 @@ impl Training<'_> {
         rounds: usize,
         outcome: Outcome,
     ) {
-        // The last certificate may close the gap of a fit whose rounds were used up before it was made.
+        // CoCoA's last certificate may close the gap when its rounds are used up. Baselines always make all of theirs.
         let closed = self.spec.params().tolerance() * objective.abs();
         let outcome = match outcome {
-            Outcome::RoundsUsedUp if closed > 0.0 && objective - bound <= closed => Outcome::Converged,
+            Outcome::RoundsUsedUp
+                if self.way == Way::Cocoa && closed > 0.0 && objective - bound <= closed =>
+            {
+                Outcome::Converged
+            }
             other => other,
         };
         let parts = &mut self.trained;

@@ -318,8 +318,14 @@ impl Tuner {
         }
     }
 
+    /// Learns what a round of another kind cost.
+    pub fn pay(&mut self, outcome: &Outcome) {
+        self.interrupted();
+        self.costs.add(outcome);
+    }
+
     /// Rounds of another kind came in between: what was before them is compared with nothing after them.
-    pub fn interrupted(&mut self) {
+    fn interrupted(&mut self) {
         (self.trial, self.last) = (None, Stretch::default());
     }
 

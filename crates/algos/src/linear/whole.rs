@@ -5,7 +5,14 @@
 //! the case, plain rounds come to the end sooner: partitions allow for all others, and their changes are added as they are.
 //! Which of the two it is shows in what they gain in a pass, a few passes of one beside a few of the other. Nothing of this
 //! depends on time: choices played again lead to the same rounds.
+//!
+//! Trials come too late for columns that are alike and lie in several partitions, where terms have squares, too. Squares say how
+//! such columns share what they explain together. Whoever takes bold steps first takes it all, which is the longest way from
+//! sharing, and coordinate by coordinate the way back takes as many passes as squares are weaker than the columns. Partitions that allow for
+//! all others share nearly evenly from the beginning. So there the first passes are whole.
 
+/// Passes of the opening.
+const OPENING: f64 = 2.0;
 /// Passes of a stretch that is compared, at least; and rounds.
 const PASSES: f64 = 1.0;
 const ROUNDS: usize = 2;
@@ -36,6 +43,8 @@ impl Stretch {
 /// Where it is between two trials.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
+    /// So many passes of the opening to go.
+    Opens(f64),
     /// So many passes to go.
     Waits(f64),
     /// The stretch before a trial, the trial, and the stretch after it.
@@ -53,14 +62,16 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// For so many partitions. The changes of a single one are in nobody's way.
-    pub fn new(partitions: usize) -> Self {
-        Whole { usual: partitions == 1, stage: Stage::Waits(WAIT_FIRST - PASSES), wait: WAIT_FIRST }
+    /// For so many partitions. The changes of a single one are in nobody's way. `opens`: whether the first passes are whole.
+    pub fn new(partitions: usize, opens: bool) -> Self {
+        let stage = if opens { Stage::Opens(OPENING) } else { Stage::Waits(WAIT_FIRST - PASSES) };
+        Whole { usual: partitions == 1, stage, wait: WAIT_FIRST }
     }
 
     /// Whether the next change is to be taken whole.
     pub fn is_next(&self) -> bool {
         match self.stage {
+            Stage::Opens(_) => true,
             Stage::During(..) => !self.usual,
             _ => self.usual,
         }
@@ -71,6 +82,8 @@ impl Whole {
         let add =
             |s: Stretch| Stretch { gain: s.gain + gain, passes: s.passes + passes, rounds: s.rounds + 1 };
         self.stage = match self.stage {
+            Stage::Opens(left) if left > passes => Stage::Opens(left - passes),
+            Stage::Opens(_) => Stage::Waits(WAIT_FIRST - PASSES),
             Stage::Waits(left) if left > passes => Stage::Waits(left - passes),
             Stage::Waits(_) => Stage::Before(Stretch::default()),
             Stage::Before(stretch) => match add(stretch) {
@@ -104,7 +117,7 @@ mod tests {
 
     /// What is left after so many passes, if whole and other rounds leave these shares of it.
     fn left(whole: f64, other: f64, passes: usize) -> f64 {
-        let (mut mode, mut left) = (Whole::new(2), 1.0);
+        let (mut mode, mut left) = (Whole::new(2, false), 1.0);
         for _ in 0..4 * passes {
             let share: f64 = if mode.is_next() { whole } else { other };
             let gain = left * (1.0 - share.powf(0.25));

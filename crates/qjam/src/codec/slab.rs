@@ -1,6 +1,8 @@
 //! Numbers seen in place: a typed view over bytes that someone else brought.
 
-use super::Number;
+use super::{DecodeError, Decoder, Encoder, Number, Wire};
+use crate::reduce::{MergeError, Reduce};
+use crate::store::Spare;
 use bytes::Bytes;
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,6 +12,26 @@ use std::ops::Deref;
 ///
 /// This is what a function's `&[f64]` parameters are on a worker: a view into the memory the payload arrived in. The
 /// bytes are copied only when they start at an address where such numbers cannot lie.
+///
+/// It is also what long vectors in parameters and results of your own are best held in. Where a `Vec<f64>` is copied out of
+/// the memory it arrived in, a `Slab<f64>` stays there; and two results that are added up are read where their workers
+/// left them.
+///
+/// ```
+/// #[derive(qjam::Wire, qjam::Sum)]
+/// struct Gradient { sums: qjam::Slab<f64>, rows: u64 }
+///
+/// #[qjam::map]
+/// fn gradient(theta: &[f64], _: &qjam::Nothing) -> Gradient {
+///     let sums: Vec<f64> = theta.iter().map(|t| 2.0 * t).collect();
+///     Gradient { sums: sums.into(), rows: 1 }
+/// }
+///
+/// let m = qjam::Master::connect("local:2")?;
+/// let found = m.run(gradient, &[1.0, 2.0][..], &qjam::DataSet::nothing(3)?)?;
+/// assert_eq!(found.sums[..], [6.0, 12.0]);
+/// # Ok::<(), qjam::Error>(())
+/// ```
 ///
 /// ```
 /// use qjam::{Decoder, Encoder, Params};
@@ -28,6 +50,27 @@ enum Held<T> {
     /// Aligned for `T` and a whole number of them long.
     Shared(Bytes),
     Copied(Vec<T>),
+    /// What two views came to: memory that is used again, with at least so many numbers.
+    Summed(Spare, usize),
+}
+
+impl<T: Number> Held<T> {
+    fn as_slice(&self) -> &[T] {
+        match self {
+            Held::Shared(bytes) => bytemuck::cast_slice(bytes),
+            Held::Copied(numbers) => numbers,
+            Held::Summed(spare, len) => &bytemuck::cast_slice(spare.as_slice())[..*len],
+        }
+    }
+
+    /// The numbers, if they are ours alone.
+    fn as_mut_slice(&mut self) -> Option<&mut [T]> {
+        match self {
+            Held::Shared(_) => None,
+            Held::Copied(numbers) => Some(numbers),
+            Held::Summed(spare, len) => Some(&mut bytemuck::cast_slice_mut(spare.as_mut_slice())[..*len]),
+        }
+    }
 }
 
 impl<T: Number> Slab<T> {
@@ -50,7 +93,15 @@ impl<T: Number> Slab<T> {
     pub(crate) fn into_bytes(self) -> Bytes {
         match self.held {
             Held::Shared(bytes) => bytes,
-            Held::Copied(numbers) => Bytes::copy_from_slice(bytemuck::cast_slice(&numbers)),
+            held => Bytes::copy_from_slice(bytemuck::cast_slice(held.as_slice())),
+        }
+    }
+
+    /// The numbers as a vector; no copy if they came as one.
+    pub fn into_vec(self) -> Vec<T> {
+        match self.held {
+            Held::Copied(numbers) => numbers,
+            held => held.as_slice().to_vec(),
         }
     }
 
@@ -65,10 +116,7 @@ impl<T: Number> Deref for Slab<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        match &self.held {
-            Held::Shared(bytes) => bytemuck::cast_slice(bytes),
-            Held::Copied(numbers) => numbers,
-        }
+        self.held.as_slice()
     }
 }
 
@@ -88,4 +136,62 @@ impl<T: Number + fmt::Debug> fmt::Debug for Slab<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
+}
+
+impl<T: Number> Default for Slab<T> {
+    fn default() -> Self {
+        Vec::new().into()
+    }
+}
+
+impl<T: Number> Wire for Slab<T> {
+    fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
+        out.put_numbers(self);
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        input.take_slab()
+    }
+}
+
+/// Adds up number by number, into whichever of the two has memory of its own.
+impl<T: Number + Reduce> Reduce for Slab<T> {
+    fn merge(&mut self, right: Self) {
+        if let Err(error) = self.try_merge(right) {
+            panic!("{error}");
+        }
+    }
+
+    fn try_merge(&mut self, mut right: Self) -> Result<(), MergeError> {
+        if self.len() != right.len() {
+            return Err(MergeError::Lengths { path: String::new(), left: self.len(), right: right.len() });
+        }
+        if let Some(left) = self.held.as_mut_slice() {
+            for (i, (left, right)) in left.iter_mut().zip(&*right).enumerate() {
+                left.try_merge(*right).map_err(|error| error.at(i))?;
+            }
+            return Ok(());
+        }
+        let left = self.held.as_slice();
+        if let Some(right) = right.held.as_mut_slice() {
+            for (i, (left, right)) in left.iter().zip(right).enumerate() {
+                *right = sum(*left, *right).map_err(|error| error.at(i))?;
+            }
+        } else {
+            let mut spare = Spare::of(size_of_val(left));
+            let out = bytemuck::cast_slice_mut(spare.as_mut_slice());
+            for (i, ((left, right), out)) in left.iter().zip(&*right).zip(out).enumerate() {
+                *out = sum(*left, *right).map_err(|error| error.at(i))?;
+            }
+            right.held = Held::Summed(spare, left.len());
+        }
+        self.held = right.held;
+        Ok(())
+    }
+}
+
+#[inline]
+fn sum<T: Reduce>(mut left: T, right: T) -> Result<T, MergeError> {
+    left.try_merge(right)?;
+    Ok(left)
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Rng;
+use crate::reduce::Reduce;
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -341,4 +342,35 @@ fn a_serde_value_that_cannot_be_written_says_so_where_it_is_read() {
     let payload = payload_of(&(1_u8, Serde(Stubborn), 2_u8));
     let result = decode::<(u8, Serde<Stubborn>, u8)>(payload);
     assert!(matches!(result, Err(DecodeError::Serde { step: "written", .. })));
+}
+
+#[test]
+fn slabs_add_up_like_vectors_whoever_has_the_memory() {
+    let numbers = |salt: f64| -> Vec<f64> { (0..500).map(|i| f64::from(i) * 0.1 + salt).collect() };
+    let own = |salt| Slab::from(numbers(salt));
+    let view = |salt| {
+        let slab = decode::<Slab<f64>>(payload_of(&own(salt))).unwrap();
+        assert!(slab.is_shared());
+        slab
+    };
+    let mut expected = numbers(0.7);
+    Reduce::merge(&mut expected, numbers(-3.3));
+    for (mut left, right) in
+        [(own(0.7), own(-3.3)), (own(0.7), view(-3.3)), (view(0.7), own(-3.3)), (view(0.7), view(-3.3))]
+    {
+        left.merge(right);
+        assert_eq!(left[..], expected[..]);
+        assert_eq!(left.clone().into_vec(), expected);
+        // And on top of what two views came to.
+        left.merge(view(1.0));
+        assert!(left.iter().zip(&expected).zip(numbers(1.0)).all(|((l, e), n)| *l == e + n));
+    }
+}
+
+#[test]
+fn slabs_that_do_not_fit_together_say_why() {
+    let mut short = Slab::from(vec![1_u8; 300]);
+    assert!(short.try_merge(Slab::from(vec![1_u8; 301])).is_err());
+    let mut full = Slab::from(vec![255_u8; 300]);
+    assert!(full.try_merge(short).unwrap_err().to_string().contains("[0]"));
 }

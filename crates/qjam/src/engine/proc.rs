@@ -11,7 +11,7 @@ use crate::dataset::CutData;
 use crate::memory::Kills;
 use crate::store::{Page, Region};
 use crate::transport::{Attachment, Inbox, Outbox};
-use crate::worker::arenas::PeerArenas;
+use crate::worker::arenas::{PeerArenas, Released};
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::wire::ToWorker;
@@ -86,7 +86,7 @@ pub(crate) struct Executor {
     pub(crate) introduced: HashSet<u64>,
     /// Its own arenas, and those it may use again.
     pub(crate) arenas: PeerArenas,
-    pub(crate) released: Vec<u64>,
+    pub(crate) released: Released,
     /// What has been sent to it.
     pub(crate) bytes_out: u64,
 }
@@ -123,7 +123,7 @@ impl Executor {
             regions: HashMap::new(),
             introduced: HashSet::new(),
             arenas: PeerArenas::default(),
-            released: Vec::new(),
+            released: Released::default(),
             bytes_out: 0,
         })
     }

@@ -65,6 +65,8 @@ pub(crate) struct Running {
     /// The parameters as threads of this process see them.
     pub(crate) opened: Option<AnyShared>,
     pub(crate) tree: Tree<AnyBox>,
+    /// Shared with every payload in a worker's memory that is still looked at.
+    pub(crate) views: Arc<()>,
     pub(crate) answer: Arc<Answer>,
     pub(crate) submitted: Instant,
     pub(crate) report: RoundReport,
@@ -83,6 +85,22 @@ pub(crate) struct Running {
     pub(crate) held: Option<HeldRound>,
     /// Where ranks do it: set when nobody wants it any more.
     pub(crate) called_off: Option<Arc<AtomicBool>>,
+    /// What was put off.
+    pub(crate) errands: Errands,
+    /// When the first worker was done, if they need all cores and its results are long.
+    pub(crate) first_done: Option<Instant>,
+    pub(crate) is_crowded: bool,
+}
+
+/// What is put off until a worker is done, so that nobody is kept from computing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errands {
+    /// Nothing.
+    None,
+    /// Writing what rounds before this one have left.
+    Write,
+    /// Logging and hashing the parameters, which are in shared memory; then writing.
+    All,
 }
 
 impl Running {

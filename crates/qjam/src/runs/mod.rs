@@ -126,6 +126,11 @@ pub(crate) fn hash(encoded: &Encoder<'_>) -> Hash {
     *hasher.finalize().as_bytes()
 }
 
+/// The same of a value that has been laid out.
+pub(crate) fn hash_bytes(payload: &[u8]) -> Hash {
+    *blake3::hash(payload).as_bytes()
+}
+
 /// What a master was told about run files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {

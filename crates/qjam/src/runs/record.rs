@@ -143,22 +143,30 @@ pub(crate) enum Record {
 }
 
 impl Record {
-    /// Adds the record to `out`, with the bytes that `tail` writes after it.
+    /// Adds the record to `out`, with the bytes that `tail` writes after it. It is to be [sealed](seal) before it is
+    /// written.
     pub(super) fn append(&self, out: &mut Vec<u8>, tail: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         out.extend_from_slice(&[0; FRAME_BYTES]);
         *out = postcard::to_extend(self, std::mem::take(out))
             .expect("these types can be written, and vectors grow");
         tail(out);
-        let (frame, body) = out[start..].split_at_mut(FRAME_BYTES);
-        frame[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
-        frame[4..].copy_from_slice(&crc32fast::hash(body).to_le_bytes());
+        let bytes = (out.len() - start - FRAME_BYTES) as u32;
+        out[start..start + 4].copy_from_slice(&bytes.to_le_bytes());
     }
 
     /// Reads a record, and gives what follows it.
     pub(super) fn parse(body: &[u8]) -> Option<(Record, &[u8])> {
         postcard::take_from_bytes(body).ok()
     }
+}
+
+/// Gives the record at the beginning of these bytes its checksum.
+pub(super) fn seal(bytes: &mut [u8]) {
+    let (frame, rest) = bytes.split_at_mut(FRAME_BYTES);
+    let (length, checksum) = frame.split_at_mut(4);
+    let bytes = length.iter().rev().fold(0, |bytes, byte| bytes << 8 | usize::from(*byte));
+    checksum.copy_from_slice(&crc32fast::hash(&rest[..bytes]).to_le_bytes());
 }
 
 /// The beginning of a file.

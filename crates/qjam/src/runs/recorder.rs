@@ -13,7 +13,6 @@ use super::process::{Build, Program};
 use super::record::{
     self, Began, Hash, Kept, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, shortened,
 };
-use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::function::{AnyBox, Function};
 use crate::worker::caught;
@@ -42,8 +41,8 @@ const WRITE_COST: f64 = 0.0025;
 const WRITE_EVERY: Duration = Duration::from_millis(10);
 /// Nothing waits longer than this to be written.
 const WRITE_WITHIN: Duration = Duration::from_millis(50);
-/// A buffer that had to hold a long result is not kept.
-const BUFFER_BYTES: usize = 1 << 20;
+/// A buffer that had to hold a very long result is not kept.
+const BUFFER_BYTES: usize = 4 << 20;
 /// So much of all results is kept, so many rounds are recorded, and so many entries of the journal.
 const RESULTS_BYTES_MAX: u64 = 256 << 20;
 const ROUNDS_MAX: u64 = 1_000_000;
@@ -66,6 +65,8 @@ pub(crate) struct Recorder {
     folder: PathBuf,
     started: Instant,
     buffer: Vec<u8>,
+    /// Where records begin in it: their checksums are taken when they are written, when nobody waits for it.
+    unsealed: Vec<usize>,
     /// Good length of the file.
     written: u64,
     /// Since when something waits to be written.
@@ -106,6 +107,7 @@ impl Recorder {
             folder: folder.to_owned(),
             started: now,
             buffer: record::head().to_vec(),
+            unsealed: Vec::new(),
             written: 0,
             waiting_since: Some(now),
             last_write: now,
@@ -153,8 +155,15 @@ impl Recorder {
     fn put_with(&mut self, record: &Record, tail: impl FnOnce(&mut Vec<u8>)) {
         if !self.is_over {
             self.waiting_since.get_or_insert_with(Instant::now);
+            self.unsealed.push(self.buffer.len());
             record.append(&mut self.buffer, tail);
         }
+    }
+
+    /// Takes back what was put from there on.
+    fn cut(&mut self, length: usize) {
+        self.buffer.truncate(length);
+        self.unsealed.retain(|start| *start < length);
     }
 
     /// Keeps the states of a hold beside the file, for a run that goes on from this one.
@@ -192,7 +201,7 @@ impl Recorder {
         let before = self.buffer.len();
         self.put(&record);
         if self.buffer.len() - before > MESSAGE_BYTES_MAX {
-            self.buffer.truncate(before); // last words without end
+            self.cut(before); // last words without end
         }
     }
 
@@ -224,13 +233,12 @@ impl Recorder {
         Some(result)
     }
 
-    /// The hash of parameters, if it can be afforded.
-    pub(crate) fn hash_params(&mut self, params: &Encoder<'_>) -> Option<Hash> {
+    /// The hash of parameters of so many bytes, if it can be afforded.
+    pub(crate) fn hash_params(&mut self, bytes: usize, hash: impl FnOnce() -> Hash) -> Option<Hash> {
         if self.rounds > ROUNDS_MAX || self.is_over {
             return None;
         }
-        let light = params.payload_bytes() <= LIGHT_BYTES;
-        self.spend(light, |_| super::hash(params))
+        self.spend(bytes <= LIGHT_BYTES, |_| hash())
     }
 
     /// A round was submitted.
@@ -319,15 +327,14 @@ impl Recorder {
                     }
                     this.results_bytes = total;
                     this.put_with(&done(at_us, Kept::Bytes), |out| {
-                        let at = out.len();
-                        out.resize(at + bytes, 0);
-                        encoded.write_to(&mut out[at..]);
+                        out.reserve(bytes);
+                        encoded.each_piece(|piece| out.extend_from_slice(piece));
                     });
                 });
             })
         });
         if !matches!(kept, Some(Ok(()))) {
-            self.buffer.truncate(before);
+            self.cut(before);
             self.put(&done(at_us, Kept::Nothing));
         }
         if self.buffer.len() > BUFFER_BYTES {
@@ -402,6 +409,9 @@ impl Recorder {
             return;
         }
         let start = Instant::now();
+        for start in self.unsealed.drain(..) {
+            record::seal(&mut self.buffer[start..]);
+        }
         let written = self.file.write_all(&self.buffer);
         self.last_write = Instant::now();
         let took = if self.buffer.len() > LIGHT_WRITE_BYTES { &mut self.spent } else { &mut self.writing };

@@ -11,7 +11,9 @@ use std::path::Path;
 fn sample() -> (Vec<u8>, Vec<usize>) {
     let (mut file, mut ends) = (record::head().to_vec(), vec![record::HEAD_BYTES as usize]);
     let mut put = |record: Record, tail: &[u8]| {
+        let start = file.len();
         record.append(&mut file, |out| out.extend_from_slice(tail));
+        record::seal(&mut file[start..]);
         ends.push(file.len());
     };
     put(Record::Began(Box::new(process::Program::default().began(0, "proc:2", 7, None))), b"");
@@ -75,7 +77,9 @@ fn zeros_and_records_of_later_versions_do_no_harm() {
     file.extend_from_slice(&(body.len() as u32).to_le_bytes());
     file.extend_from_slice(&crc32fast::hash(&body).to_le_bytes());
     file.extend_from_slice(&body);
+    let start = file.len();
     Record::Full { at_us: 1 }.append(&mut file, |_| {});
+    record::seal(&mut file[start..]);
     file.extend_from_slice(&[0; 500]);
     assert_eq!(records(&file), whole + 1);
     let run = gather(&file).unwrap();
@@ -124,7 +128,7 @@ fn recording_a_round_takes_microseconds() {
             recorder.round_began(round, &function, data.erased());
             let mut encoder = crate::Encoder::new();
             crate::Params::encode_params(&params, &mut encoder);
-            let hash = recorder.hash_params(&encoder);
+            let hash = recorder.hash_params(encoder.payload_bytes(), || super::hash(&encoder));
             let report = RoundReport { round, total_us: 1000, ..Default::default() };
             recorder.round_done(&report, hash, &function, &value, false);
             recorder.tend();

@@ -6,8 +6,10 @@ mod map;
 mod page;
 pub(crate) mod places;
 mod region;
+mod spare;
 
 pub(crate) use aligned::{AlignedBuf, Pages};
 pub(crate) use page::Page;
 pub(crate) use region::RegionWriter;
 pub use region::{Arena, ArenaView, Region, RegionMut};
+pub(crate) use spare::Spare;

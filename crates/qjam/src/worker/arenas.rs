@@ -6,13 +6,14 @@
 //! and their pages stay warm: fresh shared memory costs as much as the copy into it.
 
 use crate::codec::Encoder;
-use crate::store::{Arena, ArenaView};
+use crate::store::{AlignedBuf, Arena, ArenaView};
+use bytes::Bytes;
 use qjam_core::wire::message::Payload;
 use rustix::fd::OwnedFd;
 use rustix::fs::FallocateFlags;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const ARENA_BYTES_MIN: usize = 1 << 20;
 /// Pages of arenas up to this length are kept for the next round.
@@ -117,6 +118,54 @@ impl OwnArenas {
     }
 }
 
+/// Numbers of another process's arenas that nobody here looks at any more: it may write them again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Released(Arc<Mutex<Vec<u64>>>);
+
+impl Released {
+    pub(crate) fn put(&self, arena: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+    }
+
+    pub(crate) fn take(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// These bytes of an arena, which is put here when the last view of them is gone. Until then `views` has another
+    /// owner.
+    pub(crate) fn lease(&self, bytes: Bytes, arena: u64, views: &Arc<()>) -> Bytes {
+        Bytes::from_owner(Lease { bytes, arena, released: self.clone(), _views: views.clone() })
+    }
+
+    /// A copy of these bytes of an arena, which is put here at once.
+    pub(crate) fn copied(&self, bytes: &[u8], arena: u64) -> Bytes {
+        let mut copy = AlignedBuf::zeroed(bytes.len());
+        copy.as_mut_slice().copy_from_slice(bytes);
+        self.put(arena);
+        copy.into_bytes()
+    }
+}
+
+/// Bytes in an arena that must stay as they are.
+struct Lease {
+    bytes: Bytes,
+    arena: u64,
+    released: Released,
+    _views: Arc<()>,
+}
+
+impl AsRef<[u8]> for Lease {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.released.put(self.arena);
+    }
+}
+
 /// Arenas of one other process, as this one sees them.
 #[derive(Debug, Default)]
 pub(crate) struct PeerArenas {
@@ -128,9 +177,9 @@ impl PeerArenas {
     pub(crate) fn read(
         &mut self,
         payload: &Payload,
-        tail: &bytes::Bytes,
+        tail: &Bytes,
         take_fd: impl FnOnce() -> Option<OwnedFd>,
-    ) -> Result<bytes::Bytes, String> {
+    ) -> Result<Bytes, String> {
         match *payload {
             Payload::Tail { offset, bytes } => {
                 let (from, to) = (offset as usize, offset as usize + bytes as usize);
@@ -177,5 +226,18 @@ mod tests {
         }
         assert!(pages(&arenas, 0) >= 128 && pages(&arenas, 1) == 0);
         assert_eq!(arenas.reserve(KEPT_BYTES_MAX + 1).unwrap().arena, 1, "the large one serves again");
+    }
+
+    #[test]
+    fn an_arena_is_released_when_the_last_view_of_it_is_gone() {
+        let (released, views) = (Released::default(), Arc::new(()));
+        let whole = released.lease(Bytes::from_static(b"numbers"), 7, &views);
+        let part = whole.slice(2..4);
+        drop(whole);
+        assert!(released.take().is_empty() && Arc::strong_count(&views) == 2);
+        assert_eq!(part, "mb");
+        drop(part);
+        assert_eq!((released.take(), Arc::strong_count(&views)), (vec![7], 1));
+        assert!(released.take().is_empty());
     }
 }

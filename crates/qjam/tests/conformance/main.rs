@@ -27,6 +27,7 @@ mod logs;
 mod pending;
 mod reduction;
 mod results;
+mod views;
 
 /// Every kind of worker, and mixtures; or those that the environment names, between semicolons.
 pub(crate) static ENGINES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {

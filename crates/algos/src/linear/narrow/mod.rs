@@ -167,6 +167,10 @@ impl Search<'_> {
             }
             observer(self.rounds, objective, objective - self.bound);
             let used_up = self.rounds >= params.rounds_max();
+            // Where nothing is left to explain, steps are nothing but rounding and lead uphill as often as down.
+            if params.tolerance() > 0.0 && objective - self.bound <= ROUNDING * ROUNDING * whole {
+                return Ok(Some((objective, Outcome::Converged)));
+            }
             if let Some(taken) = step.take() {
                 // Where nothing but rounding is promised, rounding is allowed.
                 let allowed = taken.objective + KEPT * taken.length * taken.promised;
@@ -182,8 +186,7 @@ impl Search<'_> {
                     continue;
                 }
                 let is_within = |bound: f64| {
-                    let least = (params.tolerance() * objective.abs()).max(ROUNDING * ROUNDING * whole);
-                    params.tolerance() > 0.0 && objective - bound <= least
+                    params.tolerance() > 0.0 && objective - bound <= params.tolerance() * objective.abs()
                 };
                 let near = (4.0 * params.tolerance()).max(ROUNDING) * objective.abs();
                 if of == Of::Logistic && (used_up || -taken.promised <= near) {

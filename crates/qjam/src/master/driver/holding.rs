@@ -13,7 +13,7 @@ use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::error::Error;
 use crate::function::Function;
-use crate::runs::{self, Hash, Saved};
+use crate::runs::{Hash, Saved};
 use crate::state::{ErasedState, Portraits};
 use crate::worker::recipes::{RecipeHere, StepHere};
 use bytes::Bytes;
@@ -92,6 +92,15 @@ pub(crate) struct HeldRound {
     step: Option<Logged>,
     /// The hash of its parameters, where the run is recorded.
     params: Option<Hash>,
+}
+
+impl HeldRound {
+    /// Keeps the parameters for the log.
+    pub(super) fn keep_params(&mut self, params: impl FnOnce() -> Bytes) {
+        if let Some(step) = self.step.as_mut().filter(|step| step.params.is_empty()) {
+            step.params = params();
+        }
+    }
 }
 
 impl Hold {
@@ -201,13 +210,13 @@ impl Driver {
         }
     }
 
-    /// A round over states begins.
+    /// A round over states begins. Without parameters these are kept later, before it is over.
     pub(super) fn begin_held(
         &mut self,
         hold: HoldId,
         round: RoundId,
         function: &Function,
-        params: &Encoder<'_>,
+        params: Option<&Encoder<'_>>,
     ) -> Option<HeldRound> {
         let here = self.holds.get_mut(&hold)?;
         let task = HeldTask { hold, base: here.version };
@@ -215,14 +224,14 @@ impl Driver {
             return Some(HeldRound { task, step: None, params: None });
         }
         here.open = Some(round);
-        let step = Logged { round, function: function.name().into(), params: params.to_bytes() };
+        let params = params.map(Encoder::to_bytes).unwrap_or_default();
+        let step = Logged { round, function: function.name().into(), params };
         Some(HeldRound { task, step: Some(step), params: None })
     }
 
-    /// The hash by which a round is found again: that of its parameters, with those of all rounds that led to the
+    /// The hash by which a round is found again: that of its parameters, here given, with those of all rounds that led to the
     /// states it begins with.
-    pub(super) fn hash_of(&self, held: Option<&mut HeldRound>, params: &Encoder<'_>) -> Hash {
-        let hash = runs::hash(params);
+    pub(super) fn hash_of(&self, held: Option<&mut HeldRound>, hash: Hash) -> Hash {
         let Some(held) = held.filter(|held| held.step.is_some()) else { return hash };
         held.params = Some(hash);
         let chain = self.holds.get(&held.task.hold).map_or([0; 32], |hold| hold.chain);

@@ -20,6 +20,7 @@ use rustix::event::epoll;
 use rustix::fd::AsFd;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Chunks of a data set, by index.
 type Chunks = (Arc<CutData>, Vec<u32>);
@@ -233,28 +234,31 @@ impl Driver {
         );
         let mut payloads = Vec::with_capacity(parts.len());
         {
-            let Some(executor) = self.executor(worker) else { return Ok(()) };
+            // One that must not take much needs its arenas back at once.
+            let is_limited = self.options.memory_bytes_max.is_some();
+            let Some(executor) = executor_in(&mut self.seats, worker) else { return Ok(()) };
+            let mut running = self.rounds.get_mut(&round);
             for part in parts {
                 let inbox = &mut executor.inbox;
-                let bytes = executor.arenas.read(&part.payload, tail, || inbox.take_fd())?;
-                payloads.push((part, bytes));
+                let mut payload = executor.arenas.read(&part.payload, tail, || inbox.take_fd())?;
+                if let Payload::Arena { arena, bytes, .. } = part.payload {
+                    match &mut running {
+                        Some(running) => {
+                            running.report.bytes_in += bytes;
+                            payload = match is_limited {
+                                false => executor.released.lease(payload, arena, &running.views),
+                                true => executor.released.copied(&payload, arena),
+                            };
+                        }
+                        // Nobody will look at it.
+                        None => executor.released.put(arena),
+                    }
+                }
+                payloads.push((part, payload));
             }
         }
-        for (part, bytes) in payloads {
-            let arena = match part.payload {
-                Payload::Arena { arena, bytes, .. } => {
-                    if let Some(running) = self.rounds.get_mut(&round) {
-                        running.report.bytes_in += bytes;
-                    }
-                    Some(arena)
-                }
-                Payload::Tail { .. } | Payload::Streamed { .. } => None,
-            };
-            self.deliver(worker, round, part.node, part.spans, Value::Encoded(bytes));
-            // It was copied out or dropped; its owner may write there again.
-            if let (Some(arena), Some(executor)) = (arena, self.executor(worker)) {
-                executor.released.push(arena);
-            }
+        for (part, payload) in payloads {
+            self.deliver(worker, round, part.node, part.spans, Value::Encoded(payload));
         }
         self.release_arenas(worker, round);
         Ok(())
@@ -265,8 +269,11 @@ impl Driver {
     fn release_arenas(&mut self, worker: WorkerId, round: RoundId) {
         let has_more = self.scheduler.holders(round).any(|(holder, _)| holder == worker);
         let Some(executor) = self.executor(worker) else { return };
-        if has_more && !executor.released.is_empty() {
-            let released = std::mem::take(&mut executor.released);
+        if has_more {
+            let released = executor.released.take();
+            if released.is_empty() {
+                return;
+            }
             let sent = executor.send(&ToWorker::Released(released), &[], Vec::new());
             self.check_sent(worker, sent);
         }
@@ -288,6 +295,9 @@ impl Driver {
         self.tell(Event::Computed { worker, round, blocks, span: Span(effort.compute_us) });
         self.count_restored(worker, round, &effort.restored);
         if let Some(running) = self.rounds.get_mut(&round) {
+            if running.is_crowded {
+                running.first_done.get_or_insert_with(Instant::now);
+            }
             *running.compute_us.entry(worker.seat).or_default() += effort.compute_us;
             running.report.cache_hits += u64::from(effort.hits);
             running.report.cache_misses += u64::from(effort.misses);

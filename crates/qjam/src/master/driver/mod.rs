@@ -31,7 +31,7 @@ use super::WorkerInfo;
 use super::inline::Inline;
 use super::lent::Lent;
 use super::options::{Options, Throttle};
-use super::round::{Running, Wanted};
+use super::round::{Errands, Running, Wanted};
 use crate::chunk::ChunkId;
 use crate::codec::Encoder;
 use crate::dataset::CutData;
@@ -139,6 +139,8 @@ pub(crate) struct Driver {
     seats_changed: u64,
     /// What all on this machine may have.
     machine: admission::Machine,
+    /// How many threads can run at once here.
+    cores: usize,
     rounds: HashMap<RoundId, Running>,
     next_round: u64,
     /// Rounds of our own so far.
@@ -211,6 +213,7 @@ impl Driver {
             seats: Vec::new(),
             seats_changed: 0,
             machine,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
             rounds: HashMap::new(),
             next_round: 0,
             next_internal: 0,
@@ -348,7 +351,11 @@ impl Driver {
             self.next_round += 1;
             RoundId(self.next_round - 1)
         };
-        let mut held = wanted.held.and_then(|hold| self.begin_held(hold, id, &wanted.function, params));
+        // What goes into shared memory is logged from there, when the tasks are out.
+        let long = params.payload_bytes() > INLINE_BYTES_MAX;
+        let is_here = self.memory.is_none() && self.ranks.is_none();
+        let kept = (!long || !is_here).then_some(params);
+        let mut held = wanted.held.and_then(|hold| self.begin_held(hold, id, &wanted.function, kept));
         self.record_begin(id, &wanted);
         let params_hash = match self.answer_from_memory(id, &wanted, &mut held, params) {
             Ok(()) => return id,
@@ -367,7 +374,6 @@ impl Driver {
         let slots_max = chosen.as_ref().and_then(|chosen| chosen.slots_max());
         let slots = slots_max.filter(|_| !is_inline).unwrap_or_else(|| self.scheduler.slots().max(1));
         let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64, slots);
-        let long = params.payload_bytes() > INLINE_BYTES_MAX;
         let (mut proc, mut local, mut host) = (false, false, false);
         for here in self.seats.iter().filter(|here| !here.removed) {
             match here.seat.kind {
@@ -399,6 +405,11 @@ impl Driver {
             (_, Err(refused)) => (None, Some(Error::DoesNotFit(Box::new(refused)))),
             (Err(e), _) => (None, Some(system("shared memory for parameters")(e))),
         };
+        let has_errands = placed.is_some() && is_here;
+        if let Some(held) = held.as_mut().filter(|_| !has_errands) {
+            held.keep_params(|| params.to_bytes());
+        }
+        let is_crowded = has_errands && self.is_crowded();
         let running = Running {
             function,
             data,
@@ -409,6 +420,7 @@ impl Driver {
             placed,
             opened: None,
             tree: Tree::new(cut),
+            views: Arc::default(),
             answer,
             submitted,
             report,
@@ -421,6 +433,9 @@ impl Driver {
             chosen,
             held,
             called_off: None,
+            errands: if has_errands { Errands::All } else { Errands::None },
+            first_done: None,
+            is_crowded,
         };
         self.rounds.insert(id, running);
         if let Some(e) = failed {
@@ -433,7 +448,11 @@ impl Driver {
         } else {
             self.tell(Event::RoundSubmitted { round: id, spec });
         }
-        self.record_params(id, params);
+        match has_errands {
+            true if is_crowded => {}
+            true => self.run_errands_at_once(id),
+            false => self.record_params(id, params),
+        }
         id
     }
 
@@ -591,7 +610,9 @@ impl Driver {
         let word = self.next_word().map(|at| at.saturating_duration_since(Instant::now()));
         let record = self.recorder.as_ref().and_then(|recorder| recorder.due_in());
         let due = due.into_iter().chain(ends).chain(self.look_in()).chain(word).chain(record).min();
+        let errand = self.next_errand();
         let wait = match (due, at_most) {
+            _ if errand.is_some() || self.stays_awake() => Some(Duration::ZERO),
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -605,6 +626,10 @@ impl Driver {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(e) => return Err(system("waiting for workers")(e.into())),
         };
+        // Only where nobody has come meanwhile.
+        if let Some(errand) = errand.filter(|_| events.is_empty()) {
+            self.run_errand(errand);
+        }
         for event in events.iter() {
             let (data, flags) = (event.data.u64(), event.flags);
             match data {

@@ -182,7 +182,7 @@ impl Driver {
                 chunks,
                 spans,
                 params,
-                released: std::mem::take(&mut executor.released),
+                released: executor.released.take(),
                 held: running.held.as_ref().map(|held| held.task),
             };
             executor.send(&ToWorker::Task(task), tail, attached)?;

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::function::AnyBox;
 use crate::master::WorkerInfo;
 use crate::master::options::Options;
-use crate::master::round::{Running, Wanted};
+use crate::master::round::{Errands, Running, Wanted};
 use crate::runs::Hash;
 use crate::worker::caught;
 use crate::worker::states::States;
@@ -180,6 +180,7 @@ impl Driver {
             placed: None,
             opened: None,
             tree: Tree::new(cut),
+            views: Arc::default(),
             answer,
             submitted,
             report,
@@ -191,6 +192,9 @@ impl Driver {
             chosen: None,
             held,
             called_off: Some(flag.clone()),
+            errands: Errands::None,
+            first_done: None,
+            is_crowded: false,
         };
         self.rounds.insert(id, running);
         self.note(What::RoundStarted { round: id, chunks: cut.chunks, blocks: cut.blocks() });

@@ -2,15 +2,16 @@
 
 use super::{Driver, Value, fault};
 use crate::error::{self, Error};
-use crate::function::AnyBox;
+use crate::function::{AnyBox, Function};
 use crate::master::round::Running;
 use crate::worker::caught;
+use bytes::Bytes;
 use qjam_core::ids::RoundId;
-use qjam_core::job::{FaultKind, RoundFailure};
+use qjam_core::job::{Fault, FaultKind, RoundFailure};
 use qjam_core::journal::What;
 use qjam_core::reduce::Node;
 use qjam_core::scheduler::Event;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 impl Driver {
@@ -50,7 +51,10 @@ impl Driver {
             return; // merging failed on the last part
         }
         let value = value.expect("all blocks are in, so the tree has its root");
-        self.answer(round, Ok(value));
+        match own(&running.function, value, &running.views) {
+            Ok(value) => self.answer(round, Ok(value)),
+            Err(fault) => self.fail(round, RoundFailure::Fault { worker: None, fault }),
+        }
     }
 
     pub(super) fn fail(&mut self, round: RoundId, failure: RoundFailure) {
@@ -87,6 +91,7 @@ impl Driver {
 
     pub(super) fn answer(&mut self, round: RoundId, value: Result<AnyBox, Error>) {
         self.drain_lines();
+        self.run_errands_of(round);
         let finished = value.is_ok();
         let running = self.rounds.get_mut(&round).expect("the caller looked");
         running.is_answered = true;
@@ -117,4 +122,15 @@ impl Driver {
             self.note(What::Report(report));
         }
     }
+}
+
+/// The value without views of workers' memory: these are for the round only. What was merged has none; what came in one
+/// piece, or was taken over as it was, is copied.
+fn own(function: &Function, value: AnyBox, views: &Arc<()>) -> Result<AnyBox, Fault> {
+    if Arc::strong_count(views) == 1 {
+        return Ok(value);
+    }
+    let mut payload = Bytes::new();
+    caught(|| function.encode(&value, &mut |encoded| payload = encoded.to_bytes()))?;
+    caught(|| function.decode(payload))?.map_err(|e| fault(FaultKind::Result, e.to_string()))
 }

@@ -167,7 +167,7 @@ impl Supervisor {
                     }
                     task.params = placed.payload(new);
                 }
-                task.released = std::mem::take(&mut kept.executor.released);
+                task.released = kept.executor.released.take();
                 self.rounds.insert(task.round, task.dataset);
                 if self.rounds.len() > ROUNDS_MAX {
                     // The oldest of its kind: internal ones have numbers of their own.
