@@ -24,12 +24,12 @@ fn middle(b: &[f64], l1: f64, l2: f64) -> f64 {
     }
     // The slope in t rises; it jumps at each number, and is a line between two.
     let slope = |t: f64, below: usize| l1 * (2.0 * below as f64 - k as f64) + l2 * (k as f64 * t - sum);
-    for below in 0..k {
-        if slope(sorted[below], below) >= 0.0 {
+    for (below, at) in sorted.iter().enumerate() {
+        if slope(*at, below) >= 0.0 {
             return sum / k as f64 - l1 / l2 * (2.0 * below as f64 - k as f64) / k as f64;
         }
-        if slope(sorted[below], below + 1) >= 0.0 {
-            return sorted[below];
+        if slope(*at, below + 1) >= 0.0 {
+            return *at;
         }
     }
     sum / k as f64 - l1 / l2

@@ -211,7 +211,7 @@ impl<'a> Round<'a> {
         elementwise::log(self.level, &mut logs);
         // With scales, what is left for a row's own class, and its logarithm.
         let mut own = Vec::with_capacity(count);
-        for i in 0..count {
+        for (i, log) in logs.iter().enumerate() {
             let (w, y) = (weight(self.place, from + i), self.place.of_rows[from + i] as usize);
             let (v, p, u) = (&self.v[i * k..][..k], &self.p[i * k..][..k], &mut self.u[i * k..][..k]);
             if w == 0.0 {
@@ -220,7 +220,7 @@ impl<'a> Round<'a> {
                 continue;
             }
             let out = &mut self.out;
-            out.value += w * (logs[i] - v[y]);
+            out.value += w * (log - v[y]);
             let others: f64 = p.iter().enumerate().filter(|(c, _)| *c != y).map(|(_, p)| p).sum();
             let scale = self.place.scales.get(y).copied().unwrap_or(1.0);
             let mut along = 0.0;
@@ -234,12 +234,12 @@ impl<'a> Round<'a> {
             }
             match self.place.scales.is_empty() {
                 true => {
-                    out.bound -= w * (along - logs[i]);
+                    out.bound -= w * (along - log);
                     own.push(1.0);
                 }
                 false => {
                     if scale > 0.0 {
-                        let rest = along - p[y] * v[y] + others * (self.log_scales[y] - logs[i]);
+                        let rest = along - p[y] * v[y] + others * (self.log_scales[y] - log);
                         out.bound -= w * scale * rest;
                     }
                     own.push(p[y] + (1.0 - scale) * others);
