@@ -148,13 +148,17 @@ const FOLDER: &str = "QJAM_TEST_HOSTS";
 /// Makes the hosts, runs the tests that need them, and removes them however the tests went. That no process of theirs is
 /// left on a host is part of passing.
 pub fn test(shop: &Shop) -> Outcome {
+    with_hosts(shop, |dir, uids| tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE]))
+}
+
+/// The tests of the Python package that need hosts, and what a new account has from them.
+pub fn python_test(shop: &Shop) -> Outcome {
     with_hosts(shop, |dir, uids| {
-        let rust = tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE])?;
         let python = package::host_tests(shop, dir, &ssh(dir))?;
         let list = std::fs::read_to_string(dir.join("hosts.txt")).about(dir.join("hosts.txt"))?;
         let fresh = fresh::on_hosts(shop, &with_numpy(&list), &ssh(dir))?;
         nobody_left(uids, "the Python tests")?;
-        Ok(format!("{rust}; Python: {python}; {fresh}"))
+        Ok(format!("{python}; {fresh}"))
     })
 }
 
