@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 
 /// The share of the time that hashing and keeping long values may take.
 pub(super) const COST: f64 = 0.02;
-/// What it may take besides: a short run is recorded whole.
-const CREDIT: Duration = Duration::from_millis(50);
+/// What it may take besides: a run that is over at once is recorded whole, and one of a quarter of a second not slowed down.
+const CREDIT: Duration = Duration::from_millis(10);
 /// Values up to this length cost too little to be counted.
 const LIGHT_BYTES: usize = 1 << 10;
 /// A write of more than this is one of long values.
