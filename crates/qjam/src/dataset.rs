@@ -4,7 +4,7 @@
 //! data sets with the same chunks have the same [`DataSetId`], whatever they were made from; workers that know it need
 //! nothing sent again.
 
-use crate::chunk::{Chunk, ChunkId, Csc, Csr, Dense, Element, Labelled, Lines, List, Nothing};
+use crate::chunk::{Chunk, ChunkId, Csc, Csr, Dense, Element, Header, Labelled, Lines, List, Nothing};
 use crate::python::Raw;
 use crate::source::array::{self, Layout};
 use crate::source::cut::Rule;
@@ -51,9 +51,36 @@ pub(crate) struct CutData {
 }
 
 impl CutData {
+    /// A cut of which only the names of the chunks are known. Their contents are put in one by one.
+    pub(crate) fn named(located: DataSetId, chunks: Vec<(ChunkId, Header)>) -> CutData {
+        let id = DataSetId::of(chunks.iter().map(|(id, _)| id));
+        let source = Arc::new(Elsewhere { bytes: chunks.iter().map(|(_, header)| header.bytes).sum() });
+        let absent = |(id, header)| Arc::new(ChunkEntry::absent(id, header));
+        CutData { id, located, chunks: chunks.into_iter().map(absent).collect(), source, rule: None }
+    }
+
     /// Bytes of all chunks together.
     pub(crate) fn bytes(&self) -> u64 {
         self.source.bytes()
+    }
+}
+
+/// Records that another process has cut.
+struct Elsewhere {
+    bytes: u64,
+}
+
+impl Source for Elsewhere {
+    fn records(&self) -> u64 {
+        0
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn cut(&self, _: Rule) -> Result<Vec<ChunkEntry>, DataError> {
+        Err(DataError::Empty { what: "records of another process" })
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::engine::WorkerStringError;
 pub use crate::engine::ssh::{StartFailure, Step};
 use crate::memory::DoesNotFit;
-use crate::reduce::MergeError;
 use crate::registry::UnknownFunction;
 use crate::source::DataError;
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundFailure};
@@ -49,6 +48,15 @@ pub enum Error {
         "worker processes are this same program started again, and it would not serve: put #[qjam::main] on its main function, or qjam::worker_hook!() into a test; `local` workers need neither"
     )]
     NotHooked,
+
+    /// The workers cannot keep states between rounds.
+    #[error(
+        "{workers} cannot keep states between rounds; use threads, processes or hosts for functions with a state"
+    )]
+    NoState {
+        /// Which workers.
+        workers: String,
+    },
 
     /// Ranks cannot be had, or cannot do what was asked for.
     #[error(transparent)]
@@ -326,17 +334,5 @@ impl Error {
             Error::Fault(fault) => Some(fault),
             _ => None,
         }
-    }
-}
-
-/// A failed merge found by the master.
-pub(crate) fn merge_fault(error: &MergeError) -> Fault {
-    Fault {
-        kind: FaultKind::Merge,
-        chunk: None,
-        message: error.to_string(),
-        location: None,
-        backtrace: None,
-        carried: Vec::new(),
     }
 }

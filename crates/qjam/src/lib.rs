@@ -66,6 +66,9 @@ pub mod store;
 
 pub mod memory;
 
+mod arenas;
+mod executor;
+mod process;
 mod transport;
 
 #[doc(hidden)]

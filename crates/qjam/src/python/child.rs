@@ -9,7 +9,7 @@ use super::letter::{self, Head, INLINE_BYTES_MAX, Letter, REFERENCE_BYTES, REFER
 use super::peer::{Peer, number_of};
 use super::printed::Printed;
 use super::start::{Started, Wanted, start};
-use crate::engine::child::Process;
+use crate::process::Process;
 use crate::store::Arena;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FallocateFlags;

@@ -9,7 +9,7 @@ use super::peer::Peer;
 use super::printed::Printed;
 use super::setup;
 use super::welcomed;
-use crate::engine::child::Process;
+use crate::process::Process;
 use crate::worker::slots;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pipe::PipeFlags;

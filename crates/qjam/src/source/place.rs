@@ -65,6 +65,27 @@ impl FileStamp {
 }
 
 impl ChunkEntry {
+    /// A chunk whose content is not here.
+    pub(crate) fn absent(id: ChunkId, header: Header) -> ChunkEntry {
+        ChunkEntry {
+            id,
+            header,
+            place: Place::Memory { memory: Memory::over(Bytes::new()), offset: u64::MAX },
+        }
+    }
+
+    /// Whether its content is not here.
+    pub(crate) fn is_absent(&self) -> bool {
+        matches!(self.place, Place::Memory { offset: u64::MAX, .. })
+    }
+
+    /// A chunk whose content is in memory of its own, aligned as numbers need it.
+    pub(crate) fn in_memory(id: ChunkId, header: Header, content: &[u8]) -> ChunkEntry {
+        let mut copy = AlignedBuf::zeroed(content.len());
+        copy.as_mut_slice().copy_from_slice(content);
+        ChunkEntry { id, header, place: Place::Memory { memory: Memory::over(copy.into_bytes()), offset: 0 } }
+    }
+
     /// The bytes: shared memory as it is, a file's bytes read and compared with their name.
     pub(crate) fn load(&self) -> Result<Bytes, DataError> {
         let bytes = self.header.bytes as usize;

@@ -10,15 +10,15 @@
 //! The process dies with its master whatever happens: the kernel sends it SIGKILL when the master's thread that started
 //! it ends, and the socket's end is its own end.
 
-use super::arenas::{OwnArenas, PeerArenas};
 use super::chunks::OpenChunks;
 use super::data::{DataHere, Entries};
 use super::faults;
 use super::own_limit::OwnLimit;
-use super::recipes::{Arriving, RecipeHere};
-use super::round::{Effort, RoundHere, Stopped};
+use super::recipes::{Arriving, StateRecipe};
+use super::round::{BlockRunner, Effort, Stopped};
 use super::slots::{BLOCKS_PER_THREAD, Slots};
-use super::states::{HeldHere, States};
+use super::states::{RoundStates, States};
+use crate::arenas::{OwnArenas, PeerArenas};
 use crate::codec::Encoder;
 use crate::function::AnyBox;
 use crate::store::Page;
@@ -119,7 +119,7 @@ struct Executor {
     machine: Worker,
     started: Instant,
     todo: VecDeque<Action>,
-    rounds: HashMap<RoundId, (Arc<RoundHere>, Entries)>,
+    rounds: HashMap<RoundId, (Arc<BlockRunner>, Entries)>,
     data: DataHere,
     states: Arc<States>,
     /// Recipes of which not all is here; by round and question.
@@ -460,20 +460,13 @@ impl Executor {
 
     fn on_task(&mut self, task: Task, tail: &Bytes) -> Result<(), ExecutorError> {
         let Task { order, chunks, spans, params, released } = task;
-        let OrderHead { round, cut, dataset, seed, held, .. } = order;
+        let OrderHead { round, cut, dataset, held, .. } = order;
         self.release(released);
         let inbox = &mut self.inbox;
         let params = self.theirs.read(&params, tail, || inbox.take_fd()).map_err(ExecutorError::Protocol)?;
         self.data.introduce(dataset, &chunks);
         if !self.rounds.contains_key(&round) {
-            let fault = |kind, message: String| Fault {
-                kind,
-                chunk: None,
-                message,
-                location: None,
-                backtrace: None,
-                carried: Vec::new(),
-            };
+            let fault = Fault::new;
             let opened = registry::lookup(&order.function)
                 .map_err(|e| fault(FaultKind::UnknownFunction, e.to_string()))
                 .and_then(|function| match faults::caught(None, || function.open_params(params))? {
@@ -495,8 +488,8 @@ impl Executor {
                         true
                     }
             });
-            let here = RoundHere::new(round, cut, function, params, seed, self.slots, Some(cancelled))
-                .holding(held.map(|held| HeldHere::new(held, self.states.clone())));
+            let here = BlockRunner::new(&order, function, params, self.slots, Some(cancelled))
+                .holding(held.map(|held| RoundStates::new(held, self.states.clone())));
             self.rounds.insert(round, (Arc::new(here), self.data.entries(dataset)));
         }
         let (missing, ask) =
@@ -561,7 +554,7 @@ impl Executor {
             return Ok(());
         }
         let whole = self.arriving.remove(&key).map(Arriving::into_bytes).unwrap_or_default();
-        let recipe = Arc::new(RecipeHere::from_bytes(&whole).map_err(ExecutorError::Protocol)?);
+        let recipe = Arc::new(StateRecipe::from_bytes(&whole).map_err(ExecutorError::Protocol)?);
         if let Some(held) = &here.held {
             let chunks = held.take_in(&recipe);
             self.tell(Event::RecipesArrived { round, chunks });

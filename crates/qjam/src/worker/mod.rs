@@ -9,7 +9,6 @@
 //! kept open, [`states`] what is kept between rounds, [`recipes`] how that is made again, [`faults`] how panics are caught,
 //! [`own_limit`] how a process keeps to its memory.
 
-pub(crate) mod arenas;
 pub(crate) mod chunks;
 mod data;
 pub(crate) mod entry;
@@ -24,17 +23,20 @@ pub(crate) mod supervisor;
 
 pub(crate) use own_limit::with_room;
 
+use crate::process::ASKED;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A failed merge of two results.
+pub(crate) fn merge_fault(error: &crate::reduce::MergeError) -> qjam_core::job::Fault {
+    qjam_core::job::Fault::new(qjam_core::job::FaultKind::Merge, error.to_string())
+}
 
 /// Runs user code outside of any chunk; a panic becomes a fault.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, qjam_core::job::Fault> {
     faults::caught(None, f)
 }
-
-/// The environment variable that makes an executable an executor: version, parent's process id, slots.
-pub(crate) const ASKED: &str = "QJAM_EXECUTOR";
 
 /// Serves and exits if this process was started as a worker; otherwise returns at once.
 ///

@@ -5,7 +5,7 @@
 //! counted here, and what is private may be that much less. Files that are mapped, as chunks of a host's cache are,
 //! belong to the system, which takes their pages back when it needs them.
 
-use super::arenas::{OwnArenas, Placed};
+use crate::arenas::{OwnArenas, Placed};
 use crate::codec::Encoder;
 use crate::memory;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

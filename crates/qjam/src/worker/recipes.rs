@@ -5,7 +5,7 @@
 //! pieces, as one run of bytes (`core/wire/recipe.rs`).
 
 use super::faults::caught;
-use super::round::{RoundHere, Stopped, plain};
+use super::round::{BlockRunner, Stopped, plain};
 use crate::ctx::Ctx;
 use crate::function::{AnyShared, Function};
 use crate::registry;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 /// A round to run again.
-pub(crate) struct StepHere {
+pub(crate) struct RecipeStep {
     pub(crate) round: RoundId,
     pub(crate) function: Arc<str>,
     pub(crate) params: Bytes,
@@ -28,15 +28,15 @@ pub(crate) struct StepHere {
 }
 
 /// A recipe for some partitions.
-pub(crate) struct RecipeHere {
+pub(crate) struct StateRecipe {
     /// What each begins with: its version then, and the checkpoint if there is one.
     starts: HashMap<u32, (Version, Option<Bytes>)>,
     /// Oldest first.
-    steps: Vec<Arc<StepHere>>,
+    steps: Vec<Arc<RecipeStep>>,
 }
 
 /// A state that was made by a recipe.
-pub(crate) struct Cooked {
+pub(crate) struct RestoredState {
     pub(crate) state: AnyState,
     /// What it was made from, and what it is now.
     pub(crate) from: Version,
@@ -44,21 +44,14 @@ pub(crate) struct Cooked {
     pub(crate) steps: u32,
 }
 
-impl StepHere {
+impl RecipeStep {
     pub(crate) fn new(round: RoundId, function: Arc<str>, params: Bytes) -> Self {
-        StepHere { round, function, params, opened: OnceLock::new() }
+        RecipeStep { round, function, params, opened: OnceLock::new() }
     }
 
     fn open(&self) -> Result<&(Function, AnyShared), Fault> {
         let open = || {
-            let fault = |kind, message| Fault {
-                kind,
-                chunk: None,
-                message,
-                location: None,
-                backtrace: None,
-                carried: Vec::new(),
-            };
+            let fault = Fault::new;
             let function = registry::lookup(&self.function)
                 .map_err(|e| fault(FaultKind::UnknownFunction, e.to_string()))?;
             let params = caught(None, || function.open_params(self.params.clone()))?
@@ -69,15 +62,15 @@ impl StepHere {
     }
 }
 
-impl RecipeHere {
-    pub(crate) fn new(starts: HashMap<u32, (Version, Option<Bytes>)>, steps: Vec<Arc<StepHere>>) -> Self {
-        RecipeHere { starts, steps }
+impl StateRecipe {
+    pub(crate) fn new(starts: HashMap<u32, (Version, Option<Bytes>)>, steps: Vec<Arc<RecipeStep>>) -> Self {
+        StateRecipe { starts, steps }
     }
 
     /// The same for some of its partitions.
-    pub(crate) fn only(&self, partitions: &[u32]) -> RecipeHere {
+    pub(crate) fn only(&self, partitions: &[u32]) -> StateRecipe {
         let start = |partition: &u32| Some((*partition, self.starts.get(partition)?.clone()));
-        RecipeHere { starts: partitions.iter().filter_map(start).collect(), steps: self.steps.clone() }
+        StateRecipe { starts: partitions.iter().filter_map(start).collect(), steps: self.steps.clone() }
     }
 
     /// The partitions it is for.
@@ -88,12 +81,12 @@ impl RecipeHere {
     /// Makes the state of a partition.
     pub(crate) fn cook(
         &self,
-        here: &RoundHere,
+        here: &BlockRunner,
         kind: &'static dyn ErasedState,
         index: u32,
         chunk: &(dyn Any + Send + Sync),
         init: &dyn Fn() -> Result<AnyState, Fault>,
-    ) -> Result<Cooked, Stopped> {
+    ) -> Result<RestoredState, Stopped> {
         let (from, checkpoint) = self.starts.get(&index).cloned().unwrap_or_default();
         let mut state = match checkpoint {
             Some(bytes) => caught(Some(index), || kind.decode(bytes))?
@@ -119,7 +112,7 @@ impl RecipeHere {
         if here.is_cancelled() {
             return Err(Stopped::Cancelled);
         }
-        Ok(Cooked { state, from, version, steps: count })
+        Ok(RestoredState { state, from, version, steps: count })
     }
 
     // ---- as bytes ---------------------------------------------------------------------------------------------
@@ -166,9 +159,9 @@ impl RecipeHere {
         });
         let steps = recipe.head.steps.iter().zip(&recipe.steps).map(|(step, place)| {
             let function = names[step.function as usize].clone();
-            Arc::new(StepHere::new(step.round, function, bytes.slice(place.clone())))
+            Arc::new(RecipeStep::new(step.round, function, bytes.slice(place.clone())))
         });
-        Ok(RecipeHere { starts: starts.collect(), steps: steps.collect() })
+        Ok(StateRecipe { starts: starts.collect(), steps: steps.collect() })
     }
 }
 
@@ -247,13 +240,13 @@ impl Arriving {
 mod tests {
     use super::*;
 
-    fn sample(state: usize, params: usize) -> RecipeHere {
+    fn sample(state: usize, params: usize) -> StateRecipe {
         let starts = HashMap::from([
             (7, (Version::after(RoundId(3)), Some(Bytes::from(vec![7; state])))),
             (2, (Version::MADE, None)),
         ]);
-        let step = |n: u64| StepHere::new(RoundId(n), "a::b".into(), Bytes::from(vec![n as u8; params]));
-        RecipeHere::new(starts, (0..5).map(|n| Arc::new(step(n))).collect())
+        let step = |n: u64| RecipeStep::new(RoundId(n), "a::b".into(), Bytes::from(vec![n as u8; params]));
+        StateRecipe::new(starts, (0..5).map(|n| Arc::new(step(n))).collect())
     }
 
     #[test]
@@ -267,7 +260,7 @@ mod tests {
                 assert_eq!(arriving.put(at, piece), Ok(n + 1 == pieces.len()));
                 at += piece.len() as u64;
             }
-            let back = RecipeHere::from_bytes(&arriving.into_bytes()).unwrap();
+            let back = StateRecipe::from_bytes(&arriving.into_bytes()).unwrap();
             assert_eq!(back.starts, sample(state, params).starts);
             let steps: Vec<_> = back.steps.iter().map(|s| (s.round.0, s.params.len())).collect();
             assert_eq!(steps, (0..5).map(|n| (n, params)).collect::<Vec<_>>());

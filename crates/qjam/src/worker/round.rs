@@ -1,26 +1,29 @@
-//! What a worker keeps of a round, and how it runs a block of it.
+//! Runs the blocks of one round on one worker.
 //!
-//! Slots share a [`RoundHere`]: function, parameters, and the half-built reduction. A slot runs a block chunk by chunk
-//! along the same fixed tree, then climbs: as long as the neighbour of what it holds is there, it takes it out and
-//! merges, outside the lock.
+//! The slots of a worker share a [`BlockRunner`]: function, parameters, and the half-built reduction. A slot runs a block
+//! chunk by chunk along the fixed tree, then climbs: while the sibling of its node is in the tree, the slot takes it out
+//! and merges the two, outside the lock. [`collect`](BlockRunner::collect) takes out the roots of complete subtrees. Every
+//! engine runs user functions through this type, so bits and faults are the same everywhere.
 
 use super::chunks::OpenChunks;
 use super::faults::caught;
-use super::states::HeldHere;
+use super::states::RoundStates;
 use crate::ctx::{Cancelled, Ctx};
 use crate::function::{AnyBox, AnyShared, Function, Mode};
 use crate::source::place::ChunkEntry;
 use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Fault, FaultKind};
+use qjam_core::order::OrderHead;
 use qjam_core::reduce::tree::Offer;
 use qjam_core::reduce::{Cut, Node, Tree};
 use qjam_core::wire::message::Restored;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// A round of which this worker has blocks.
-pub(crate) struct RoundHere {
+/// One round on one worker.
+pub(crate) struct BlockRunner {
     pub(crate) id: RoundId,
     pub(crate) cut: Cut,
     pub(crate) function: Function,
@@ -28,7 +31,7 @@ pub(crate) struct RoundHere {
     pub(crate) seed: u64,
     pub(crate) cancelled: Option<Cancelled>,
     /// The states it needs, if any.
-    pub(crate) held: Option<HeldHere>,
+    pub(crate) held: Option<RoundStates>,
     tree: Mutex<Tree<AnyBox>>,
     /// Time in user code since the last delivery, per slot; the busiest one counts.
     compute_us: Vec<AtomicU64>,
@@ -51,8 +54,8 @@ impl From<Fault> for Stopped {
     }
 }
 
-/// What a delivery says besides its values.
-#[derive(Clone, Debug, Default)]
+/// What a worker did for a round, since its last delivery.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Effort {
     pub(crate) compute_us: u64,
     pub(crate) hits: u32,
@@ -60,28 +63,27 @@ pub(crate) struct Effort {
     pub(crate) restored: Vec<Restored>,
 }
 
-impl RoundHere {
+impl BlockRunner {
     pub(crate) fn new(
-        id: RoundId,
-        cut: Cut,
+        head: &OrderHead,
         function: Function,
         params: AnyShared,
-        seed: u64,
         slots: u32,
         cancelled: Option<Cancelled>,
     ) -> Self {
+        let &OrderHead { round: id, cut, seed, .. } = head;
         let tree = Mutex::new(Tree::new(cut));
         let compute_us = (0..slots).map(|_| AtomicU64::new(0)).collect();
         let (hits, misses) = (AtomicU32::new(0), AtomicU32::new(0));
-        RoundHere { id, cut, function, params, seed, cancelled, held: None, tree, compute_us, hits, misses }
+        BlockRunner { id, cut, function, params, seed, cancelled, held: None, tree, compute_us, hits, misses }
     }
 
-    /// The same with states.
-    pub(crate) fn holding(self, held: Option<HeldHere>) -> Self {
-        RoundHere { held, ..self }
+    /// Gives the round its states.
+    pub(crate) fn holding(self, held: Option<RoundStates>) -> Self {
+        BlockRunner { held, ..self }
     }
 
-    /// Whether nobody wants it any more.
+    /// Whether the round was cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.as_ref().is_some_and(|asked| asked())
     }
@@ -184,12 +186,12 @@ impl RoundHere {
     pub(crate) fn collect(&self) -> (Vec<(Node, AnyBox)>, Effort) {
         let parts = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
         let compute_us = self.compute_us.iter().map(|us| us.swap(0, Relaxed)).max().unwrap_or(0);
-        let restored = self.held.as_ref().map(HeldHere::take_restored).unwrap_or_default();
+        let restored = self.held.as_ref().map(RoundStates::take_restored).unwrap_or_default();
         let (hits, misses) = (self.hits.swap(0, Relaxed), self.misses.swap(0, Relaxed));
         (parts, Effort { compute_us, hits, misses, restored })
     }
 }
 
 pub(super) fn plain(kind: FaultKind, chunk: u32, message: String) -> Fault {
-    Fault { kind, chunk: Some(chunk), message, location: None, backtrace: None, carried: Vec::new() }
+    Fault { chunk: Some(chunk), ..Fault::new(kind, message) }
 }

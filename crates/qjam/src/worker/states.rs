@@ -8,8 +8,8 @@
 //! it. So whoever dies of it is blamed as for any block, and whoever calls the round off is heard between two steps.
 
 use super::faults::caught;
-use super::recipes::{Cooked, RecipeHere};
-use super::round::{RoundHere, Stopped, plain};
+use super::recipes::{RestoredState, StateRecipe};
+use super::round::{BlockRunner, Stopped, plain};
 use crate::ctx::Ctx;
 use crate::function::AnyBox;
 use crate::state::{AnyState, ErasedState};
@@ -119,20 +119,20 @@ impl Kept {
 }
 
 /// What a round here needs to know of states.
-pub(crate) struct HeldHere {
+pub(crate) struct RoundStates {
     pub(crate) task: HeldTask,
     states: Arc<States>,
     /// How to make those that are not here.
-    recipes: Mutex<HashMap<u32, Arc<RecipeHere>>>,
+    recipes: Mutex<HashMap<u32, Arc<StateRecipe>>>,
     /// Those that were made, since the last delivery.
     restored: Mutex<Vec<Restored>>,
     /// How many partitions this worker has been given.
     given: AtomicU32,
 }
 
-impl HeldHere {
+impl RoundStates {
     pub(crate) fn new(task: HeldTask, states: Arc<States>) -> Self {
-        HeldHere {
+        RoundStates {
             task,
             states,
             recipes: Mutex::default(),
@@ -147,7 +147,7 @@ impl HeldHere {
     }
 
     /// It is known how to make the states of these partitions.
-    pub(crate) fn take_in(&self, recipe: &Arc<RecipeHere>) -> Vec<u32> {
+    pub(crate) fn take_in(&self, recipe: &Arc<StateRecipe>) -> Vec<u32> {
         let partitions: Vec<u32> = recipe.partitions().collect();
         lock(&self.recipes).extend(partitions.iter().map(|p| (*p, recipe.clone())));
         partitions
@@ -161,7 +161,7 @@ impl HeldHere {
     /// Runs a step on the state of its chunk.
     pub(crate) fn run(
         &self,
-        here: &RoundHere,
+        here: &BlockRunner,
         index: u32,
         chunk: &(dyn Any + Send + Sync),
         ctx: &Ctx,
@@ -201,7 +201,7 @@ impl HeldHere {
     /// Makes a state as the round wants it.
     fn make(
         &self,
-        here: &RoundHere,
+        here: &BlockRunner,
         kind: &'static dyn ErasedState,
         index: u32,
         chunk: &(dyn Any + Send + Sync),
@@ -217,7 +217,7 @@ impl HeldHere {
         let recipe = recipe.ok_or_else(|| {
             plain(FaultKind::State, index, format!("nobody said how to make it {}", self.task.base))
         })?;
-        let Cooked { state, from, steps, version } = recipe.cook(here, kind, index, chunk, &init)?;
+        let RestoredState { state, from, steps, version } = recipe.cook(here, kind, index, chunk, &init)?;
         if version != self.task.base {
             let why = format!("the recipe made it {version}, and it is wanted {}", self.task.base);
             return Err(plain(FaultKind::State, index, why).into());

@@ -4,9 +4,8 @@ use super::shelf::{Found, Order, Reply};
 use super::{ROUNDS_MAX, Ready, Supervisor, wrong};
 use crate::VERSION;
 use crate::chunk::ChunkId;
-use crate::engine::child;
-use crate::engine::proc::Executor;
-use crate::master::Throttle;
+use crate::executor::{Executor, Throttle};
+use crate::process;
 use crate::transport::{Attachment, Bulk, FDS_MAX, Read};
 use bytes::Bytes;
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
@@ -54,7 +53,7 @@ impl Supervisor {
         // What the one before has asked for may be of data sets that are gone. What is on its way is not sent twice.
         self.requested.clear();
         let memory_bytes_max = self.settings.as_ref().and_then(|s| s.memory_bytes_max);
-        let started = child::spawn(None, slots, memory_bytes_max.is_some())
+        let started = process::spawn(None, slots, memory_bytes_max.is_some())
             .and_then(|spawned| Executor::new(worker, slots, spawned, memory_bytes_max));
         match started {
             Ok(executor) => {

@@ -14,9 +14,9 @@ mod shelf;
 
 pub(crate) use shelf::carry_out;
 
-use super::arenas::{OwnArenas, Placed};
 use super::entry::Stdio;
 use crate::VERSION;
+use crate::arenas::{OwnArenas, Placed};
 use crate::transport::{Inbox, Lanes, Read};
 use bytes::Bytes;
 use keeping::Kept;

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 const NAMES_MAX: u32 = 16 << 10;
 
 /// What fits one task of a share.
-pub(crate) struct Portion {
+pub(crate) struct TaskPart {
     pub(crate) spans: Vec<Span>,
     /// Names of chunks it has not been told: first index and the names from there on.
     pub(crate) chunks: Vec<(u32, Vec<ChunkId>)>,
@@ -22,17 +22,17 @@ pub(crate) struct Portion {
 
 /// Chunks that one worker has been told by name, per data set.
 #[derive(Debug, Default)]
-pub(crate) struct Told(HashMap<DataSetId, HashSet<u32>>);
+pub(crate) struct KnownChunks(HashMap<DataSetId, HashSet<u32>>);
 
-impl Told {
+impl KnownChunks {
     /// Cuts a share of a round into tasks that fit a frame: blocks, and the names of chunks it has not been told.
-    pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, spans: &[Span]) -> Vec<Portion> {
+    pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, spans: &[Span]) -> Vec<TaskPart> {
         let told = self.0.entry(data.located).or_default();
         if told.len() == data.chunks.len() {
-            return vec![Portion { spans: spans.to_vec(), chunks: Vec::new() }];
+            return vec![TaskPart { spans: spans.to_vec(), chunks: Vec::new() }];
         }
         let step = (NAMES_MAX >> cut.level).max(1);
-        let mut tasks: Vec<Portion> = Vec::new();
+        let mut tasks: Vec<TaskPart> = Vec::new();
         let mut names = 0;
         for span in spans {
             let mut first = span.first;
@@ -50,7 +50,7 @@ impl Told {
                         names += count;
                     }
                     _ => {
-                        tasks.push(Portion { spans: vec![Span { first, len, ..*span }], chunks: named });
+                        tasks.push(TaskPart { spans: vec![Span { first, len, ..*span }], chunks: named });
                         names = count;
                     }
                 }

@@ -1,11 +1,12 @@
-//! Who turns the loop.
+//! The loop, shared by the threads that want to turn it.
 //!
-//! At most one thread has the [`Driver`] at a time. Whoever waits for an answer takes it and turns it until the answer
-//! is there; who comes second sleeps until the first is done or has brought the second's answer along. Who only asks
-//! for something gets it between two turns. When nobody waits, the tender's thread has it; unless a round is under
-//! way it takes it only after a pause, so that a program that runs round after round never meets it.
+//! At most one thread has the [`Driver`] at a time. A caller that waits for an answer takes it and turns it until the
+//! answer is there; a second caller sleeps until the first is done or has brought the second's answer along. Who only asks
+//! for something gets the loop between two turns. When no caller waits, a background thread has it; unless a round is under
+//! way it takes the loop only after a pause, so that a program that runs round after round never meets it.
 
-use super::driver::{Driver, NewsBox};
+use super::driver::Driver;
+use crate::engine::queue::EventQueue;
 use crate::error::Error;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -13,77 +14,78 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The tender leaves the loop alone for so long after somebody turned it.
+/// The background thread leaves the loop alone for so long after a caller turned it.
 const PAUSE: Duration = Duration::from_millis(20);
 
-struct Place {
-    /// The loop, unless somebody turns it.
+struct Slot {
+    /// The loop, unless a thread has it.
     driver: Option<Box<Driver>>,
-    /// Whether the tender should not wait: something is under way that nobody may be waiting for.
+    /// Whether the background thread should not pause: something is under way that no caller may be waiting for.
     urgent: bool,
-    /// When somebody last turned it. Asking does not count: who asks again and again must not keep the tender away.
+    /// When it was last turned. Asking does not count: a caller that asks again and again must not keep the background
+    /// thread away.
     last_turned: Instant,
     closed: bool,
 }
 
-/// The loop and those who want to turn it.
-pub(crate) struct Tended {
-    place: Mutex<Place>,
+/// The loop and the threads that want to turn it.
+pub(crate) struct SharedLoop {
+    slot: Mutex<Slot>,
     changed: Condvar,
     /// Threads that want something from the loop between two turns.
     asking: AtomicU32,
     /// Threads that sleep until somebody else's turns bring their answer.
     waiting: AtomicU32,
-    news: Arc<NewsBox>,
+    queue: Arc<EventQueue>,
 }
 
-impl Tended {
-    pub(crate) fn start(driver: Driver, news: Arc<NewsBox>) -> io::Result<Arc<Self>> {
-        let place = Place {
+impl SharedLoop {
+    pub(crate) fn start(driver: Driver, queue: Arc<EventQueue>) -> io::Result<Arc<Self>> {
+        let slot = Slot {
             driver: Some(Box::new(driver)),
             urgent: false,
             last_turned: Instant::now(),
             closed: false,
         };
-        let tended = Arc::new(Tended {
-            place: Mutex::new(place),
+        let shared = Arc::new(SharedLoop {
+            slot: Mutex::new(slot),
             changed: Condvar::new(),
             asking: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
-            news,
+            queue,
         });
-        let tender = tended.clone();
-        std::thread::Builder::new().name("qjam-tender".into()).spawn(move || tender.tend())?;
-        Ok(tended)
+        let background = shared.clone();
+        std::thread::Builder::new().name("qjam-loop".into()).spawn(move || background.run())?;
+        Ok(shared)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the loop, asking whoever has it; `None` when it is closed.
     fn take(&self) -> Option<Turn<'_>> {
-        let mut place = self.lock();
-        if let Some(driver) = place.driver.take() {
-            return Some(Turn { driver: Some(driver), tended: self });
+        let mut slot = self.lock();
+        if let Some(driver) = slot.driver.take() {
+            return Some(Turn { driver: Some(driver), shared: self });
         }
         self.asking.fetch_add(1, SeqCst);
-        self.news.ring();
+        self.queue.ring();
         let taken = loop {
-            if let Some(driver) = place.driver.take() {
+            if let Some(driver) = slot.driver.take() {
                 break Some(driver);
             }
-            if place.closed {
+            if slot.closed {
                 break None;
             }
-            place = self.changed.wait(place).unwrap_or_else(PoisonError::into_inner);
+            slot = self.changed.wait(slot).unwrap_or_else(PoisonError::into_inner);
         };
         self.asking.fetch_sub(1, SeqCst);
-        taken.map(|driver| Turn { driver: Some(driver), tended: self })
+        taken.map(|driver| Turn { driver: Some(driver), shared: self })
     }
 
-    /// Does something with the loop between two turns; `None` when it is closed. With `urgent` the tender goes on with
-    /// what was begun.
+    /// Does something with the loop between two turns; `None` when it is closed. With `urgent` the
+    /// background thread goes on with what was begun.
     pub(crate) fn with<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> Option<R> {
         let mut turn = self.take()?;
         let result = f(&mut turn);
@@ -101,7 +103,7 @@ impl Tended {
         // A limit beyond the end of time is none.
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let left = || end.map(|end| end.saturating_duration_since(Instant::now()));
-        let mut place = self.lock();
+        let mut slot = self.lock();
         loop {
             if let Some(answer) = ask(None) {
                 return Ok(Some(answer));
@@ -109,10 +111,10 @@ impl Tended {
             if left() == Some(Duration::ZERO) {
                 return Ok(None);
             }
-            if let Some(driver) = place.driver.take() {
-                place.urgent = false;
-                drop(place);
-                let mut turn = Turn { driver: Some(driver), tended: self };
+            if let Some(driver) = slot.driver.take() {
+                slot.urgent = false;
+                drop(slot);
+                let mut turn = Turn { driver: Some(driver), shared: self };
                 let result = self.turn_until(&mut turn, &left, &ask);
                 // Rounds of others may be under way, and nobody may be waiting for them.
                 let urgent = turn.is_busy();
@@ -123,16 +125,16 @@ impl Tended {
                     Turned::Asked => std::thread::yield_now(),
                     Turned::TimeIsUp => {}
                 }
-                place = self.lock();
+                slot = self.lock();
                 continue;
             }
-            if place.closed {
+            if slot.closed {
                 return Err(Error::Cancelled);
             }
             self.waiting.fetch_add(1, SeqCst);
-            self.news.ring();
+            self.queue.ring();
             let nap = left().unwrap_or(Duration::from_secs(1));
-            (place, _) = self.changed.wait_timeout(place, nap).unwrap_or_else(PoisonError::into_inner);
+            (slot, _) = self.changed.wait_timeout(slot, nap).unwrap_or_else(PoisonError::into_inner);
             self.waiting.fetch_sub(1, SeqCst);
         }
     }
@@ -154,50 +156,50 @@ impl Tended {
             if self.asking.load(SeqCst) > 0 {
                 return Turned::Asked;
             }
-            let answered = driver.answered;
+            let answered = driver.answered();
             if let Err(e) = driver.turn(left) {
                 return Turned::Failed(e);
             }
-            if driver.answered != answered && self.waiting.load(SeqCst) > 0 {
+            if driver.answered() != answered && self.waiting.load(SeqCst) > 0 {
                 let _place = self.lock(); // so that nobody is between looking and sleeping
                 self.changed.notify_all();
             }
         }
     }
 
-    /// The tender's thread.
-    fn tend(&self) {
+    /// The background thread.
+    fn run(&self) {
         let wanted = || self.asking.load(SeqCst) + self.waiting.load(SeqCst) > 0;
-        let mut place = self.lock();
+        let mut slot = self.lock();
         loop {
-            if place.closed {
+            if slot.closed {
                 return;
             }
-            let rested = place.urgent || place.last_turned.elapsed() >= PAUSE;
+            let rested = slot.urgent || slot.last_turned.elapsed() >= PAUSE;
             if rested
                 && !wanted()
-                && let Some(driver) = place.driver.take()
+                && let Some(driver) = slot.driver.take()
             {
-                place.urgent = false;
-                drop(place);
-                let mut turn = Turn { driver: Some(driver), tended: self };
+                slot.urgent = false;
+                drop(slot);
+                let mut turn = Turn { driver: Some(driver), shared: self };
                 while !wanted() && turn.turn(None).is_ok() {}
                 let urgent = turn.is_busy();
                 turn.give_back(urgent, true);
-                place = self.lock();
+                slot = self.lock();
             }
-            (place, _) = self.changed.wait_timeout(place, PAUSE).unwrap_or_else(PoisonError::into_inner);
+            (slot, _) = self.changed.wait_timeout(slot, PAUSE).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Ends all workers and the tender. Rounds still pending are cancelled.
+    /// Ends all workers and the background thread. Rounds still pending are cancelled.
     pub(crate) fn close(&self) {
         drop(self.take());
     }
 
     /// Drops what the loop has not taken in: processes end that way.
-    pub(crate) fn drop_news(&self) {
-        drop(self.news.take());
+    pub(crate) fn drop_events(&self) {
+        drop(self.queue.take());
     }
 }
 
@@ -205,21 +207,21 @@ impl Tended {
 /// loop that does not come back.
 struct Turn<'a> {
     driver: Option<Box<Driver>>,
-    tended: &'a Tended,
+    shared: &'a SharedLoop,
 }
 
 impl Turn<'_> {
     fn give_back(mut self, urgent: bool, turned: bool) {
-        let tended = self.tended;
-        let mut place = tended.lock();
-        place.driver = self.driver.take();
+        let shared = self.shared;
+        let mut slot = shared.lock();
+        slot.driver = self.driver.take();
         if turned {
-            place.last_turned = Instant::now();
+            slot.last_turned = Instant::now();
         }
-        place.urgent |= urgent;
-        drop(place);
-        if urgent || tended.asking.load(SeqCst) > 0 || tended.waiting.load(SeqCst) > 0 {
-            tended.changed.notify_all();
+        slot.urgent |= urgent;
+        drop(slot);
+        if urgent || shared.asking.load(SeqCst) > 0 || shared.waiting.load(SeqCst) > 0 {
+            shared.changed.notify_all();
         }
     }
 }
@@ -240,8 +242,8 @@ impl DerefMut for Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if self.driver.is_some() {
-            self.tended.lock().closed = true;
-            self.tended.changed.notify_all();
+            self.shared.lock().closed = true;
+            self.shared.changed.notify_all();
         }
     }
 }

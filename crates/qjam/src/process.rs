@@ -4,7 +4,6 @@
 //! the master's loop, the loop. Whichever of them drops it, it ends, with everything it started that stayed in its
 //! group, and is taken note of, so that nothing is left, not even an entry in the table of processes.
 
-use crate::worker::ASKED;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io;
@@ -13,10 +12,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
+/// The environment variable that makes an executable an executor: version, parent's process id, slots.
+pub(crate) const ASKED: &str = "QJAM_EXECUTOR";
+
 /// A started executor, before it has said anything.
 pub(crate) struct Spawned {
-    pub(super) process: Process,
-    pub(super) socket: OwnedFd,
+    pub(crate) process: Process,
+    pub(crate) socket: OwnedFd,
 }
 
 /// Starts an executor. Must be called from a thread that lives as long as the master: the kernel ends the child when

@@ -1,20 +1,26 @@
-//! The `proc` engine: executors that are child processes of the master.
+//! An executor process, as its supervisor sees it.
 //!
-//! The master is their supervisor. It starts its own executable again ([`child`](super::child)) with a socket as
-//! standard input, reads what user code prints from two pipes, and shares a status page with each, so that it knows
-//! what a process was doing when it died. Nothing listens anywhere; nothing is left when the master ends.
+//! On this machine the master is the supervisor; on another host a process of ours is. The supervisor starts its own
+//! executable again ([`process`](crate::process)) with a socket as standard input, reads what user code prints from two
+//! pipes, and shares a status page with the executor, so that it knows what the process was doing when it died. This
+//! module sends and receives; it decides nothing.
 
-use super::child::Process;
-pub(crate) use super::child::Spawned;
-use super::told::Told;
+mod known_chunks;
+mod throttle;
+
+pub(crate) use known_chunks::{KnownChunks, TaskPart};
+pub(crate) use throttle::Throttle;
+
+use crate::arenas::{PeerArenas, Released};
 use crate::dataset::CutData;
 use crate::memory::Kills;
+use crate::process::{Process, Spawned};
 use crate::store::{Page, Region};
 use crate::transport::{Attachment, Inbox, Outbox};
-use crate::worker::arenas::{PeerArenas, Released};
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::wire::ToWorker;
+use qjam_core::wire::host::Line;
 use qjam_core::wire::message::{Place, Ref};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -33,13 +39,6 @@ const LAST_LINES: usize = 20;
 const LINE_BYTES_MAX: usize = 8 << 10;
 /// A process whose socket has ended gets this long to end by itself, so that its own exit code is seen.
 const END_WITHIN: Duration = Duration::from_millis(300);
-
-/// A line that user code printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) text: String,
-    pub(crate) is_error: bool,
-}
 
 /// Bytes of one pipe that are not a whole line yet.
 #[derive(Debug, Default)]
@@ -63,6 +62,10 @@ pub(crate) struct Executor {
     pub(crate) worker: WorkerId,
     pub(crate) slots: u32,
     pub(crate) joined: bool,
+    /// Bytes have come that nobody has looked at.
+    pub(crate) has_news: bool,
+    /// The other end of the socket is closed.
+    pub(crate) has_ended: bool,
     process: Process,
     socket: OwnedFd,
     pub(crate) inbox: Inbox,
@@ -80,7 +83,7 @@ pub(crate) struct Executor {
     /// How often the kernel had killed for memory before this one was started.
     kills: Option<Kills>,
     /// Chunk names it has been told; and the regions introduced, with the data sets that lie in them.
-    pub(crate) told: Told,
+    pub(crate) known: KnownChunks,
     regions: HashMap<u64, HashSet<DataSetId>>,
     /// Arenas of the master it has been introduced to.
     pub(crate) introduced: HashSet<u64>,
@@ -106,6 +109,8 @@ impl Executor {
             worker,
             slots,
             joined: false,
+            has_news: false,
+            has_ended: false,
             process,
             socket,
             inbox: Inbox::default(),
@@ -119,7 +124,7 @@ impl Executor {
             page: Arc::new(Page::create()?),
             memory_bytes_max,
             kills: Kills::so_far(),
-            told: Told::default(),
+            known: KnownChunks::default(),
             regions: HashMap::new(),
             introduced: HashSet::new(),
             arenas: PeerArenas::default(),
@@ -269,7 +274,7 @@ impl Executor {
 
     /// Has it drop a data set that no longer exists.
     pub(crate) fn forget(&mut self, dataset: DataSetId) -> io::Result<()> {
-        if !self.told.forget(&dataset) {
+        if !self.known.forget(&dataset) {
             return Ok(());
         }
         let mut regions = Vec::new();
