@@ -7,6 +7,5 @@
 //! This crate knows nothing of rounds, chunks or workers, and depends on no other crate of the workspace.
 
 pub mod data_limit;
-mod groups;
 pub mod memory;
 pub mod process;

@@ -45,7 +45,7 @@ fn with_mounts(test: &str, commands: &str) {
         .args(if root { &["-m"][..] } else { &["-r", "-m"] })
         .args(["sh", "-ec", &format!("{commands}\nexec \"$@\""), "sh"])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("store::cache::tests::full::{test}"), "--ignored", "--nocapture"])
+        .args(["--exact", &format!("tests::full::{test}"), "--ignored", "--nocapture"])
         .env("D", &place.0)
         .env(DIR, &place.0)
         .output()

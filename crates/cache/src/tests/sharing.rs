@@ -115,12 +115,7 @@ fn killed_writers_leave_only_whole_chunks() {
     for turn in 0..12 {
         let start = || {
             let mut child = Command::new(std::env::current_exe().unwrap())
-                .args([
-                    "--exact",
-                    "store::cache::tests::sharing::writer_that_is_killed",
-                    "--ignored",
-                    "--nocapture",
-                ])
+                .args(["--exact", "tests::sharing::writer_that_is_killed", "--ignored", "--nocapture"])
                 .env(DIR, &place.0)
                 .stdout(Stdio::piped())
                 .spawn()

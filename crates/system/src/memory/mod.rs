@@ -5,9 +5,10 @@
 //! workers keep open and the refusal of rounds that cannot fit, here and on other hosts; [`Usage`] says what a process
 //! has of it. Everything is read when it is asked for, from `/proc` and from the folders of control groups.
 
-pub use crate::groups::Kills;
+mod groups;
 
-use crate::groups;
+pub use groups::Kills;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

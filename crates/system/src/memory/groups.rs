@@ -3,19 +3,19 @@
 //! Both versions are read, since many machines still have the first. Nothing is ever written: a group whose limit could
 //! be set by an ordinary user is rare, and a process that may be somebody's shell is not for us to move about.
 
-use crate::memory::Limit;
+use super::Limit;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A group's folder, and which version it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(super) struct Group {
     folder: PathBuf,
     is_unified: bool,
 }
 
 /// The groups this process is in, innermost first.
-pub(crate) fn mine() -> Vec<Group> {
+pub(super) fn mine() -> Vec<Group> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     around(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
 }
@@ -59,7 +59,7 @@ fn around(cgroup: &str, mountinfo: &str) -> Vec<Group> {
 }
 
 /// The smallest limit of these.
-pub(crate) fn smallest(groups: &[Group]) -> Option<Limit> {
+pub(super) fn smallest(groups: &[Group]) -> Option<Limit> {
     let limits = groups.iter().filter_map(|group| {
         let name = if group.is_unified { "memory.max" } else { "memory.limit_in_bytes" };
         // `max`, and in the first version a number that nobody has, stand for none.
@@ -70,7 +70,7 @@ pub(crate) fn smallest(groups: &[Group]) -> Option<Limit> {
 }
 
 /// Most bytes that a group has had.
-pub(crate) fn peak_bytes(folder: &Path) -> Option<u64> {
+pub(super) fn peak_bytes(folder: &Path) -> Option<u64> {
     number(&folder.join("memory.peak")).or_else(|| number(&folder.join("memory.max_usage_in_bytes")))
 }
 
