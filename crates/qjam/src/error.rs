@@ -4,6 +4,7 @@ use crate::engine::WorkerStringError;
 pub use crate::engine::ssh::{StartFailure, Step};
 use crate::memory::DoesNotFit;
 use crate::registry::UnknownFunction;
+use crate::runs::CannotResume;
 use crate::source::DataError;
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundFailure};
 use std::fmt;
@@ -324,6 +325,12 @@ pub(crate) fn from_failure(
         }
         RoundFailure::NoWorkers { deaths } => Error::NoWorkers { deaths: named(deaths) },
         RoundFailure::Cancelled => Error::Cancelled,
+    }
+}
+
+impl From<CannotResume> for Error {
+    fn from(CannotResume { run, why }: CannotResume) -> Self {
+        Error::Resume { run, source: Box::new(why) }
     }
 }
 

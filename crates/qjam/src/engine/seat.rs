@@ -22,10 +22,10 @@ use crate::worker::round::Effort;
 use bytes::Bytes;
 use qjam_core::ids::{Block, DataSetId, HoldId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault};
+use qjam_core::lease::{BlockRun, Returned};
 use qjam_core::reduce::Node;
 use qjam_core::time::Time;
 use qjam_core::wire::host::Line;
-use qjam_core::wire::message::{PythonFacts, Returned, Span};
 use rustix::event::epoll::EventFlags;
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ pub(crate) struct Neighbours {
 pub(crate) struct Share<'a> {
     pub(crate) order: &'a mut Order,
     /// Its blocks.
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<BlockRun>,
     /// Shared memory for parameters.
     pub(crate) arenas: &'a mut OwnArenas,
     /// Shared with every result that still lies in a worker's memory.
@@ -186,7 +186,7 @@ pub(crate) enum Said {
     /// What it did for the parts that follow.
     Effort { round: RoundId, blocks: u32, effort: Effort },
     /// The root of a subtree.
-    Part { round: RoundId, node: Node, spans: Vec<Span>, value: PartValue },
+    Part { round: RoundId, node: Node, spans: Vec<BlockRun>, value: PartValue },
     /// All parts of one delivery have been said; results lie in shared memory.
     Delivered { round: RoundId },
     /// User code or user data is to blame; `is_ours` if the master itself found it.
@@ -200,7 +200,7 @@ pub(crate) enum Said {
     /// So many lines were not passed on.
     LinesDropped(u64),
     /// What was found of Python there.
-    Interpreter(Result<Box<PythonFacts>, String>),
+    Interpreter(Result<Vec<u8>, String>),
     /// The master cannot read a chunk of its own.
     Unreadable { dataset: DataSetId, index: u32, why: String },
     /// A host cannot keep a chunk.

@@ -2,9 +2,8 @@
 //!
 //! Filled in by the master's builder; engines only read it.
 
-use crate::memory;
+use crate::{memory, python};
 use bytes::Bytes;
-use qjam_core::wire::message::PythonSetup;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,16 +90,17 @@ impl PythonOptions {
     }
 
     /// For a worker of this machine, whose workers have so many slots together; `None` for one of another machine.
-    pub(crate) fn setup(&self, slots_here: Option<u32>) -> Option<Box<PythonSetup>> {
+    pub(crate) fn setup(&self, slots_here: Option<u32>) -> Option<Vec<u8>> {
         let is_here = slots_here.is_some();
         let (support, version) = self.support.as_ref()?;
-        Some(Box::new(PythonSetup {
+        let setup = python::WorkerSetup {
             version: *version,
             interpreter: self.interpreter.clone().filter(|_| is_here),
             path: if is_here { self.path.clone() } else { Vec::new() },
             wanted: self.wanted.clone().filter(|_| !is_here),
             slots_here: slots_here.unwrap_or(0),
             support: support.to_vec(),
-        }))
+        };
+        Some(setup.to_bytes())
     }
 }

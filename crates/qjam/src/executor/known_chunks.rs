@@ -6,8 +6,8 @@
 use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use qjam_core::ids::DataSetId;
+use qjam_core::lease::BlockRun;
 use qjam_core::reduce::Cut;
-use qjam_core::wire::message::Span;
 use std::collections::{HashMap, HashSet};
 
 /// Names of chunks that go into one task at most.
@@ -15,7 +15,7 @@ const NAMES_MAX: u32 = 16 << 10;
 
 /// What fits one task of a share.
 pub(crate) struct TaskPart {
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<BlockRun>,
     /// Names of chunks it has not been told: first index and the names from there on.
     pub(crate) chunks: Vec<(u32, Vec<ChunkId>)>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct KnownChunks(HashMap<DataSetId, HashSet<u32>>);
 
 impl KnownChunks {
     /// Cuts a share of a round into tasks that fit a frame: blocks, and the names of chunks it has not been told.
-    pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, spans: &[Span]) -> Vec<TaskPart> {
+    pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, spans: &[BlockRun]) -> Vec<TaskPart> {
         let told = self.0.entry(data.located).or_default();
         if told.len() == data.chunks.len() {
             return vec![TaskPart { spans: spans.to_vec(), chunks: Vec::new() }];
@@ -45,12 +45,12 @@ impl KnownChunks {
                 let count = new.len() as u32;
                 match tasks.last_mut() {
                     Some(last) if names + count <= NAMES_MAX => {
-                        last.spans.push(Span { first, len, ..*span });
+                        last.spans.push(BlockRun { first, len, ..*span });
                         last.chunks.extend(named);
                         names += count;
                     }
                     _ => {
-                        tasks.push(TaskPart { spans: vec![Span { first, len, ..*span }], chunks: named });
+                        tasks.push(TaskPart { spans: vec![BlockRun { first, len, ..*span }], chunks: named });
                         names = count;
                     }
                 }

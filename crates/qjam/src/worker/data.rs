@@ -4,8 +4,9 @@ use crate::chunk::{ChunkId, Header};
 use crate::source::place::{ChunkEntry, FileStamp, Place};
 use crate::store::Region;
 use qjam_core::ids::{DataSetId, RoundId};
+use qjam_core::lease::BlockRun;
 use qjam_core::reduce::Cut;
-use qjam_core::wire::message::{self, Ref, Span};
+use qjam_core::wire::message::{self, Ref};
 use rustix::fd::OwnedFd;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStringExt;
@@ -50,12 +51,12 @@ impl DataHere {
         round: RoundId,
         dataset: DataSetId,
         cut: Cut,
-        spans: &[Span],
+        spans: &[BlockRun],
     ) -> Result<(Vec<u32>, Vec<ChunkId>), String> {
         let set = self.sets.entry(dataset).or_default();
         let entries = set.entries.read().unwrap_or_else(PoisonError::into_inner);
         let (mut missing, mut ask) = (Vec::new(), Vec::new());
-        for block in spans.iter().flat_map(Span::blocks).take_while(|&b| b < cut.blocks()) {
+        for block in spans.iter().flat_map(BlockRun::blocks).take_while(|&b| b < cut.blocks()) {
             for index in cut.chunks_of(cut.node(block)) {
                 if entries.contains_key(&index) {
                     continue;

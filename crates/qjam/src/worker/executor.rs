@@ -27,11 +27,12 @@ use crate::{VERSION, engine, python, registry};
 use bytes::Bytes;
 use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Activity, Fault, FaultKind};
+use qjam_core::lease::BlockRun;
 use qjam_core::order::OrderHead;
 use qjam_core::reduce::Node;
 use qjam_core::time::{Span, Time};
 use qjam_core::wire::frame::TAIL_BYTES_MAX;
-use qjam_core::wire::message::{self, Outcome, Part, Payload, State, Task};
+use qjam_core::wire::message::{Outcome, Part, Payload, State, Task};
 use qjam_core::wire::{ToMaster, ToWorker};
 use qjam_core::worker::{Action, Delivery, Event, Worker};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -150,12 +151,14 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
     .map_err(io_at("greeting the master"))?;
     let mut inbox = Inbox::default();
     let Some((welcome, page)) = await_welcome(&socket, &mut inbox)? else { return Ok(()) };
-    let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, python, .. } = welcome
+    let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, runtime, .. } = welcome
     else {
         return Err(ExecutorError::Protocol(format!("{welcome:?} before a welcome")));
     };
-    if let Some(setup) = python {
-        python::welcome(*setup);
+    if let Some(setup) = runtime
+        && !python::welcome(&setup)
+    {
+        return Err(ExecutorError::Protocol("a welcome whose runtime cannot be read".into()));
     }
     let memory = OwnLimit::set(memory_bytes_max, if slots == 1 { 1 } else { slots + 1 })
         .map_err(io_at("setting the memory limit"))?;
@@ -426,7 +429,7 @@ impl Executor {
             ToWorker::Apart { round, block } => self.tell(Event::ApartReceived { round, block }),
             ToWorker::Ping => self.common.send(&ToMaster::Pong, &[], &[])?,
             ToWorker::Bye => self.stopping = true,
-            ToWorker::FindPython => self.find_python()?,
+            ToWorker::FindRuntime => self.find_python()?,
             ToWorker::Welcome { .. } => return Err(ExecutorError::Protocol("a second welcome".into())),
         }
         Ok(())
@@ -437,13 +440,13 @@ impl Executor {
         let common = self.common.clone();
         let look = move || {
             // Should it fail, the main thread will see the same.
-            let _ = common.send(&ToMaster::Python(python::find::facts().map(Box::new)), &[], &[]);
+            let _ = common.send(&ToMaster::Runtime(python::facts().map(|facts| facts.to_bytes())), &[], &[]);
         };
         let started =
             std::thread::Builder::new().name("qjam-find".into()).stack_size(STACK_BYTES).spawn(look);
         started.map(drop).or_else(|e| {
             let why = format!("there is no thread to look for an interpreter: {e}");
-            self.common.send(&ToMaster::Python(Err(why)), &[], &[])
+            self.common.send(&ToMaster::Runtime(Err(why)), &[], &[])
         })
     }
 
@@ -504,12 +507,12 @@ impl Executor {
     }
 
     /// Asks how to make the states of these blocks that are not here; says which those are.
-    fn behind(&mut self, round: RoundId, spans: &[message::Span]) -> Result<Vec<u32>, ExecutorError> {
+    fn behind(&mut self, round: RoundId, spans: &[BlockRun]) -> Result<Vec<u32>, ExecutorError> {
         let Some(held) = self.rounds.get(&round).and_then(|(here, _)| here.held.as_ref()) else {
             return Ok(Vec::new());
         };
         held.give(spans.iter().map(|span| span.len).sum());
-        let behind = self.states.behind(held.task, spans.iter().flat_map(message::Span::blocks));
+        let behind = self.states.behind(held.task, spans.iter().flat_map(BlockRun::blocks));
         for partitions in behind.chunks(64 << 10) {
             self.questions += 1;
             let question = self.questions;

@@ -21,17 +21,10 @@ pub(crate) mod slots;
 pub(crate) mod states;
 pub(crate) mod supervisor;
 
-pub(crate) use own_limit::with_room;
-
 use crate::process::ASKED;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// A failed merge of two results.
-pub(crate) fn merge_fault(error: &crate::reduce::MergeError) -> qjam_core::job::Fault {
-    qjam_core::job::Fault::new(qjam_core::job::FaultKind::Merge, error.to_string())
-}
 
 /// Runs user code outside of any chunk; a panic becomes a fault.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, qjam_core::job::Fault> {

@@ -15,9 +15,9 @@ use crate::worker::slots::Slots;
 use crate::worker::states::{RoundStates, States};
 use qjam_core::ids::{Block, HoldId, RoundId, WorkerId};
 use qjam_core::job::Fault;
+use qjam_core::lease::BlockRun;
 use qjam_core::reduce::Node;
 use qjam_core::time::{Span, Time};
-use qjam_core::wire::message;
 use qjam_core::worker::{Action, Delivery, Event, Worker};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -96,7 +96,7 @@ impl ThreadGroup {
         let mut behind = Vec::new();
         if let Some(held) = &record.runner.held {
             held.give(spans.iter().map(|span| span.len).sum());
-            behind = self.states.behind(held.task, spans.iter().flat_map(message::Span::blocks));
+            behind = self.states.behind(held.task, spans.iter().flat_map(BlockRun::blocks));
         }
         self.limit_threads();
         if !behind.is_empty() {

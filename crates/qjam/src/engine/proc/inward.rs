@@ -55,7 +55,7 @@ impl ProcessSeat {
             }
             ToMaster::Returned { round, returned } => self.say(worker, Said::Returned { round, returned }),
             ToMaster::Cancelled(round) => self.say(worker, Said::LetGo { round }),
-            ToMaster::Python(_) => return Err("an interpreter that nobody had asked for".into()),
+            ToMaster::Runtime(_) => return Err("an interpreter that nobody had asked for".into()),
         }
         Ok(())
     }
@@ -81,7 +81,7 @@ impl ProcessSeat {
             memory_bytes_max: limit,
             cache_bytes_max: settings.cache_bytes(limit, neighbours.memory_bytes, neighbours.workers),
             deliver_after_us: settings.deliver_after_us(),
-            python: settings.python.setup(Some(neighbours.slots)),
+            runtime: settings.python.setup(Some(neighbours.slots)),
         };
         self.send(worker, cx, |executor| {
             executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))])

@@ -8,10 +8,10 @@ use crate::chunk::{ChunkId, Header};
 use crate::worker::round::Effort;
 use qjam_core::ids::{DataSetId, HoldId, RoundId};
 use qjam_core::job::Fault;
+use qjam_core::order::HeldTask;
 use qjam_core::order::OrderHead;
 use qjam_core::reduce::{Cut, Node};
 use qjam_core::wire::host::Line;
-use qjam_core::wire::message::HeldTask;
 use serde::{Deserialize, Serialize};
 
 /// Kinds of messages.

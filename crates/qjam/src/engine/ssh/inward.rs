@@ -86,7 +86,7 @@ impl HostSeat {
             ToMaster::Error { round, fault } => Said::Faulted { round, fault, is_ours: false },
             ToMaster::Returned { round, returned } => Said::Returned { round, returned },
             ToMaster::Cancelled(round) => Said::LetGo { round },
-            ToMaster::Python(found) => Said::Interpreter(found),
+            ToMaster::Runtime(found) => Said::Interpreter(found),
         };
         self.say(worker, said);
         Ok(())

@@ -105,7 +105,7 @@ impl HostSeat {
             disk_bytes_max: settings.disk_bytes_max,
             deliver_after_us: settings.deliver_after_us(),
             lines_per_second_max: settings.lines_per_second_max,
-            python: settings.python.setup(None),
+            runtime: settings.python.setup(None),
         };
         (self.connected_for, self.ending) = (worker, None);
         let link = self.link.insert(link);
@@ -226,7 +226,7 @@ impl SeatEngine for HostSeat {
                     }
                 });
             }
-            Notice::FindInterpreter => self.pass_on(worker, None, ToWorker::FindPython, cx),
+            Notice::FindInterpreter => self.pass_on(worker, None, ToWorker::FindRuntime, cx),
         }
     }
 

@@ -8,9 +8,8 @@ use super::seats::SeatRecord;
 use crate::engine::seat::Notice;
 use crate::error::Error;
 use crate::master::options::Awaited;
-use crate::python;
+use crate::python::{self, InterpreterFacts};
 use qjam_core::ids::{SeatId, WorkerId};
-use qjam_core::wire::message::PythonFacts;
 use std::time::{Duration, Instant};
 
 /// A host that has not said anything of its interpreter for so long is told as one without.
@@ -27,11 +26,11 @@ pub(super) enum Interpreter {
     /// Somebody is looking.
     Asked(Instant),
     /// What was found, and when.
-    Found(Instant, Result<PythonFacts, String>),
+    Found(Instant, Result<InterpreterFacts, String>),
 }
 
 impl Interpreter {
-    fn found(&self) -> Result<&PythonFacts, &str> {
+    fn found(&self) -> Result<&InterpreterFacts, &str> {
         match self {
             Interpreter::Found(_, found) => found.as_ref().map_err(String::as_str),
             Interpreter::Unknown | Interpreter::Asked(_) => Err("nothing was heard of its Python"),
@@ -59,9 +58,11 @@ impl Driver {
     }
 
     /// A host says what it found.
-    pub(super) fn on_interpreter(&mut self, seat: SeatId, found: Result<Box<PythonFacts>, String>) {
+    pub(super) fn on_interpreter(&mut self, seat: SeatId, found: Result<Vec<u8>, String>) {
+        let unread = || "its answer cannot be read".to_owned();
+        let found = found.and_then(|bytes| InterpreterFacts::from_bytes(&bytes).ok_or_else(unread));
         if let Some(record) = self.seats.record_mut(seat) {
-            record.interpreter = Interpreter::Found(Instant::now(), found.map(|facts| *facts));
+            record.interpreter = Interpreter::Found(Instant::now(), found);
         }
     }
 

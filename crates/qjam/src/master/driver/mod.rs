@@ -54,9 +54,9 @@ use holding::Holds;
 use qjam_core::ids::{RoundId, SeatId, WorkerId};
 use qjam_core::job::Cause;
 use qjam_core::journal::{Journal, RoundReport, What};
+use qjam_core::lease::BlockRun;
 use qjam_core::scheduler::{Action, Config, Event, Scheduler};
 use qjam_core::time::Time;
-use qjam_core::wire::message::Span;
 use recording::Recording;
 use rounds::Rounds;
 use seats::{SeatTools, Seats};
@@ -248,7 +248,7 @@ impl Driver {
         }
     }
 
-    fn assign(&mut self, worker: WorkerId, id: RoundId, spans: Vec<Span>) {
+    fn assign(&mut self, worker: WorkerId, id: RoundId, spans: Vec<BlockRun>) {
         let now = self.now();
         let threads_max = self.threads_of(worker.seat, id);
         let Some(round) = self.rounds.get_mut(id) else { return };

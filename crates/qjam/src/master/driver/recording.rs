@@ -79,7 +79,7 @@ impl Recording {
         let Some(recorder) = self.recorder.as_mut().filter(|_| !round.is_internal()) else { return };
         match value {
             Ok(value) => recorder.round_done(report, params_hash, function, value, false),
-            Err(error) => recorder.round_failed(round.0, error),
+            Err(error) => recorder.round_failed(round.0, error, matches!(error, Error::Cancelled)),
         }
     }
 

@@ -17,9 +17,10 @@ use crate::{Ctx, DataSet, Nothing, Rng, VERSION};
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::job::{Cause, Fault, FaultKind};
 use qjam_core::journal::What;
+use qjam_core::lease::BlockRun;
 use qjam_core::reduce::Node;
 use qjam_core::wire::frame;
-use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, Span, State};
+use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, State};
 use qjam_core::wire::{ToMaster, ToWorker};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io::Write;
@@ -127,8 +128,13 @@ impl Stage {
 }
 
 fn result(node: Node, spans: &[(u32, u32, u32)], payload: Payload) -> ToMaster {
-    let spans =
-        spans.iter().map(|&(first, len, attempt)| Span { first, len, attempt, alone: false, apart: false });
+    let spans = spans.iter().map(|&(first, len, attempt)| BlockRun {
+        first,
+        len,
+        attempt,
+        alone: false,
+        apart: false,
+    });
     let parts = vec![Part { node, spans: spans.collect(), payload }];
     ToMaster::Result(Outcome {
         round: ROUND,
