@@ -34,7 +34,7 @@
 //! | mark functions | [`#[map]`](macro@map), [`#[fold]`](macro@fold), [`register!`] for generic ones |
 //! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
 //! | keep state with the data | [`State`], [`Master::hold`], [`Held`] |
-//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Records`] for your own |
+//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Rows`] of either type; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`]; [`watched`] for what a library runs |
@@ -59,6 +59,7 @@ mod ctx;
 pub mod function;
 pub mod registry;
 mod rng;
+mod rows;
 #[doc(hidden)]
 pub mod state;
 #[doc(hidden)]
@@ -97,6 +98,7 @@ pub use qjam_core::{ids, job, journal};
 pub use reduce::{MergeError, Reduce};
 pub use registry::UnknownFunction;
 pub use rng::Rng;
+pub use rows::{Dtype, Rows};
 pub use source::{DataError, Records};
 pub use state::State;
 

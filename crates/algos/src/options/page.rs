@@ -6,14 +6,15 @@
 //! cargo run -p qjam-algos --example learners_page > docs/book/learners.md
 //! ```
 
-use super::{Kind, LEARNERS, Learner, Opt};
+use super::{Kind, Opt, Table};
+use crate::learner::LEARNERS;
 use std::fmt::Write;
 
 /// The page.
 pub fn all() -> String {
     let mut page = String::from(HEAD);
     for learner in LEARNERS {
-        page.push_str(&of(learner));
+        page.push_str(&of(learner.table()));
     }
     page
 }
@@ -27,21 +28,21 @@ This page is made from the tables in the code that the command and the Python pa
 ";
 
 /// The part about one learner.
-fn of(learner: &Learner) -> String {
+fn of(table: &Table) -> String {
     let mut page = String::new();
     let mut say = |line: &str| page.extend([line, "\n"]);
-    say(&format!("\n## {}\n", learner.class));
-    say(&format!("{}.", learner.about));
-    say(&format!("`qjam fit {}` and `qjam.learn.{}`.\n", learner.name, learner.class));
-    say(learner.detail);
+    say(&format!("\n## {}\n", table.class));
+    say(&format!("{}.", table.about));
+    say(&format!("`qjam fit {}` and `qjam.learn.{}`.\n", table.name, table.class));
+    say(table.detail);
     say("");
     say("| command | Python | value | default | |");
     say("|---|---|---|---|---|");
-    learner.options.iter().for_each(|option| say(&row(option)));
+    table.options.iter().for_each(|option| say(&row(option)));
     say("\n```sh");
-    learner.examples.iter().for_each(|example| say(&format!("qjam {example}")));
+    table.examples.iter().for_each(|example| say(&format!("qjam {example}")));
     say("```");
-    for option in learner.options.iter().filter(|o| !o.words.is_empty() || !o.detail.is_empty()) {
+    for option in table.options.iter().filter(|o| !o.words.is_empty() || !o.detail.is_empty()) {
         say(&format!("\n**`--{}`**, `{}`: {}.", option.switch(), option.name, option.help));
         if !option.detail.is_empty() {
             say(option.detail);
