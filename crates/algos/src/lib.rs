@@ -15,6 +15,7 @@ pub mod models;
 pub mod neural;
 pub mod optimize;
 pub mod options;
+pub mod registry;
 
 /// The code in the book is run like any other example.
 #[cfg(doctest)]

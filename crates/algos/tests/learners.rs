@@ -7,8 +7,9 @@ qjam::worker_hook!();
 
 use qjam::{Dtype, Master};
 use qjam_algos::learner::sample::{Sample, Stored, sample, small};
-use qjam_algos::learner::{About, Answer, LEARNERS, Learner, LearnerError, Question, registry};
+use qjam_algos::learner::{About, Answer, Learner, LearnerError, Question};
 use qjam_algos::models::Notes;
+use qjam_algos::registry::{self, LEARNERS};
 
 fn master(workers: &str) -> Master {
     Master::builder().no_run_file().connect(workers).unwrap()

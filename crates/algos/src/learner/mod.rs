@@ -10,34 +10,18 @@
 //!   Parts ──▶ Learner::assemble ──▶ Model
 //! ```
 //!
-//! A learner implements [`Learner`] and [`Model`] in its own folder and is one line of [`registry::LEARNERS`]. Its own
+//! A learner implements [`Learner`] and [`Model`] in its own folder and is one line of [`registry::LEARNERS`](crate::registry::LEARNERS). Its own
 //! functions (`kmeans::fit` and the like), with their types, stay the way in for programs in Rust. Not converging is an outcome
 //! that the [`Report`] tells, never an error.
-//!
-//! ```
-//! use qjam::Master;
-//! use qjam_algos::learner::{self, Question, sample};
-//!
-//! let master = Master::connect("local:2")?;
-//! for learner in learner::LEARNERS {
-//!     let sample = sample::small(*learner);
-//!     let fitted = sample.fit(&master)?;
-//!     let again = learner.assemble(&fitted.model.parts())?;
-//!     assert_eq!(again.hash(), fitted.model.hash());
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
 mod error;
 mod model;
-pub mod registry;
 mod report;
 pub mod sample;
 mod training;
 
 pub use error::LearnerError;
 pub use model::{About, Answer, Model, Question, Scope};
-pub use registry::{LEARNERS, assemble, find, load};
 pub use report::{Fitted, Progress, Report, count};
 pub use training::{Job, Training, Weights};
 

@@ -2,16 +2,16 @@
 //!
 //! A [`Table`] lists the [`Opt`]s: what Python and the command call them, what values they take, what they are when nobody
 //! says, and what they do. From the table come the command's arguments and help, the signature and documentation of the
-//! Python class, the page of the book ([`page`]), and the checks: [`Settings`] has values that are known to be allowed, and
+//! Python class, the page of the book ([`registry::page`](crate::registry::page)), and the checks: [`Settings`] has values that are known to be allowed, and
 //! a learner's `Params::from_settings` takes them. So an option is added in one place, and what is written about it
 //! cannot differ from what it does.
 //!
 //! ```
 //! use qjam_algos::clustering::kmeans::Params;
-//! use qjam_algos::learner;
+//! use qjam_algos::registry;
 //! use qjam_algos::options::{Settings, Spelling};
 //!
-//! let learner = learner::find("kmeans").expect("there is one of this name");
+//! let learner = registry::find("kmeans").expect("there is one of this name");
 //! let mut settings = Settings::new(learner.table(), Spelling::Command);
 //! settings.set_text("k", "20")?;
 //! assert_eq!(Params::from_settings(&settings)?.k(), 20);
@@ -21,7 +21,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod page;
 mod settings;
 mod value;
 
@@ -203,7 +202,7 @@ fn reals(min: f64, max: f64, open: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learner::LEARNERS;
+    use crate::registry::LEARNERS;
     use std::collections::BTreeSet;
 
     #[test]

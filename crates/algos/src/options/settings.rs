@@ -197,7 +197,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learner::find;
+    use crate::registry::find;
 
     fn learner(name: &str) -> Option<&'static Table> {
         find(name).map(|learner| learner.table())

@@ -7,9 +7,10 @@ use crate::args::Fit;
 use crate::output;
 use anyhow::{anyhow, bail};
 use qjam::Master;
-use qjam_algos::learner::{Fitted, Job, Learner, LearnerError, Progress, Report, Training, find};
+use qjam_algos::learner::{Fitted, Job, Learner, LearnerError, Progress, Report, Training};
 use qjam_algos::models::{Notes, Parts};
 use qjam_algos::options::Target;
+use qjam_algos::registry::find;
 use std::path::Path;
 
 /// Runs the command.

@@ -2,9 +2,9 @@
 
 use crate::args::Inspect;
 use crate::output;
-use qjam_algos::learner::LEARNERS;
 use qjam_algos::models::{self, Contents};
 use qjam_algos::options::{Preset, Value};
+use qjam_algos::registry::LEARNERS;
 
 /// Runs the command.
 pub(crate) fn run(args: &Inspect) -> anyhow::Result<()> {

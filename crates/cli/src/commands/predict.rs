@@ -9,8 +9,9 @@ use crate::args::Predict;
 use crate::output;
 use anyhow::{anyhow, bail};
 use qjam::Master;
-use qjam_algos::learner::{About, LEARNERS, LearnerError, Model, Question, load};
+use qjam_algos::learner::{About, LearnerError, Model, Question};
 use qjam_algos::models::Contents;
+use qjam_algos::registry::{LEARNERS, load};
 use qjam_readers::Dtype;
 
 /// Runs the command.

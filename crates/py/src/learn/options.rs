@@ -4,11 +4,11 @@ use super::errors::Wrong;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
-use qjam_algos::learner;
 use qjam_algos::options::{Kind, Opt, Preset, Settings, Spelling, Table, Value};
+use qjam_algos::registry;
 
 fn find(name: &str) -> PyResult<&'static Table> {
-    learner::find(name)
+    registry::find(name)
         .map(|learner| learner.table())
         .ok_or_else(|| PyValueError::new_err(format!("there is no learner {name:?}")))
 }
