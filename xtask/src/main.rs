@@ -24,6 +24,7 @@ mod shop;
 mod step;
 mod steps;
 mod suite;
+mod table;
 
 use args::{Request, Usage};
 use shop::Shop;
@@ -81,7 +82,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     match Shop::here() {
-        Ok(shop) if step::run_all(&shop, &chosen) => ExitCode::SUCCESS,
+        Ok(shop) if table::run_all(&shop, &chosen) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("{failure}");

@@ -4,13 +4,14 @@
 //! itself lacks something is it asked for a package.
 
 use crate::failure::{AboutFile, Failure};
-use crate::package;
 use crate::shop::Shop;
 use crate::step::Outcome;
 use std::path::Path;
 
 /// What the tests' references need.
 const TEST_PACKAGES: &str = "bench/requirements-test.txt";
+/// What the tests of the Python package need.
+pub const PACKAGE_TEST_PACKAGES: &str = "python/tests/requirements.txt";
 /// What the peer programs need on top.
 const PEER_PACKAGES: &str = "bench/requirements-peers.txt";
 
@@ -29,7 +30,7 @@ pub fn rust_tools(shop: &Shop) -> Outcome {
 pub fn python(shop: &Shop) -> Outcome {
     environment(shop)?;
     let references = packages(shop, TEST_PACKAGES)?;
-    let tests = packages(shop, package::TEST_PACKAGES)?;
+    let tests = packages(shop, PACKAGE_TEST_PACKAGES)?;
     Ok(if references == tests { references } else { "installed".into() })
 }
 
