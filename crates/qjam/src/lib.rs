@@ -71,9 +71,10 @@ mod process;
 mod transport;
 
 #[doc(hidden)]
-pub mod worker;
+mod execution;
 
 pub mod engine;
+pub mod worker;
 
 pub mod hosts;
 

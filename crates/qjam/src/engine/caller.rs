@@ -7,7 +7,7 @@
 use super::caps::Caps;
 use super::crew::{Assignment, Crew, CrewWorker};
 use super::order::{Begun, Failure, Outcome, Parts, Value};
-use crate::worker::round::Effort;
+use crate::execution::round::Effort;
 use qjam_core::tuner::Plan;
 use std::time::Instant;
 

@@ -8,8 +8,8 @@ use super::caps::Caps;
 use super::order::{Failure, Order, Outcome};
 use super::params::CrewBuffer;
 use crate::ctx::Cancelled;
-use crate::worker::chunks::OpenChunks;
-use crate::worker::recipes::StateRecipe;
+use crate::execution::chunks::OpenChunks;
+use crate::execution::recipes::StateRecipe;
 use qjam_core::ids::{DataSetId, HoldId};
 use std::sync::Arc;
 

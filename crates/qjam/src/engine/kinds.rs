@@ -9,7 +9,7 @@ use super::seat::SeatEngine;
 use super::settings::WorkerSettings;
 use super::worker_string::{Seating, Wrong};
 use super::{Seat, SeatKind, local, proc, ranks, ssh};
-use crate::worker::is_hooked;
+use crate::execution::is_hooked;
 use std::sync::Arc;
 
 /// An engine's part of worker strings.

@@ -15,10 +15,10 @@ use super::ssh::StartFailure;
 use crate::arenas::OwnArenas;
 use crate::chunk::ChunkId;
 use crate::dataset::CutData;
+use crate::execution::chunks::OpenChunks;
+use crate::execution::recipes::StateRecipe;
+use crate::execution::round::Effort;
 use crate::function::AnyBox;
-use crate::worker::chunks::OpenChunks;
-use crate::worker::recipes::StateRecipe;
-use crate::worker::round::Effort;
 use bytes::Bytes;
 use qjam_core::ids::{Block, DataSetId, HoldId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault};
@@ -71,6 +71,11 @@ pub(crate) trait SeatEngine: Send {
 
     /// A round is over: what was printed without an end of line is a line.
     fn end_lines(&mut self) {}
+
+    /// Lines that were read and not said yet.
+    fn take_lines(&mut self) -> Vec<(WorkerId, Line)> {
+        Vec::new()
+    }
 
     /// The next thing that a worker, or the seat itself, has to say.
     fn next(&mut self, cx: &mut SeatContext<'_>) -> Option<(WorkerId, Said)>;

@@ -13,8 +13,7 @@ use thiserror::Error;
 
 /// Most seats that one worker string may ask for.
 pub const SEATS_MAX: usize = 4096;
-/// Most slots of one seat.
-pub const SLOTS_MAX: u32 = 1024;
+pub use crate::execution::SLOTS_MAX;
 /// Longest worker string.
 const STRING_BYTES_MAX: usize = 64 << 10;
 /// Longest file of hosts.

@@ -216,7 +216,7 @@ pub fn cache_here(order: CacheOrder) -> CacheState {
         _ => cache::present_dir(),
     };
     match dir {
-        Some(dir) => crate::worker::supervisor::carry_out(&dir, order.into()).into(),
+        Some(dir) => crate::execution::supervisor::carry_out(&dir, order.into()).into(),
         None => CacheState {
             trouble: Some("there is no folder for it: set XDG_CACHE_HOME to one that you may write".into()),
             ..CacheState::default()

@@ -6,13 +6,13 @@
 use crate::dataset::CutData;
 use crate::engine::queue::{self, EventQueue, SeatEvent};
 use crate::engine::seat::{PartValue, Said, SeatContext, Share};
+use crate::execution::chunks::OpenChunks;
+use crate::execution::recipes::StateRecipe;
+use crate::execution::round::{BlockRunner, Stopped};
+use crate::execution::slots::Slots;
+use crate::execution::states::{RoundStates, States};
 use crate::function::AnyBox;
 use crate::python;
-use crate::worker::chunks::OpenChunks;
-use crate::worker::recipes::StateRecipe;
-use crate::worker::round::{BlockRunner, Stopped};
-use crate::worker::slots::Slots;
-use crate::worker::states::{RoundStates, States};
 use qjam_core::ids::{Block, HoldId, RoundId, WorkerId};
 use qjam_core::job::Fault;
 use qjam_core::lease::BlockRun;

@@ -3,9 +3,9 @@
 use super::ProcessSeat;
 use crate::VERSION;
 use crate::engine::seat::{PartValue, Said, SeatContext};
+use crate::execution::round::Effort;
 use crate::executor::Executor;
 use crate::transport::Attachment;
-use crate::worker::round::Effort;
 use bytes::Bytes;
 use qjam_core::ids::WorkerId;
 use qjam_core::wire::message::{Outcome, Part, Payload, State};

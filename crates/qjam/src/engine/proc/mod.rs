@@ -19,7 +19,7 @@ use crate::transport::{Attachment, Read};
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::wire::ToWorker;
-use qjam_core::wire::host::SEGMENT_BYTES;
+use qjam_core::wire::host::{Line, SEGMENT_BYTES};
 use qjam_core::wire::message::{Payload, Task};
 use rustix::event::epoll::EventFlags;
 use std::collections::{HashMap, VecDeque};
@@ -36,13 +36,21 @@ pub(crate) struct ProcessSeat {
     slots: u32,
     executor: Option<Box<Executor>>,
     said: VecDeque<(WorkerId, Said)>,
+    /// Lines that user code printed, which come before anything else.
+    lines: VecDeque<(WorkerId, Line)>,
     /// For each round that the executor has blocks of: whether the master still looks at its results.
     views: HashMap<RoundId, Weak<()>>,
 }
 
 impl ProcessSeat {
     pub(crate) fn new(slots: u32) -> Self {
-        ProcessSeat { slots, executor: None, said: VecDeque::new(), views: HashMap::new() }
+        ProcessSeat {
+            slots,
+            executor: None,
+            said: VecDeque::new(),
+            lines: VecDeque::new(),
+            views: HashMap::new(),
+        }
     }
 
     fn executor(&mut self, worker: WorkerId) -> Option<&mut Executor> {
@@ -230,8 +238,8 @@ impl SeatEngine for ProcessSeat {
 
     fn read_output(&mut self, worker: WorkerId, _: u64, cx: &mut SeatContext<'_>) {
         let Some(executor) = self.executor.as_deref_mut().filter(|e| e.worker == worker) else { return };
-        let said = &mut self.said;
-        let ended = executor.read_lines(|line| said.push_back((worker, Said::Line(line))));
+        let lines = &mut self.lines;
+        let ended = executor.read_lines(|line| lines.push_back((worker, line)));
         let [_, stdout, stderr] = executor.fds();
         for (pipe, _) in [stdout, stderr].into_iter().zip(ended).filter(|(_, ended)| *ended) {
             cx.poller.remove_pipe(pipe);
@@ -241,11 +249,18 @@ impl SeatEngine for ProcessSeat {
     fn end_lines(&mut self) {
         let Some(executor) = &mut self.executor else { return };
         let worker = executor.worker;
-        self.said.extend(executor.take_unfinished().into_iter().map(|line| (worker, Said::Line(line))));
+        self.lines.extend(executor.take_unfinished().into_iter().map(|line| (worker, line)));
+    }
+
+    fn take_lines(&mut self) -> Vec<(WorkerId, Line)> {
+        self.lines.drain(..).collect()
     }
 
     fn next(&mut self, cx: &mut SeatContext<'_>) -> Option<(WorkerId, Said)> {
         loop {
+            if let Some((worker, line)) = self.lines.pop_front() {
+                return Some((worker, Said::Line(line)));
+            }
             if let Some(said) = self.said.pop_front() {
                 return Some(said);
             }
@@ -278,8 +293,8 @@ impl SeatEngine for ProcessSeat {
         cx.poller.remove_pipe(stdout);
         cx.poller.remove_pipe(stderr);
         self.views.clear();
-        let said = &mut self.said;
-        executor.end(cause, |line| said.push_back((worker, Said::Line(line))))
+        let lines = &mut self.lines;
+        executor.end(cause, |line| lines.push_back((worker, line)))
     }
 
     fn expel(&mut self, worker: WorkerId, why: String, cx: &mut SeatContext<'_>) {

@@ -11,7 +11,7 @@ use crate::engine::caps::Caps;
 use crate::engine::crew::{Assignment, Buffer, Crew, CrewWorker};
 use crate::engine::order::{Failure, Outcome};
 use crate::engine::settings::WorkerSettings;
-use crate::worker::states::States;
+use crate::execution::states::States;
 use qjam_core::ids::{DataSetId, HoldId};
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 
 use super::sum::{Decision, Summable};
 use crate::chunk::{ChunkId, Header};
-use crate::worker::round::Effort;
+use crate::execution::round::Effort;
 use qjam_core::ids::{DataSetId, HoldId, RoundId};
 use qjam_core::job::Fault;
 use qjam_core::order::HeldTask;

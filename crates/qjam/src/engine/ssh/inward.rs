@@ -4,7 +4,7 @@ use super::link::{Came, Link};
 use super::seat::HostSeat;
 use crate::engine::SLOTS_MAX;
 use crate::engine::seat::{PartValue, Said};
-use crate::worker::round::Effort;
+use crate::execution::round::Effort;
 use bytes::Bytes;
 use qjam_core::ids::WorkerId;
 use qjam_core::wire::message::{Outcome, Part, Payload, State};

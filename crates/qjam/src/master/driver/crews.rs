@@ -12,8 +12,8 @@ use crate::engine::params::Parameters;
 use crate::engine::queue::{Event, EventQueue};
 use crate::engine::seat::Gone;
 use crate::error::{Error, Result};
+use crate::execution::caught;
 use crate::function::AnyBox;
-use crate::worker::caught;
 use qjam_core::ids::{HoldId, RoundId, SeatId, Version, WorkerId};
 use qjam_core::job::RoundFailure;
 use qjam_core::journal::What;
@@ -119,7 +119,7 @@ impl Driver {
 
     /// How to make the states of a round, if its crew may lack some. Where nothing was lost, workers have what the last
     /// round left.
-    fn recipe_for_crew(&mut self, id: RoundId) -> Option<crate::worker::recipes::StateRecipe> {
+    fn recipe_for_crew(&mut self, id: RoundId) -> Option<crate::execution::recipes::StateRecipe> {
         let head = &self.rounds.get(id)?.order.head;
         let (task, chunks) = (head.held?, head.cut.chunks);
         if task.base == Version::MADE || self.crews.left.get(&task.hold) == Some(&task.base) {

@@ -5,7 +5,7 @@ use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::engine::order::Traffic;
 use crate::engine::seat::{Notice, Said, SeatContext, SeatEngine};
-use crate::worker::round::Effort;
+use crate::execution::round::Effort;
 use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Fault, FaultKind};
 use qjam_core::scheduler::Event;
@@ -40,19 +40,15 @@ impl Driver {
         }
     }
 
-    /// Takes everything that a seat has to say.
-    pub(super) fn hear(&mut self, seat: SeatId) {
-        loop {
-            let now = self.now();
-            let Some((Some((worker, said)), _)) =
-                self.seats.with(seat, now, false, |engine, cx| engine.next(cx))
-            else {
-                return;
-            };
-            if let Err(why) = self.on_said(worker, said) {
-                self.seats.with(seat, now, false, |engine, cx| engine.expel(worker, why, cx));
-            }
+    /// Takes the next thing that a seat has to say; says whether there was one.
+    pub(super) fn hear_next(&mut self, seat: SeatId) -> bool {
+        let now = self.now();
+        let said = self.seats.with(seat, now, false, |engine, cx| engine.next(cx));
+        let Some((Some((worker, said)), _)) = said else { return false };
+        if let Err(why) = self.on_said(worker, said) {
+            self.seats.with(seat, now, false, |engine, cx| engine.expel(worker, why, cx));
         }
+        true
     }
 
     /// `Err` says how the worker broke the protocol.

@@ -1,6 +1,7 @@
 //! What user code printed, on its way to the user.
 
 use super::Driver;
+use crate::engine::seat::{SeatContext, SeatEngine};
 use crate::master::options::LogLine;
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::wire::host::Line;
@@ -9,7 +10,20 @@ impl Driver {
     /// Reads output pipes that have something.
     pub(super) fn read_pipes(&mut self) {
         for (worker, descriptor) in self.seats.tools.poller.ready_pipes() {
-            self.with_seat(worker.seat, |engine, cx| engine.read_output(worker, descriptor, cx));
+            self.with_lines(worker.seat, |engine, cx| engine.read_output(worker, descriptor, cx));
+        }
+    }
+
+    /// Calls the engine of a seat, and logs the lines that come of it. Nothing else that the seat has to say is heard: this
+    /// is also called in the middle of an answer.
+    fn with_lines(&mut self, seat: SeatId, f: impl FnOnce(&mut dyn SeatEngine, &mut SeatContext<'_>)) {
+        let now = self.now();
+        let lines = self.seats.with(seat, now, false, |engine, cx| {
+            f(engine, cx);
+            engine.take_lines()
+        });
+        for (worker, line) in lines.map(|(lines, _)| lines).unwrap_or_default() {
+            self.log(worker, line);
         }
     }
 
@@ -18,7 +32,7 @@ impl Driver {
         self.read_pipes();
         for n in 0..self.seats.len() {
             let seat = SeatId(n as u32);
-            self.with_seat(seat, |engine, _| engine.end_lines());
+            self.with_lines(seat, |engine, _| engine.end_lines());
             let Some(record) = self.seats.record_mut(seat) else { continue };
             let dropped = std::mem::take(&mut record.throttle.dropped);
             if dropped > 0 {

@@ -44,8 +44,8 @@ use crate::engine::seat::{Gone, Notice, Share};
 use crate::engine::spawner::Spawner;
 use crate::engine::{Crew, Seat};
 use crate::error::Error;
+use crate::execution::chunks::OpenChunks;
 use crate::runs::Begun;
-use crate::worker::chunks::OpenChunks;
 use admission::Admission;
 use choosing::Chooser;
 use crews::Crews;
@@ -68,11 +68,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use waits::Waits;
 
-/// The scheduler, and its actions that are not carried out yet: carrying one out may bring events that bring more.
+/// The scheduler, and what is left to do: actions to be carried out, then seats to be heard. Either may bring more of both;
+/// [`Driver::pump`] does one after the other, so that nothing is done in the middle of something else.
 struct Decider {
     scheduler: Scheduler,
-    todo: VecDeque<Action>,
     started: Instant,
+    actions: VecDeque<Action>,
+    /// Seats that may have something to say, each once.
+    to_hear: VecDeque<SeatId>,
+    is_pumping: bool,
 }
 
 /// The loop.
@@ -115,7 +119,13 @@ impl Driver {
             SeatTools { poller, queue: queue.clone(), spawner, settings, open: Arc::new(open), memory_bytes };
         let scheduler = Scheduler::new(Config { balances: options.balances, ..Config::default() });
         let mut driver = Driver {
-            decider: Decider { scheduler, todo: VecDeque::new(), started: Instant::now() },
+            decider: Decider {
+                scheduler,
+                started: Instant::now(),
+                actions: VecDeque::new(),
+                to_hear: VecDeque::new(),
+                is_pumping: false,
+            },
             seats: Seats::new(tools),
             rounds: Rounds::default(),
             holds: Holds::default(),
@@ -165,19 +175,45 @@ impl Driver {
         Time(self.decider.started.elapsed().as_micros() as u64)
     }
 
-    /// Tells the scheduler and carries out what it wants.
+    /// Tells the scheduler. What it wants is done before this returns, unless something else is being done: then after it.
     fn tell(&mut self, event: Event) {
         let now = self.now();
         let mut actions = Vec::new();
         self.decider.scheduler.handle(now, event, &mut actions);
-        // Carrying one out may tell the scheduler more; the outermost call does what comes of it, in order.
-        let outer = self.decider.todo.is_empty();
-        self.decider.todo.extend(actions);
-        if outer {
-            while let Some(action) = self.decider.todo.pop_front() {
+        self.decider.actions.extend(actions);
+        self.pump();
+    }
+
+    /// Has a seat heard: at once, or after what is being done.
+    fn hear(&mut self, seat: SeatId) {
+        if let Some(record) = self.seats.record_mut(seat)
+            && !std::mem::replace(&mut record.is_to_be_heard, true)
+        {
+            self.decider.to_hear.push_back(seat);
+        }
+        self.pump();
+    }
+
+    /// Carries out actions and hears seats until there is nothing left.
+    fn pump(&mut self) {
+        if std::mem::replace(&mut self.decider.is_pumping, true) {
+            return;
+        }
+        loop {
+            if let Some(action) = self.decider.actions.pop_front() {
                 self.act(action);
+            } else if let Some(&seat) = self.decider.to_hear.front() {
+                if !self.hear_next(seat) {
+                    self.decider.to_hear.pop_front();
+                    if let Some(record) = self.seats.record_mut(seat) {
+                        record.is_to_be_heard = false;
+                    }
+                }
+            } else {
+                break;
             }
         }
+        self.decider.is_pumping = false;
     }
 
     /// What messages call a worker.

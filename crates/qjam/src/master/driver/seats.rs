@@ -14,8 +14,8 @@ use crate::engine::settings::WorkerSettings;
 use crate::engine::spawner::Spawner;
 use crate::engine::ssh::StartFailure;
 use crate::engine::{Caps, Seat};
+use crate::execution::chunks::OpenChunks;
 use crate::executor::Throttle;
-use crate::worker::chunks::OpenChunks;
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::time::Time;
 use std::ops::Range;
@@ -41,6 +41,8 @@ pub(super) struct SeatRecord {
     pub(super) interpreter: Interpreter,
     /// The user no longer wants it.
     pub(super) removed: bool,
+    /// It may have something to say.
+    pub(super) is_to_be_heard: bool,
 }
 
 /// A machine with workers of ours.
@@ -115,6 +117,7 @@ impl Seats {
             failure: None,
             interpreter: Interpreter::default(),
             removed: false,
+            is_to_be_heard: false,
         });
         self.engines.push(engine);
         SeatId(self.records.len() as u32 - 1)

@@ -23,7 +23,7 @@ use crate::codec::Encoder;
 use crate::function::AnyBox;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Read, send_all};
-use crate::{VERSION, engine, python, registry};
+use crate::{VERSION, python, registry};
 use bytes::Bytes;
 use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Activity, Fault, FaultKind};
@@ -221,7 +221,7 @@ fn understand(asked: &str) -> Result<u32, ExecutorError> {
     ) else {
         return Err(wrong());
     };
-    if slots == 0 || slots > Page::SLOTS_MAX.min(engine::SLOTS_MAX) {
+    if slots == 0 || slots > Page::SLOTS_MAX.min(super::SLOTS_MAX) {
         return Err(wrong());
     }
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))

@@ -143,7 +143,8 @@ fn facts() -> HostFacts {
 
 /// Cores that this user may use here.
 fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| n.get().min(crate::engine::SLOTS_MAX as usize) as u32)
+    std::thread::available_parallelism()
+        .map_or(1, |n| n.get().min(crate::execution::SLOTS_MAX as usize) as u32)
 }
 
 impl Supervisor {

@@ -95,7 +95,7 @@ fn trimmed(backtrace: &str) -> String {
     // The first of ours is where the user's function was called from.
     let is_ours = |f: &String| {
         // By its file, too: names of frames that were inlined lack their path.
-        [crate::function::FILE, "qjam::function::", "worker::faults::caught"]
+        [crate::function::FILE, "qjam::function::", "execution::faults::caught"]
             .iter()
             .any(|ours| f.contains(ours))
     };
