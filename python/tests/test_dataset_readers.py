@@ -147,7 +147,7 @@ def test_pictures_and_sounds_are_read_from_folders(tmp_path: Path) -> None:
         ("a,b\n1,red\n", {}, ValueError, 'line 2, column 3: "red" in column "b" is not a number; leave'),
         ("a,b\n1,inf\n", {}, ValueError, 'line 2, column 3: "inf" is not finite'),
         ("a,b\n", {}, ValueError, "has no rows"),
-        ("", {}, ValueError, "it is empty; known are .npy"),
+        ("", {}, ValueError, "it is empty; supported are .npy"),
         ("1,2\n", {"target": "y"}, ValueError, 'no column "y"; it has "1", "2"'),
         ("1,2\n", {"zero_based": True}, ValueError, "`zero_based` does not apply"),
         ("1,2\n", {"missing": "median"}, ValueError, "missing is 'median'; it can be 'error', 'mean', 'drop'"),
