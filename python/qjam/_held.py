@@ -6,7 +6,7 @@ import pickle
 from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, TypeVar
 
 from ._code import pack_params, prepare
-from ._host import enter, leave
+from ._interpreter import enter, leave
 from ._pending import Pending
 from ._progress import deliver
 from ._ready import code_of, seconds

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 from . import _native
 from ._code import pack_params, prepare, support
 from ._held import Held
-from ._host import enter, leave
+from ._interpreter import enter, leave
 from ._pending import Pending
 from ._progress import Line, Progress, deliver, line_for, warn
 from ._ready import arguments, code_of, for_processes, seconds

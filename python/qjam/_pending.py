@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
-from ._host import leave
+from ._interpreter import leave
 from ._progress import deliver
 from ._ready import seconds
 from ._report import RoundReport

@@ -157,7 +157,9 @@ fn archives_cut_short_or_changed_never_panic() {
     let mut changed = archive.clone();
     changed[3000] ^= 1;
     assert!(!read(&changed)[0], "a deflated member has a checksum");
-    assert!(Npz::new(folder.file("t.npz", "hello")).names().unwrap_err().to_string().contains("not a zip file"));
+    assert!(
+        Npz::new(folder.file("t.npz", "hello")).names().unwrap_err().to_string().contains("not a zip file")
+    );
 }
 
 /// What `scipy.sparse.save_npz` makes of
