@@ -129,7 +129,7 @@ def test_a_step_that_fails_changes_nothing(master: Master) -> None:
 
 
 def test_init_must_be_a_function(master: Master) -> None:
-    with pytest.raises(TypeError, match="init is a function of a chunk; not dict"):
+    with pytest.raises(TypeError, match="init must be a function of a chunk, not dict"):
         master.hold({}, [1])  # type: ignore[arg-type]
 
 
