@@ -59,7 +59,7 @@ pub use qjam_data::codec;
 pub mod function;
 pub mod registry;
 #[doc(hidden)]
-pub mod state;
+pub use function::state;
 #[doc(hidden)]
 pub mod store;
 
@@ -87,6 +87,7 @@ mod error;
 
 pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
+pub use function::state::State;
 pub use master::{Awaited, Builder, Held, LogLine, Master, Pending, Waiting, WorkerInfo, watched};
 pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
@@ -96,7 +97,6 @@ pub use qjam_data::{
     Labelled, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Serde, Slab, Wire,
 };
 pub use registry::UnknownFunction;
-pub use state::State;
 
 // What the modules of this crate know their data by.
 pub(crate) use qjam_data::ctx;

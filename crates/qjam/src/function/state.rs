@@ -7,10 +7,10 @@
 //! Two things are done with all states of a hold besides running the user's functions: looking how large they are, and
 //! bringing them home. Both are one function of ours, [`Look`], that runs like the user's.
 
+use super::{Function, Mode, Shape};
 use crate::chunk::Chunk;
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::ctx::Ctx;
-use crate::function::{Function, Mode, Shape};
 use crate::reduce::{MergeError, Reduce};
 use crate::store::AlignedBuf;
 use bytes::Bytes;

@@ -1,10 +1,9 @@
 //! What a process keeps of the parameters of a round, for all its interpreters.
 
-use super::child::NoAnswer;
 use super::letter::{INLINE_BYTES_MAX, Letter, align};
 use super::pickled::Pickled;
-use crate::store::{Region, RegionWriter};
 use bytes::Bytes;
+use qjam_data::store::{Region, RegionWriter};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,8 +32,8 @@ impl OwnParams {
         *self.number.get_or_init(|| NEXT.fetch_add(1, Relaxed))
     }
 
-    /// Puts them into a letter.
-    pub(super) fn write<'a>(&'a self, params: &'a Pickled, letter: &mut Letter<'a>) -> Result<(), NoAnswer> {
+    /// Puts them into a letter; says why it cannot.
+    pub(super) fn write<'a>(&'a self, params: &'a Pickled, letter: &mut Letter<'a>) -> Result<(), String> {
         if params.bytes() <= INLINE_BYTES_MAX / 2 {
             letter.pickle(b'p', params);
             return Ok(());
@@ -42,7 +41,7 @@ impl OwnParams {
         let written = self.written.get_or_init(|| shared(params).ok());
         let Some(written) = written else {
             let bytes = params.bytes();
-            return Err(NoAnswer::Broken(format!("there is no memory to share {bytes} bytes of parameters")));
+            return Err(format!("there is no memory to share {bytes} bytes of parameters"));
         };
         letter.placed(b'p', &written.stream);
         written.buffers.iter().for_each(|buffer| letter.placed(b'b', buffer));

@@ -1,7 +1,7 @@
 //! A Python object on its way: its pickle, and the buffers that lie beside it.
 
-use crate::codec::{DecodeError, Decoder, Encoder, Slab, Wire};
 use bytes::Bytes;
+use qjam_data::codec::{DecodeError, Decoder, Encoder, Slab, Wire};
 
 /// A pickle of protocol 5 with its out-of-band buffers. Only Python reads it; here it is bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,8 +8,7 @@ use super::find;
 use super::peer::Peer;
 use super::printed::Printed;
 use super::setup;
-use super::welcomed;
-use crate::worker::slots;
+use super::welcomed::welcomed;
 use qjam_system::process::Process;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pipe::PipeFlags;
@@ -22,20 +21,21 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The program.
-const BEGINNING: &str = include_str!("../../../../python/qjam/_worker/start.py");
+const BEGINNING: &str = include_str!("../../../python/qjam/_worker/start.py");
 
 /// The modules it runs, each after those it needs.
 const MODULES: &[(&str, &str)] = &[
-    ("qjam.common.reducing", include_str!("../../../../python/qjam/common/reducing.py")),
-    ("qjam._worker.loader", include_str!("../../../../python/qjam/_worker/loader.py")),
-    ("qjam._worker.context", include_str!("../../../../python/qjam/_worker/context.py")),
-    ("qjam._worker.values", include_str!("../../../../python/qjam/_worker/values.py")),
-    ("qjam._worker.chunks", include_str!("../../../../python/qjam/_worker/chunks.py")),
-    ("qjam._worker.memory", include_str!("../../../../python/qjam/_worker/memory.py")),
-    ("qjam._worker.raised", include_str!("../../../../python/qjam/_worker/raised.py")),
-    ("qjam._worker.child", include_str!("../../../../python/qjam/_worker/child.py")),
+    ("qjam.common.reducing", include_str!("../../../python/qjam/common/reducing.py")),
+    ("qjam._worker.loader", include_str!("../../../python/qjam/_worker/loader.py")),
+    ("qjam._worker.context", include_str!("../../../python/qjam/_worker/context.py")),
+    ("qjam._worker.values", include_str!("../../../python/qjam/_worker/values.py")),
+    ("qjam._worker.chunks", include_str!("../../../python/qjam/_worker/chunks.py")),
+    ("qjam._worker.memory", include_str!("../../../python/qjam/_worker/memory.py")),
+    ("qjam._worker.raised", include_str!("../../../python/qjam/_worker/raised.py")),
+    ("qjam._worker.child", include_str!("../../../python/qjam/_worker/child.py")),
 ];
 
 /// What libraries ask for how many threads to start.
@@ -103,11 +103,20 @@ pub(super) fn start(wanted: &Wanted, memory_bytes_max: Option<u64>) -> Result<St
     started().map_err(failed)
 }
 
+/// Slots that are threads of this process.
+static THREAD_SLOTS: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells that this process has so many more slots that are threads; fewer, if negative. A process whose only slot is its
+/// main thread has none.
+pub fn add_thread_slots(more: isize) {
+    THREAD_SLOTS.fetch_add(more as usize, Relaxed); // wraps around, as it should
+}
+
 /// A slot's share of the cores.
 fn threads_per_slot() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let others = welcomed().map_or(0, |welcomed| welcomed.slots_here as usize);
-    (cores / slots::in_process().max(others).max(1)).max(1)
+    (cores / THREAD_SLOTS.load(Relaxed).max(others).max(1)).max(1)
 }
 
 /// All that it is given at the start, as a file in memory: parts, each after its length.

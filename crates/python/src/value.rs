@@ -1,10 +1,9 @@
-//! What a Python function gave for a chunk, and how two of them become one.
+//! What a Python function gave for a chunk, and adding up two of them where they are numbers.
 
-use super::calls::CodeId;
+use super::code::CodeId;
 use super::pickled::{Pickled, put_bytes, take_bytes};
-use crate::codec::{DecodeError, Decoder, Encoder, Wire};
-use crate::reduce::{MergeError, Reduce};
 use bytes::Bytes;
+use qjam_data::codec::{DecodeError, Decoder, Encoder, Wire};
 
 /// A result of a Python function.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +44,7 @@ pub enum Leaf {
 
 impl Body {
     /// Adds the right neighbour's numbers to these, if they are of the same shape. If not, nothing has changed.
-    fn try_add(&mut self, right: &Body) -> bool {
+    pub(crate) fn try_add(&mut self, right: &Body) -> bool {
         let (Body::Numbers { shape, leaves }, Body::Numbers { shape: other, leaves: others }) = (self, right)
         else {
             return false;
@@ -75,24 +74,6 @@ impl Body {
             }
         }
         true
-    }
-}
-
-impl Reduce for Value {
-    fn merge(&mut self, right: Self) {
-        if !self.body.try_add(&right.body) {
-            let left =
-                std::mem::replace(self, Value { code: right.code, body: Body::Pickled(Pickled::default()) });
-            match super::calls::merge(left, right) {
-                Ok(value) => *self = value,
-                Err(raised) => raised.throw(),
-            }
-        }
-    }
-
-    fn try_merge(&mut self, right: Self) -> Result<(), MergeError> {
-        self.merge(right);
-        Ok(())
     }
 }
 

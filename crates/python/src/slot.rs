@@ -4,17 +4,18 @@
 //! one, three times in all; an exception is not tried again.
 
 use super::answer::Answer;
-use super::calls::{Call, Code};
+use super::call::Call;
 use super::child::{Child, Ended, NoAnswer};
+use super::code::Code;
 use super::letter::{Asked, Letter};
 use super::params::OwnParams;
 use super::pickled::Pickled;
 use super::raised::Raised;
 use super::start::Wanted;
 use super::value::{Body, Value};
-use crate::ctx::Ctx;
 use qjam_core::job::signal_name;
 use qjam_data::chunk::Raw;
+use qjam_data::ctx::Ctx;
 use rustix::process::{Resource, getrlimit};
 use std::cell::{Cell, RefCell};
 use std::os::unix::process::ExitStatusExt;
@@ -40,7 +41,7 @@ thread_local! {
 }
 
 /// Limits the private memory of interpreters that this thread starts from now on.
-pub(crate) fn limit_child(memory_bytes_max: Option<u64>) {
+pub fn limit_child(memory_bytes_max: Option<u64>) {
     LIMIT.set(memory_bytes_max);
 }
 
@@ -79,7 +80,7 @@ pub(super) fn run(
                 letter.loose(b'c', call.code.blob());
             }
             if !child.has_params(own.number()) {
-                own.write(&call.params, &mut letter)?;
+                own.write(&call.params, &mut letter).map_err(NoAnswer::Broken)?;
             }
             letter.loose(b'h', header.as_bytes());
             if !chunk.bytes.is_empty() {

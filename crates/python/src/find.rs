@@ -103,7 +103,7 @@ pub(crate) fn interpreter(version: (u8, u8), wanted: Option<&str>) -> Result<Int
 }
 
 /// What the interpreter is like that this process would use by its welcome; looked for anew.
-pub(crate) fn facts() -> Result<InterpreterFacts, String> {
+pub fn facts() -> Result<InterpreterFacts, String> {
     let welcomed = welcomed::welcomed().ok_or("the master has no Python functions")?;
     let wanted = welcomed.remote_python.as_deref();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

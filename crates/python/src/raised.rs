@@ -33,12 +33,12 @@ struct Carried {
 
 impl Raised {
     /// Leaves the function that is being run.
-    pub(crate) fn throw(self) -> ! {
+    pub fn throw(self) -> ! {
         std::panic::resume_unwind(Box::new(self))
     }
 
     /// The same as the master is told of it.
-    pub(crate) fn into_fault(self, chunk: Option<u32>) -> Fault {
+    pub fn into_fault(self, chunk: Option<u32>) -> Fault {
         let Raised { message, location, traceback, pickled, last_lines, died } = self;
         let backtrace = (!traceback.is_empty()).then_some(traceback);
         let carried = postcard::to_allocvec(&Carried { pickled, last_lines, died }).unwrap_or_default();

@@ -5,7 +5,7 @@
 //! on the same socket, that the child reads when it comes to it.
 
 use super::letter;
-use crate::store::mapped;
+use qjam_data::store::mapped;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use std::collections::HashMap;

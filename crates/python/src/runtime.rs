@@ -7,54 +7,54 @@ use serde::{Deserialize, Serialize};
 
 /// What an executor needs to know of Python, when its master has functions of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct WorkerSetup {
+pub struct WorkerSetup {
     /// The master's version, which code travels between: major and minor.
-    pub(crate) version: (u8, u8),
+    pub version: (u8, u8),
     /// The master's own interpreter, for executors on its machine. Elsewhere one has to be found.
-    pub(crate) interpreter: Option<String>,
+    pub interpreter: Option<String>,
     /// Where that one looks for modules.
-    pub(crate) path: Vec<String>,
+    pub path: Vec<String>,
     /// Which interpreter the user wants on other hosts: a path or a name.
-    pub(crate) wanted: Option<String>,
+    pub wanted: Option<String>,
     /// How many slots the master has on this machine, if others share it with this executor; otherwise 0.
-    pub(crate) slots_here: u32,
+    pub slots_here: u32,
     /// Modules that interpreters need and may not have. Only Python reads it.
-    pub(crate) support: Vec<u8>,
+    pub support: Vec<u8>,
 }
 
 /// An interpreter that was found, and what it can import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct InterpreterFacts {
+pub struct InterpreterFacts {
     /// Its path there.
-    pub(crate) interpreter: String,
+    pub interpreter: String,
     /// Its version.
-    pub(crate) version: (u8, u8, u8),
+    pub version: (u8, u8, u8),
     /// NumPy's version, or why it cannot be imported.
-    pub(crate) numpy: Result<String, String>,
+    pub numpy: Result<String, String>,
     /// Names of the modules that can be imported, of the top level, in order.
-    pub(crate) modules: Vec<String>,
+    pub modules: Vec<String>,
 }
 
 impl WorkerSetup {
     /// For a welcome.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         encoded(self)
     }
 
     /// From a welcome; `None` if these bytes are no setup.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok()
     }
 }
 
 impl InterpreterFacts {
     /// For the master.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         encoded(self)
     }
 
     /// From a host; `None` if these bytes are no facts.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         postcard::from_bytes(bytes).ok()
     }
 }

@@ -16,13 +16,16 @@
 //! A function's name is its path in the program. Master and workers are the same executable, so the path means the
 //! same on both sides; the [`registry`](crate::registry) finds the function again by it.
 
+pub mod state;
+
 use crate::chunk::{Chunk, ChunkError, Header};
 use crate::codec::{DecodeError, Decoder, Encoder, Params, Wire};
 use crate::ctx::Ctx;
 use crate::reduce::{MergeError, Reduce};
-use crate::state::{AnyState, ErasedState, Of, State};
 use bytes::Bytes;
+use qjam_core::job::{Fault, FaultKind};
 use serde::{Deserialize, Serialize};
+use state::{AnyState, ErasedState, Of, State};
 use std::any::{Any, TypeId, type_name_of_val};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -426,5 +429,17 @@ impl<S: Shape> Erased for S {
         let mut out = Encoder::new();
         partial::<S::Output>(value).encode(&mut out);
         out.payload_bytes()
+    }
+}
+
+/// The fault of a round whose results could not be combined, where no single chunk is to blame.
+pub(crate) fn merge_fault(error: &MergeError) -> Fault {
+    Fault {
+        kind: FaultKind::Merge,
+        chunk: None,
+        message: error.to_string(),
+        location: None,
+        backtrace: None,
+        carried: Vec::new(),
     }
 }

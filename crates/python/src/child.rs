@@ -4,12 +4,12 @@
 //! notes how much memory it takes, which nobody can ask a process that has ended.
 
 use super::answer::{self, Answer, AnswerHead};
-use super::calls::CodeId;
+use super::code::CodeId;
 use super::letter::{self, Head, INLINE_BYTES_MAX, Letter, REFERENCE_BYTES, REFERENCES_MAX, Reference};
 use super::peer::{Peer, number_of};
 use super::printed::Printed;
 use super::start::{Started, Wanted, start};
-use crate::store::Arena;
+use qjam_data::store::Arena;
 use qjam_system::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FallocateFlags;

@@ -37,7 +37,7 @@ pub struct Line {
 }
 
 /// What is known of a host.
-pub(crate) type HostFacts<'a> = Result<&'a InterpreterFacts, &'a str>;
+pub type HostFacts<'a> = Result<&'a InterpreterFacts, &'a str>;
 
 /// Whether a host has all this, which is the usual case and asked before every round.
 fn has_all(facts: &InterpreterFacts, needs: &[String]) -> bool {
@@ -120,11 +120,7 @@ fn package(module: &str) -> &str {
 }
 
 /// Whether all hosts have what a function needs; if not, what each lacks.
-pub(crate) fn check(
-    facts: &[(&str, HostFacts<'_>)],
-    needs: &[String],
-    version: (u8, u8),
-) -> Result<(), Table> {
+pub fn check(facts: &[(&str, HostFacts<'_>)], needs: &[String], version: (u8, u8)) -> Result<(), Table> {
     if facts.iter().all(|(_, found)| found.is_ok_and(|facts| has_all(facts, needs))) {
         return Ok(());
     }

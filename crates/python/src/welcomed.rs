@@ -27,7 +27,7 @@ pub(crate) struct Welcomed {
 static WELCOMED: OnceLock<Welcomed> = OnceLock::new();
 
 /// Keeps what the welcome brought. A process is welcomed once. `false` if the bytes cannot be read.
-pub(crate) fn welcome(bytes: &[u8]) -> bool {
+pub fn welcome(bytes: &[u8]) -> bool {
     let Some(setup) = WorkerSetup::from_bytes(bytes) else { return false };
     let WorkerSetup { version, interpreter, path, wanted, slots_here, support } = setup;
     let support = support.into();

@@ -3,10 +3,10 @@
 //! Bytes that lie in a region are told by its number. Of the others, few go inside the message and many into the slot's
 //! arena. The layout is that of `child.py`.
 
-use super::calls::CodeId;
+use super::code::CodeId;
 use super::pickled::Pickled;
 use super::value::{Body, Leaf};
-use crate::store::mapped::{self, Mapped};
+use qjam_data::store::mapped::{self, Mapped};
 use std::sync::Arc;
 
 /// Bytes that go inside a message, at most.
