@@ -34,7 +34,7 @@
 //! | mark functions | [`#[map]`](macro@map), [`#[fold]`](macro@fold), [`register!`] for generic ones |
 //! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
 //! | keep state with the data | [`State`], [`Master::hold`], [`Held`] |
-//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Records`] for your own |
+//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Rows`] of either type; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`]; [`watched`] for what a library runs |
@@ -93,8 +93,9 @@ pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
 #[doc(inline)]
 pub use qjam_data::{
-    Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Encoder,
-    Labelled, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Serde, Slab, Wire,
+    Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Dtype,
+    Encoder, Labelled, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Rows, Serde, Slab,
+    Wire, with_rows,
 };
 pub use registry::UnknownFunction;
 
