@@ -3,6 +3,7 @@
 use crate::failure::{AboutFile, Failure};
 use crate::package;
 use crate::run::Run;
+use crate::setup;
 use crate::step::StepResult;
 use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ pub fn versions(workspace: &Workspace) -> StepResult {
         }
         let pip = || workspace.program(venv.join("bin/python")).args(["-m", "pip", "install", "-q"]);
         let pip = || pip().args(["--disable-pip-version-check", "--only-binary", ":all:"]);
-        pip().args(["numpy", "-r", package::TEST_PACKAGES]).run()?;
+        pip().args(["numpy", "-r", setup::PACKAGE_TEST_PACKAGES]).run()?;
         pip().args(["--force-reinstall", "--no-deps"]).arg(&wheel).run()?;
         let said = package::pytest(workspace, &venv, &["--ignore", package::HOST_TESTS, package::TESTS])?;
         notes.push(format!("{version}: {said}"));

@@ -23,6 +23,7 @@ mod setup;
 mod step;
 mod steps;
 mod suite;
+mod table;
 mod workspace;
 
 use args::{Request, Usage};
@@ -85,7 +86,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     match Workspace::here() {
-        Ok(workspace) if step::run_all(&workspace, &chosen) => ExitCode::SUCCESS,
+        Ok(workspace) if table::run_all(&workspace, &chosen) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("{failure}");

@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 pub const TESTS: &str = "python/tests";
 /// Those that need test hosts.
 pub const HOST_TESTS: &str = "python/tests/test_hosts.py";
-/// What they need.
-pub const TEST_PACKAGES: &str = "python/tests/requirements.txt";
 /// The oldest C library that the wheel for others runs with.
 const OLDEST: &str = "manylinux2014";
 /// What the wheel must have besides the package's own files.

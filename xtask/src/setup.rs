@@ -4,13 +4,14 @@
 //! system lacks something itself.
 
 use crate::failure::{AboutFile, Failure};
-use crate::package;
 use crate::step::StepResult;
 use crate::workspace::Workspace;
 use std::path::Path;
 
 /// Python packages that tests compare with.
 const TEST_PACKAGES: &str = "bench/requirements-test.txt";
+/// Packages that the tests of the Python package need.
+pub const PACKAGE_TEST_PACKAGES: &str = "python/tests/requirements.txt";
 /// Additional Python packages of the peer programs.
 const PEER_PACKAGES: &str = "bench/requirements-peers.txt";
 
@@ -29,7 +30,7 @@ pub fn rust_tools(workspace: &Workspace) -> StepResult {
 pub fn python(workspace: &Workspace) -> StepResult {
     environment(workspace)?;
     let references = packages(workspace, TEST_PACKAGES)?;
-    let tests = packages(workspace, package::TEST_PACKAGES)?;
+    let tests = packages(workspace, PACKAGE_TEST_PACKAGES)?;
     Ok(if references == tests { references } else { "installed".into() })
 }
 

@@ -3,8 +3,8 @@
 use crate::buffer::release_waiting;
 use crate::errors::{Failed, raise};
 use crate::interpreter;
-use crate::master::{Code, Shared, detached};
 use crate::pending::Pending;
+use crate::shared::{Code, Shared, detached};
 use crate::values::{to_parts, to_pickle};
 use crate::wait::{Patience, apart};
 use pyo3::prelude::*;

@@ -17,6 +17,7 @@ mod news;
 mod options;
 mod pending;
 mod reading;
+mod shared;
 mod told;
 mod values;
 mod wait;

@@ -2,7 +2,7 @@
 
 use crate::errors::{Failed, raise};
 use crate::interpreter;
-use crate::master::{Code, Shared, detached};
+use crate::shared::{Code, Shared, detached};
 use crate::told::report_tuple;
 use crate::values::to_parts;
 use crate::wait::Patience;

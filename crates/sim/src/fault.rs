@@ -2,7 +2,6 @@
 //!
 //! Each seed allows only some kinds of faults, because runs with one or two kinds reach states that a mixture of all kinds hides.
 
-use crate::plan::Plan;
 use crate::random::Rng;
 use qjam_core::time::{Span, Time};
 
@@ -130,8 +129,18 @@ impl Fault {
     }
 }
 
+/// What faults can strike: the seats of a plan, and the time it takes.
+pub(crate) struct Targets {
+    /// How many seats there are.
+    pub(crate) seats: u32,
+    /// Those of them that are on other hosts.
+    pub(crate) remote: Vec<u32>,
+    /// About how long it all takes when nothing goes wrong.
+    pub(crate) calm: Span,
+}
+
 /// Draws the faults of a plan.
-pub(crate) fn draw(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
+pub(crate) fn draw(rng: &mut Rng, targets: &Targets) -> Vec<(Time, Fault)> {
     if rng.percent(8) {
         return Vec::new();
     }
@@ -141,13 +150,13 @@ pub(crate) fn draw(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
         // Kinds that end a run early are drawn less often.
         _ => vec![0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 6, 7, 7, 8],
     };
-    let seats = plan.seats.len() as u64;
+    let seats = u64::from(targets.seats);
     let n = match rng.percent(80) {
         true => rng.between(1, 3 + seats / 2),
         false => rng.between(1, 12 + seats),
     };
     // Most faults occur while rounds are running; some long after.
-    let calm_us = plan.calm_span().0;
+    let calm_us = targets.calm.0;
     let within_us = if rng.percent(75) { calm_us + calm_us / 2 } else { calm_us + 40_000_000 };
     let mut faults: Vec<(Time, Fault)> = (0..n)
         .map(|_| {
@@ -160,9 +169,9 @@ pub(crate) fn draw(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
 }
 
 /// Stops that end at about the time a worker is suspected, while there is work, and some deaths after that.
-pub(crate) fn draw_silence(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
-    let seats = plan.seats.len() as u64;
-    let calm_us = plan.calm_span().0;
+pub(crate) fn draw_silence(rng: &mut Rng, targets: &Targets) -> Vec<(Time, Fault)> {
+    let seats = u64::from(targets.seats);
+    let calm_us = targets.calm.0;
     let mut faults = Vec::new();
     for _ in 0..rng.between(1, 2 * seats) {
         let (at, span) = (Time(rng.below(calm_us)), Span(rng.between(9_900_000, 13_000_000)));
@@ -178,11 +187,11 @@ pub(crate) fn draw_silence(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
 }
 
 /// All workers die, and starts fail for about as long as it takes to give the seats up.
-pub(crate) fn draw_desertion(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
-    let at = Time(rng.below(plan.calm_span().0));
+pub(crate) fn draw_desertion(rng: &mut Rng, targets: &Targets) -> Vec<(Time, Fault)> {
+    let at = Time(rng.below(targets.calm.0));
     let for_span = Span(rng.magnitude(500_000, 30_000_000));
     let silently = rng.percent(10);
-    let seats = 0..plan.seats.len() as u32;
+    let seats = 0..targets.seats;
     let mut faults: Vec<(Time, Fault)> =
         seats.map(|seat| (at, Fault::StartsFail { seat, silently, for_span })).collect();
     faults.push((at, Fault::CrashAll));
@@ -190,9 +199,9 @@ pub(crate) fn draw_desertion(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
 }
 
 /// Unreachable hosts: one at a time, or all together, as when the master's own network is down.
-pub(crate) fn draw_outages(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
-    let hosts: Vec<u32> = (0..).zip(&plan.seats).filter(|(_, s)| s.remote).map(|(n, _)| n).collect();
-    let calm_us = plan.calm_span().0;
+pub(crate) fn draw_outages(rng: &mut Rng, targets: &Targets) -> Vec<(Time, Fault)> {
+    let hosts = &targets.remote;
+    let calm_us = targets.calm.0;
     let within_us = if rng.percent(75) { calm_us + calm_us / 2 } else { calm_us + 40_000_000 };
     let mut outages = Vec::new();
     if rng.percent(30) {
@@ -205,7 +214,7 @@ pub(crate) fn draw_outages(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
         }));
     } else if !hosts.is_empty() {
         for _ in 0..rng.below(2 + hosts.len() as u64) {
-            let (seat, for_span, refuses) = (*rng.pick(&hosts), draw_outage(rng), rng.percent(50));
+            let (seat, for_span, refuses) = (*rng.pick(hosts), draw_outage(rng), rng.percent(50));
             outages.push((Time(rng.below(within_us)), Fault::Outage { seat, refuses, for_span }));
         }
     }

@@ -255,15 +255,16 @@ impl Plan {
         };
         let faults = &mut rng.fork(4);
         plan.faults = match (silence, desertion) {
-            (true, _) => fault::draw_silence(faults, &plan),
-            (_, true) => fault::draw_desertion(faults, &plan),
-            _ => fault::draw(faults, &plan),
+            (true, _) => fault::draw_silence(faults, &plan.targets()),
+            (_, true) => fault::draw_desertion(faults, &plan.targets()),
+            _ => fault::draw(faults, &plan.targets()),
         };
         // In one of three, some or all seats are on other hosts, which can become unreachable.
         let mut hosts = rng.fork(5);
         if hosts.percent(33) {
             draw_hosts(&mut hosts, &mut plan.seats);
-            plan.faults.extend(fault::draw_outages(&mut hosts, &plan));
+            let outages = fault::draw_outages(&mut hosts, &plan.targets());
+            plan.faults.extend(outages);
             plan.faults.sort_by_key(|(at, _)| *at);
         }
         let mut removals = rng.fork(6);
@@ -284,6 +285,16 @@ impl Plan {
     /// Slots of all seats.
     pub fn slots(&self) -> u64 {
         self.seats.iter().map(|s| u64::from(s.slots)).sum()
+    }
+
+    /// What faults can affect.
+    fn targets(&self) -> fault::Targets {
+        let seats = (0..).zip(&self.seats);
+        fault::Targets {
+            seats: self.seats.len() as u32,
+            remote: seats.filter(|(_, seat)| seat.remote).map(|(n, _)| n).collect(),
+            calm: self.calm_span(),
+        }
     }
 
     /// The approximate duration without faults.

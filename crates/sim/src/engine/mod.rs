@@ -52,6 +52,13 @@ pub struct Ending {
     pub at: Time,
 }
 
+impl Tally {
+    /// Adds a run.
+    pub fn add(&mut self, ending: &Ending) {
+        self.add_run(&ending.tally, &ending.answers);
+    }
+}
+
 /// Runs a plan to its end, or to the first violation.
 pub fn run(plan: &Plan, trace: &mut Trace) -> Result<Ending, Violation> {
     Engine::new(plan, trace).run()
