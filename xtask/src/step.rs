@@ -1,10 +1,10 @@
-//! A step is a named thing to do.
+//! Steps: named checks.
 //!
-//! Steps do not stop each other: whoever reads the table after an hour wants to know everything that is wrong, not
-//! the first thing. How several run side by side is in `lanes`, the table in `table`.
+//! A failing step does not stop the others, so that the table shows everything that is wrong. `lanes` runs several at the same time;
+//! `table` runs all and prints the results.
 
 use crate::failure::Failure;
-use crate::shop::Shop;
+use crate::workspace::Workspace;
 use std::time::{Duration, Instant};
 
 /// When a step runs.
@@ -18,39 +18,39 @@ pub enum Tier {
     Bench,
 }
 
-/// Beside what a step runs.
+/// Which steps run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Beside nothing: it measures, or whatever comes later needs it.
+    /// Alone: it measures, or later steps need it.
     Alone,
-    /// With what is compiled for tests, one step after the other.
+    /// The lane of builds for tests, one step after the other.
     Tests,
-    /// With what is compiled for users, one step after the other.
+    /// The lane of builds for users, one step after the other.
     Package,
 }
 
-/// What a step has to say for itself in the table, or why it failed.
-pub type Outcome = Result<String, Failure>;
+/// The result of a step: its note for the table, or why it failed.
+pub type StepResult = Result<String, Failure>;
 
-/// One thing to do.
+/// A step.
 pub struct Step {
-    /// How the table and `--only` call it.
+    /// Its name in the table and for `--only`.
     pub name: &'static str,
     /// When it runs.
     pub tier: Tier,
-    /// Beside what it runs.
+    /// Its lane.
     pub lane: Lane,
-    /// Steps before it in the list, of the other lane, that must have ended.
+    /// Earlier steps of the other lane that must have ended.
     pub after: &'static [&'static str],
-    /// Whether it leaves the processor to whoever wants it. For what compiles beside tests that look at the clock.
+    /// Whether it runs with low priority. For builds at the same time as tests that depend on the clock.
     pub patient: bool,
     /// What it does.
-    pub run: fn(&Shop) -> Outcome,
+    pub run: fn(&Workspace) -> StepResult,
 }
 
 impl Step {
     /// A step that runs alone.
-    pub const fn new(name: &'static str, tier: Tier, run: fn(&Shop) -> Outcome) -> Self {
+    pub const fn new(name: &'static str, tier: Tier, run: fn(&Workspace) -> StepResult) -> Self {
         Step { name, tier, lane: Lane::Alone, after: &[], patient: false, run }
     }
 
@@ -66,7 +66,7 @@ impl Step {
         self
     }
 
-    /// The same step, but it leaves the processor to others.
+    /// The same step, with low priority.
     pub const fn patient(mut self) -> Self {
         self.patient = true;
         self
@@ -77,7 +77,7 @@ impl Step {
 pub fn choose(lists: &[&'static [Step]], tiers: &[Tier], only: Option<&str>) -> Vec<&'static Step> {
     let mut chosen: Vec<&'static Step> = lists.iter().flat_map(|list| list.iter()).collect();
     match only {
-        // A step asked for by name runs whatever its tier.
+        // A step requested by name runs regardless of its tier.
         Some(name) => chosen.retain(|step| step.name == name),
         None => chosen.retain(|step| tiers.contains(&step.tier)),
     }
@@ -94,13 +94,13 @@ pub fn listing(lists: &[&[Step]]) -> String {
     lists.iter().flat_map(|list| list.iter()).map(|s| format!("{:<18} {}\n", s.name, when(s.tier))).collect()
 }
 
-/// How a step went: its name, how long it took, and what came of it.
-pub type Done = (&'static str, Duration, Outcome);
+/// A finished step: its name, duration and result.
+pub type Done = (&'static str, Duration, StepResult);
 
 /// Runs one, in this process.
-pub fn run_here(shop: &Shop, step: &Step) -> Done {
+pub fn run_here(workspace: &Workspace, step: &Step) -> Done {
     let began = Instant::now();
-    let outcome = (step.run)(shop);
+    let outcome = (step.run)(workspace);
     if let Err(failure) = &outcome {
         eprintln!("FAILED {}: {failure}", step.name);
     }

@@ -1,28 +1,28 @@
-//! A run of steps, which ends with a table of what came of them.
+//! Runs steps and prints the table of their results.
 
 use crate::lanes;
-use crate::shop::Shop;
 use crate::step::{Done, Lane, Step, run_here};
+use crate::workspace::Workspace;
 use std::time::{Duration, Instant};
 
-/// Runs all of `steps`, prints the table, and says whether all passed.
-pub fn run_all(shop: &Shop, steps: &[&'static Step]) -> bool {
+/// Runs all of `steps`, prints the table, and returns whether all passed.
+pub fn run_all(workspace: &Workspace, steps: &[&'static Step]) -> bool {
     let began = Instant::now();
     let mut done: Vec<Done> = Vec::new();
     for group in steps.chunk_by(|a, b| a.lane != Lane::Alone && b.lane != Lane::Alone) {
         match group {
             [step] => {
                 eprintln!("\n==> {}", step.name);
-                done.push(run_here(shop, step));
+                done.push(run_here(workspace, step));
             }
-            group => done.extend(lanes::run(shop, group)),
+            group => done.extend(lanes::run(workspace, group)),
         }
     }
     print!("\n{}", table(&done, began.elapsed()));
     done.iter().all(|(_, _, outcome)| outcome.is_ok())
 }
 
-/// The table of what was done, and under it the failures with their reasons.
+/// The table of results, followed by the failures with their reasons.
 fn table(done: &[Done], all: Duration) -> String {
     let width = done.iter().map(|(name, ..)| name.len()).max().unwrap_or(0).max("step".len());
     let mut out = format!("{:<width$} {:>9}  result\n", "step", "seconds");

@@ -9,7 +9,7 @@ mod buffer;
 mod data;
 mod errors;
 mod held;
-mod host;
+mod interpreter;
 mod learn;
 mod master;
 mod memory;

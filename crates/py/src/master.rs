@@ -9,7 +9,7 @@ use crate::shared::{Code, Shared};
 use crate::told::{in_words, report_tuple};
 use crate::values::to_parts;
 use crate::wait::{PAUSE, Patience, apart};
-use crate::{host, news, options};
+use crate::{interpreter, news, options};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use qjam::DataSet;
@@ -120,8 +120,8 @@ impl Master {
                 to_parts(py, value.body)
             }
             Err(error) => {
-                host::call_off(py)?;
-                if let Some(interrupt) = host::take_interrupt() {
+                interpreter::call_off(py)?;
+                if let Some(interrupt) = interpreter::take_interrupt() {
                     return Err(interrupt);
                 }
                 Err(raise(py, patience.failed().unwrap_or(Failed::Round(error)), &code.name))
@@ -265,6 +265,6 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(options::worker_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(options::set_up, m)?)?;
     python::set_log(Arc::new(news::line));
-    python::set_host(Arc::new(host::InProcess));
+    python::set_host(Arc::new(interpreter::InProcess));
     Ok(())
 }

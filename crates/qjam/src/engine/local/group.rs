@@ -12,7 +12,7 @@ use crate::execution::round::{BlockRunner, Stopped};
 use crate::execution::slots::Slots;
 use crate::execution::states::{RoundStates, States};
 use crate::function::AnyBox;
-use crate::python;
+use crate::function::language;
 use qjam_core::ids::{Block, HoldId, RoundId, WorkerId};
 use qjam_core::job::Fault;
 use qjam_core::lease::BlockRun;
@@ -212,7 +212,7 @@ impl ThreadGroup {
         let memory_bytes_max = self.memory_bytes_max;
         self.threads.run(Box::new(move |slot| {
             let urgency = urgency();
-            python::limit_child(memory_bytes_max);
+            language::limit_memory(memory_bytes_max);
             let result = here.run(slot, block, &open, &|index| data.chunks.get(index as usize).cloned());
             drop((here, data));
             let is_bad = result.is_err();

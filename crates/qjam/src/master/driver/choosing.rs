@@ -9,7 +9,7 @@ use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::engine::Caps;
 use crate::function::Function;
-use crate::python;
+use crate::function::language;
 use qjam_core::ids::{DataSetId, RoundId, SeatId};
 use qjam_core::journal::{RoundReport, What};
 use qjam_core::tuner::{Explained, Kind, Outcome, Place, Plan, Team, Tuner, Work};
@@ -93,7 +93,7 @@ impl Driver {
     ) -> Option<Box<Chosen>> {
         self.chooser.as_ref()?;
         // A call of Python's goes to another process in any case, and there it can be called off.
-        let can_inline = waits && self.can_inline() && !python::is_call(function.name());
+        let can_inline = waits && self.can_inline() && !language::is_foreign(function.name());
         self.update_teams();
         let is_disturbed = self.rounds.open().next().is_some();
         let chooser = self.chooser.as_mut()?;
