@@ -18,7 +18,6 @@
 #[expect(unsafe_code, reason = "functions are registered in a section of the executable")]
 mod calls;
 
-pub(crate) use calls::is_call;
 pub use calls::{Memory, call, step};
 pub use qjam_data::chunk::Raw;
 pub use qjam_data::dataset::Array;
@@ -31,6 +30,4 @@ pub use qjam_python::{
 #[doc(hidden)]
 #[allow(deprecated, reason = "the old names are kept for one release")]
 pub use qjam_python::{Host, set_host};
-pub(crate) use qjam_python::{
-    InterpreterFacts, WorkerSetup, add_thread_slots, check, facts, limit_child, welcome,
-};
+pub(crate) use qjam_python::{InterpreterFacts, WorkerSetup, check};
