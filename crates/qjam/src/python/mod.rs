@@ -18,7 +18,6 @@
 #[expect(unsafe_code, reason = "functions are registered in a section of the executable")]
 mod calls;
 
-pub(crate) use calls::is_call;
 pub use calls::{Memory, call, step};
 pub use qjam_data::chunk::Raw;
 pub use qjam_data::dataset::Array;
@@ -28,6 +27,4 @@ pub use qjam_python::{
     Body, Call, Code, CodeId, Host, Leaf, Line, Log, Pickled, Raised, Setup, Table, Value, set_host, set_log,
     set_up,
 };
-pub(crate) use qjam_python::{
-    InterpreterFacts, WorkerSetup, add_thread_slots, check, facts, limit_child, welcome,
-};
+pub(crate) use qjam_python::{InterpreterFacts, WorkerSetup, check};
