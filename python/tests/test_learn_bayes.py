@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import subprocess
-import sysconfig
 from pathlib import Path
 from typing import Any, Tuple
 
@@ -13,6 +12,7 @@ import pytest
 from scipy import sparse
 from sklearn.naive_bayes import GaussianNB as Theirs
 
+from qjam import _find
 from qjam.learn import GaussianNB
 
 ATTRIBUTES = ("theta_", "var_", "class_prior_", "class_count_", "epsilon_")
@@ -130,7 +130,7 @@ def test_the_command_fits_the_same_model(tmp_path: Path) -> None:
     X, y, _ = digits(300)
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", y.astype(float))
-    qjam = str(Path(sysconfig.get_path("scripts")) / "qjam")
+    qjam = _find.worker()
     data, model = str(tmp_path / "x.npy"), str(tmp_path / "nb.model")
     fit = [qjam, "fit", "gaussian-nb", data, "--labels", str(tmp_path / "y.npy"), "--out", model]
     subprocess.run(fit, check=True, capture_output=True)

@@ -133,7 +133,7 @@ class GaussianNB(ClassifierMixin, BaseEstimator):
         classes = np.asarray(tensors["classes"] if None in names else names)
         if classes.dtype.kind == "f" and (classes == np.rint(classes)).all():
             classes = classes.astype(np.int64)
-        made.classes_ = classes
+        made.classes_, made.priors = classes, None
         made._keep(tensors)
         return made
 
@@ -161,7 +161,7 @@ class GaussianNB(ClassifierMixin, BaseEstimator):
         self: Self, rows: _native.Rows, y: Any, sample_weight: Any, start: Dict[str, Any], *, batch: bool = False
     ) -> Self:
         options = options_of(self, self._learner, leave=("priors",))
-        if self.priors is not None:
+        if self.priors is not None and not (isinstance(self.priors, str) and self.priors == "none"):
             start = {**start, "priors": np.ravel(np.asarray(self.priors, np.float64))}
         weights = None if sample_weight is None else row_weights(sample_weight, rows.rows)
         indices = self._numbers()[np.searchsorted(self.classes_, y)]
