@@ -325,7 +325,7 @@ impl Training<'_> {
         let penalty = self.penalty()?;
         let scaled = self.scaled()?;
         let examples = scaled.as_ref().unwrap_or(self.examples);
-        let counts = surveyed(self.master, &examples)?.counts;
+        let counts = surveyed(self.master, examples)?.counts;
         let loss = match self.spec.kind {
             Kind::Logistic => RowLoss::Logistic,
             Kind::Svm => self.spec.margin.into(),

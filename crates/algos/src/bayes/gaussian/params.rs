@@ -38,7 +38,7 @@ moments of all classes; they are merged by Chan's formulas, which lose no digits
     ],
     examples: &[
         "fit gaussian-nb digits.npy --labels classes.npy --out digits.model",
-        "fit gaussian-nb homes.csv --target town --out homes.model",
+        "fit gaussian-nb flowers.csv --target kind --out flowers.model",
         "predict digits.model new.npy --probabilities --out probabilities.csv",
     ],
 };
