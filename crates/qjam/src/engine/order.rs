@@ -279,6 +279,7 @@ pub(crate) struct Traffic {
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "registering a function puts a static into a section of its own")]
 mod tests {
     use super::*;
     use crate::codec::Encoder;
@@ -335,13 +336,18 @@ mod tests {
     fn what_is_missing_or_wrong_is_named() {
         let order = order(4, 0);
         let mut copy = Order::from_bytes(&order.to_bytes()).unwrap();
-        let Err(Failure::Fault { fault, .. }) = copy.run(0..1, None) else { panic!("it ran without its chunk") };
+        let Err(Failure::Fault { fault, .. }) = copy.run(0..1, None) else {
+            panic!("it ran without its chunk")
+        };
         assert!(fault.kind == FaultKind::Chunk && fault.message.contains("not here"), "{fault:?}");
         let other = order.chunk(1).unwrap();
         assert!(matches!(copy.put_chunk(0, &other), Err(OrderError::Impossible(_))));
         assert!(matches!(copy.put_chunk(9, &other), Err(OrderError::Impossible(_))));
         let half = order.run(0..2, None).unwrap();
-        assert!(matches!(order.combine([half]), Err(Failure::Fault { .. })), "half of the blocks are no value");
+        assert!(
+            matches!(order.combine([half]), Err(Failure::Fault { .. })),
+            "half of the blocks are no value"
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What the loop wants of the disk.
+/// A request of the supervisor to the thread that uses the disk.
 pub(super) enum ShelfRequest {
     /// Begin, with at most so many bytes on disk.
     Open { bytes_max: Option<u64> },
