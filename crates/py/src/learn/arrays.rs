@@ -4,6 +4,7 @@ use bytemuck::Pod;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use qjam_algos::learner::Answer;
 use std::sync::{Mutex, PoisonError};
 
 /// Memory that was given away: only the array over it reads and writes it, and ends it.
@@ -74,8 +75,29 @@ pub(super) fn array<'py, T: Number>(
     numpy(py, T::given(values, shape.to_vec()))
 }
 
+/// What a model answers, as an array; one number for all rows as a number.
+pub(super) fn answer(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyAny>> {
+    let rows = |len: usize, columns: usize| [len / columns.max(1), columns];
+    match answer {
+        Answer::Labels(found) => labels(py, found),
+        Answer::Values(values) => {
+            let shape = [values.len()];
+            array(py, values, &shape)
+        }
+        Answer::Singles(values, columns) => {
+            let shape = rows(values.len(), columns);
+            array(py, values, &shape)
+        }
+        Answer::Doubles(values, columns) => {
+            let shape = rows(values.len(), columns);
+            array(py, values, &shape)
+        }
+        Answer::Number(number) => Ok(number.into_pyobject(py)?.into_any()),
+    }
+}
+
 /// Labels as scikit-learn has them.
-pub(super) fn labels(py: Python<'_>, labels: Vec<u32>) -> PyResult<Bound<'_, PyAny>> {
+fn labels(py: Python<'_>, labels: Vec<u32>) -> PyResult<Bound<'_, PyAny>> {
     let shape = vec![labels.len()];
     let labels = labels.into_iter().map(|label| label as i32).collect();
     numpy(py, Given { memory: ArrayMemory::I32(Mutex::new(labels)), shape })
