@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use qjam::Ctx;
-use qjam::python::{Call, Host, Pickled, Raised, Raw, Value};
+use qjam::python::{Call, Interpreter, Pickled, Raised, Raw, Value};
 use std::ffi::c_ulong;
 use std::sync::{Mutex, PoisonError};
 
@@ -33,7 +33,7 @@ macro_rules! interpreter_function {
     }};
 }
 
-impl Host for InProcess {
+impl Interpreter for InProcess {
     fn map(&self, call: &Call, chunk: &Raw, ctx: &Ctx) -> Result<Value, Raised> {
         attached(|py| {
             let given = Given::new(py, call, chunk, ctx)?;

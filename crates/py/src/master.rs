@@ -265,6 +265,6 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(options::worker_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(options::set_up, m)?)?;
     python::set_log(Arc::new(news::line));
-    python::set_host(Arc::new(interpreter::InProcess));
+    python::set_interpreter(Arc::new(interpreter::InProcess));
     Ok(())
 }
