@@ -7,7 +7,7 @@
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::Fault;
-pub use crate::lease::{BlockRun, BlockRun as Span, Returned};
+pub use crate::lease::{BlockRun, Returned};
 pub use crate::order::HeldTask;
 use crate::order::OrderHead;
 use crate::reduce::Node;
@@ -48,7 +48,7 @@ pub enum Payload {
 
 /// Where the bytes of a chunk can be had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum RefLocation {
     /// In shared memory that the master filled.
     Region {
         /// Number of the region, chosen by the master.
@@ -117,7 +117,7 @@ pub struct Ref {
     /// What its bytes mean.
     pub header: Header,
     /// Where they are.
-    pub place: Place,
+    pub place: RefLocation,
 }
 
 /// The root of a finished subtree.

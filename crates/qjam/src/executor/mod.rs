@@ -21,7 +21,7 @@ use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::wire::ToWorker;
 use qjam_core::wire::host::Line;
-use qjam_core::wire::message::{Place, Ref};
+use qjam_core::wire::message::{Ref, RefLocation};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read};
@@ -220,16 +220,16 @@ impl Executor {
         let mut bytes = 0;
         for &index in indices {
             let entry = &data.chunks[index as usize];
-            use crate::source::place::Place as At;
+            use crate::source::location::ChunkLocation;
             let place = match &entry.place {
-                At::Shared { region, offset } => {
+                ChunkLocation::Shared { region, offset } => {
                     self.in_region(data.located, region.clone(), *offset, &mut attached)
                 }
                 // What is the user's own memory goes by a copy that can be mapped, made once.
-                At::Memory { memory, offset } => {
+                ChunkLocation::Memory { memory, offset } => {
                     self.in_region(data.located, memory.region()?, *offset, &mut attached)
                 }
-                At::File { path, offset, stamp } => Place::File {
+                ChunkLocation::File { path, offset, stamp } => RefLocation::File {
                     path: std::path::absolute(path)?.as_os_str().as_bytes().to_vec(),
                     offset: *offset,
                     stamp: (stamp.device, stamp.inode, stamp.bytes, stamp.modified_ns),
@@ -239,8 +239,8 @@ impl Executor {
             bytes += 128
                 + chunk.header.dtype.len()
                 + match &chunk.place {
-                    Place::File { path, .. } => path.len(),
-                    Place::Region { .. } | Place::Pack { .. } => 0,
+                    RefLocation::File { path, .. } => path.len(),
+                    RefLocation::Region { .. } | RefLocation::Pack { .. } => 0,
                 };
             refs.push(chunk);
             if bytes > REFS_BYTES_MAX || attached.len() == crate::transport::FDS_MAX {
@@ -261,11 +261,12 @@ impl Executor {
         region: Region,
         offset: u64,
         attached: &mut Vec<Attachment>,
-    ) -> Place {
+    ) -> RefLocation {
         let users = self.regions.entry(region.id()).or_default();
         let with_fd = users.is_empty();
         users.insert(user);
-        let place = Place::Region { region: region.id(), region_bytes: region.len() as u64, with_fd, offset };
+        let place =
+            RefLocation::Region { region: region.id(), region_bytes: region.len() as u64, with_fd, offset };
         if with_fd {
             attached.push(Attachment::Region(region));
         }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::wire::host::Line;
-use qjam_core::wire::message::{Outcome, Payload, Place, Ref, State};
+use qjam_core::wire::message::{Outcome, Payload, Ref, RefLocation, State};
 use qjam_core::wire::{FromHost, ToMaster, ToWorker};
 use rustix::fd::AsFd;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -255,7 +255,7 @@ impl Supervisor {
             if with_fd {
                 attached.push(Attachment::File(file));
             }
-            refs.push(Ref { id, header, place: Place::Pack { pack, pack_bytes, with_fd, offset } });
+            refs.push(Ref { id, header, place: RefLocation::Pack { pack, pack_bytes, with_fd, offset } });
             if attached.len() == FDS_MAX {
                 let message = ToWorker::Refs(std::mem::take(&mut refs));
                 sent = sent.and(kept.executor.send(&message, &[], std::mem::take(&mut attached)));
