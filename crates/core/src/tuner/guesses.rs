@@ -1,4 +1,4 @@
-//! What was not measured yet: favourable guesses, and when they are worth an attempt.
+//! Optimistic estimates for choices that were not measured, and when to try them.
 
 use super::{
     BYTES_PER_US, Estimate, Known, LOOK_SHARE, LOST_SHARE, SEND_TIMES, TRY_BELOW, Team, Tuner, Way, Work,

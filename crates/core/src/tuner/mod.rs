@@ -1,24 +1,22 @@
-//! How many workers a round should use.
+//! The tuner: chooses how many workers a round uses.
 //!
-//! Short rounds are over sooner where they are asked for than anywhere else; long ones want everybody. Where the line is
-//! depends on the function, the data, the parameters and the machine, so it is measured. For each [`Kind`] of work the
-//! tuner keeps what the whole of it costs on one thread, and for each number of workers that was tried two figures: what
-//! a round costs beside the computing, and to what share the computing shrinks. From these follows the time with any
-//! number of workers, also after the cost of the work has changed:
+//! Short rounds finish first on the caller's thread; long rounds finish first on all workers. The boundary depends on the function, the
+//! data, the parameters and the machine, so it is measured. For each [`Kind`] of work the tuner keeps the time of a round on one thread,
+//! and for each number of workers that was tried two figures: the overhead of a round, and the share to which the computing time shrinks.
+//! These give the time with any number of workers, also after the cost of the work has changed:
 //!
 //! ```text
 //!   time with w workers = overhead of w + share of w × time on one thread (+ data that must be sent first)
 //! ```
 //!
-//! A number that was not tried is guessed favourably: the overhead of its kind of worker, and a perfect speed-up. It is
-//! tried when that guess beats what is known, and when what the rounds so far would have gained pays for the attempt:
-//! whoever has run for an hour may try what costs a second. What attempts have cost beyond the best known choice is
-//! kept below a share of all time ([`LOST_SHARE`]).
+//! For a number that was not tried, the estimate is optimistic: the overhead of its kind of worker, and a perfect speed-up. It is tried if
+//! the estimate beats the known choices and the gain over the past rounds would have paid for the attempt. The loss by attempts, compared
+//! with the best known choice, stays below a share of the total time ([`LOST_SHARE`]).
 //!
-//! Work of an unknown cost begins on the caller's thread; after each block the [`Plan`] says whether to hand the rest
-//! over. So even the first round is never much slower than one thread, and sends no data that is not worth it.
+//! Work of unknown cost begins on the caller's thread; after each block the [`Plan`] decides whether workers get the rest. So even the
+//! first round is never much slower than one thread, and sends no data in vain.
 //!
-//! There is no clock in here: times come from the reports of finished rounds.
+//! Comes in: times from the reports of finished rounds. Goes out: a choice with its reason. Reads no clock.
 
 mod costs;
 mod explained;

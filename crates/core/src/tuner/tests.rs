@@ -1,4 +1,4 @@
-//! The tuner against worlds whose costs are known.
+//! Tests of the tuner with simulated costs.
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! The messages, and their bodies.
 //!
-//! Bodies are postcard; large things are not in them. A [`Payload`] (parameters, a partial result) is either a range
-//! of the frame's tail or a place in an *arena*, a piece of shared memory named by a number. The first message that
-//! names an arena carries its file descriptor; after that the number is enough.
+//! Bodies are encoded by postcard and contain no large data. A [`Payload`] (parameters, a partial result) is either a range of the frame's
+//! tail or a range of an *arena*, a region of shared memory with a number. The first message that refers to an arena carries its file
+//! descriptor; later ones only its number.
 
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
