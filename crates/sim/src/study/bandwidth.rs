@@ -21,9 +21,7 @@ use qjam_core::order::OrderHead;
 use qjam_core::reduce::{Cut, Node};
 use qjam_core::time::Span;
 use qjam_core::wire::frame;
-use qjam_core::wire::message::{
-    KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, BlockRun, Task,
-};
+use qjam_core::wire::message::{BlockRun, KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, Task};
 use qjam_core::wire::{ToMaster, ToWorker};
 
 const CHILDREN: f64 = 8.0;
