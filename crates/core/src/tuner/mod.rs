@@ -84,7 +84,7 @@ impl Work<'_> {
 
 /// How far away workers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Distance {
     /// Threads of the master.
     Threads,
     /// Processes beside it.
@@ -101,7 +101,7 @@ pub struct Team {
     /// How many of them there are: each costs messages.
     pub workers: u32,
     /// Where the farthest are.
-    pub place: Place,
+    pub distance: Distance,
     /// How much faster than one thread they can be at best: a machine has only so many cores.
     pub speedup_max: f64,
     /// Which share of the data has to be sent, if nobody has any.
@@ -113,10 +113,10 @@ impl Team {
     /// what looks too dear is never tried.
     fn overhead_us(&self) -> f64 {
         let workers = f64::from(self.workers);
-        match self.place {
-            Place::Threads => 10.0 + 2.0 * f64::from(self.slots),
-            Place::Processes => 30.0 + 8.0 * workers,
-            Place::Hosts => 200.0 + 50.0 * workers,
+        match self.distance {
+            Distance::Threads => 10.0 + 2.0 * f64::from(self.slots),
+            Distance::Processes => 30.0 + 8.0 * workers,
+            Distance::Hosts => 200.0 + 50.0 * workers,
         }
     }
 }
@@ -168,9 +168,9 @@ impl Plan {
     }
 }
 
-/// What a round took, in microseconds.
+/// The cost of a round, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct RoundCost {
     /// How many slots it had in the end.
     pub slots: u32,
     /// All of it.
@@ -327,7 +327,7 @@ impl Tuner {
     }
 
     /// A round is over that was run as planned.
-    pub fn learn(&mut self, work: &Work<'_>, plan: &Plan, outcome: &Outcome) {
+    pub fn learn(&mut self, work: &Work<'_>, plan: &Plan, outcome: &RoundCost) {
         let Some(known) = self.kinds.get_mut(&work.kind) else { return };
         known.rounds += 1;
         known.spent_us += outcome.total_us;
@@ -347,7 +347,7 @@ impl Tuner {
                 let whole_us = us * f64::from(blocks) / f64::from(done.max(1));
                 known.serial.learn(whole_us, known.inline.visits < 2);
                 let rest_us = (whole_us - us).max(1e-3);
-                let rest = Outcome { total_us: outcome.total_us - us, ..*outcome };
+                let rest = RoundCost { total_us: outcome.total_us - us, ..*outcome };
                 known.learn_team(slots, &rest, rest_us, self.overheads.entry(slots).or_default());
             }
             (slots, None) => {
@@ -403,7 +403,7 @@ impl Known {
         }
     }
 
-    fn learn_team(&mut self, slots: u32, outcome: &Outcome, serial_us: f64, usual: &mut Estimate) {
+    fn learn_team(&mut self, slots: u32, outcome: &RoundCost, serial_us: f64, usual: &mut Estimate) {
         let overhead_us = (outcome.total_us - outcome.worker_us).max(0.0);
         let tried = self.tried.entry(slots).or_default();
         let is_first = tried.is_cold();

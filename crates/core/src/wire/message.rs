@@ -46,9 +46,9 @@ pub enum Payload {
     },
 }
 
-/// Where the bytes of a chunk can be had.
+/// Where the bytes of a chunk are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RefLocation {
+pub enum ByteLocation {
     /// In shared memory that the master filled.
     Region {
         /// Number of the region, chosen by the master.
@@ -117,7 +117,7 @@ pub struct Ref {
     /// What its bytes mean.
     pub header: Header,
     /// Where they are.
-    pub place: RefLocation,
+    pub place: ByteLocation,
 }
 
 /// The root of a finished subtree.
@@ -133,7 +133,7 @@ pub struct Part {
 
 /// Finished subtrees of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ResultMessage {
     /// Which round.
     pub round: RoundId,
     /// The subtrees.
@@ -255,7 +255,7 @@ pub enum ToMaster {
     /// What it is doing.
     State(State),
     /// Finished work.
-    Result(Outcome),
+    Result(ResultMessage),
     /// A fault in user code or data.
     Error {
         /// In which round.

@@ -83,7 +83,7 @@ impl DataHere {
         let mut ready: HashMap<RoundId, Vec<u32>> = HashMap::new();
         for Ref { id, header, place } in refs {
             let place = match place {
-                message::RefLocation::Region { region, region_bytes, with_fd, offset } => {
+                message::ByteLocation::Region { region, region_bytes, with_fd, offset } => {
                     if with_fd {
                         let fd = take_fd().ok_or("a message announced a descriptor and brought none")?;
                         let opened = Region::open(fd, region_bytes as usize)
@@ -92,7 +92,7 @@ impl DataHere {
                     }
                     self.inside(region, offset, &id, &header)?
                 }
-                message::RefLocation::Pack { pack, pack_bytes, with_fd, offset } => {
+                message::ByteLocation::Pack { pack, pack_bytes, with_fd, offset } => {
                     if with_fd {
                         let fd = take_fd().ok_or("a message announced a descriptor and brought none")?;
                         let opened = Region::open_pack(fd, pack_bytes as usize)
@@ -101,7 +101,7 @@ impl DataHere {
                     }
                     self.inside(pack, offset, &id, &header)?
                 }
-                message::RefLocation::File { path, offset, stamp: (device, inode, bytes, modified_ns) } => {
+                message::ByteLocation::File { path, offset, stamp: (device, inode, bytes, modified_ns) } => {
                     ChunkLocation::File {
                         path: PathBuf::from(std::ffi::OsString::from_vec(path)).into(),
                         offset,

@@ -33,7 +33,7 @@ use qjam_core::order::OrderHead;
 use qjam_core::reduce::Node;
 use qjam_core::time::{Span, Time};
 use qjam_core::wire::frame::TAIL_BYTES_MAX;
-use qjam_core::wire::message::{Outcome, Part, Payload, State, Task};
+use qjam_core::wire::message::{Part, Payload, ResultMessage, State, Task};
 use qjam_core::wire::{ToMaster, ToWorker};
 use qjam_core::worker::{Action, Delivery, Event, Worker};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -743,7 +743,7 @@ impl Executor {
         }
         let Effort { compute_us, hits: cache_hits, misses: cache_misses, restored } = std::mem::take(effort);
         let parts = std::mem::take(parts);
-        let outcome = Outcome { round, parts, compute_us, cache_hits, cache_misses, restored };
+        let outcome = ResultMessage { round, parts, compute_us, cache_hits, cache_misses, restored };
         self.common.send(&ToMaster::Result(outcome), tail, attached)?;
         tail.clear();
         attached.clear();

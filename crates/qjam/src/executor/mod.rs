@@ -21,7 +21,7 @@ use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::wire::ToWorker;
 use qjam_core::wire::host::Line;
-use qjam_core::wire::message::{Ref, RefLocation};
+use qjam_core::wire::message::{ByteLocation, Ref};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read};
@@ -229,7 +229,7 @@ impl Executor {
                 ChunkLocation::Memory { memory, offset } => {
                     self.in_region(data.located, memory.region()?, *offset, &mut attached)
                 }
-                ChunkLocation::File { path, offset, stamp } => RefLocation::File {
+                ChunkLocation::File { path, offset, stamp } => ByteLocation::File {
                     path: std::path::absolute(path)?.as_os_str().as_bytes().to_vec(),
                     offset: *offset,
                     stamp: (stamp.device, stamp.inode, stamp.bytes, stamp.modified_ns),
@@ -239,8 +239,8 @@ impl Executor {
             bytes += 128
                 + chunk.header.dtype.len()
                 + match &chunk.place {
-                    RefLocation::File { path, .. } => path.len(),
-                    RefLocation::Region { .. } | RefLocation::Pack { .. } => 0,
+                    ByteLocation::File { path, .. } => path.len(),
+                    ByteLocation::Region { .. } | ByteLocation::Pack { .. } => 0,
                 };
             refs.push(chunk);
             if bytes > REFS_BYTES_MAX || attached.len() == crate::transport::FDS_MAX {
@@ -261,12 +261,12 @@ impl Executor {
         region: Region,
         offset: u64,
         attached: &mut Vec<Attachment>,
-    ) -> RefLocation {
+    ) -> ByteLocation {
         let users = self.regions.entry(region.id()).or_default();
         let with_fd = users.is_empty();
         users.insert(user);
         let place =
-            RefLocation::Region { region: region.id(), region_bytes: region.len() as u64, with_fd, offset };
+            ByteLocation::Region { region: region.id(), region_bytes: region.len() as u64, with_fd, offset };
         if with_fd {
             attached.push(Attachment::Region(region));
         }

@@ -21,7 +21,9 @@ use qjam_core::order::OrderHead;
 use qjam_core::reduce::{Cut, Node};
 use qjam_core::time::Span;
 use qjam_core::wire::frame;
-use qjam_core::wire::message::{BlockRun, KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, Task};
+use qjam_core::wire::message::{
+    BlockRun, KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, Task,
+};
 use qjam_core::wire::{ToMaster, ToWorker};
 
 const CHILDREN: f64 = 8.0;
@@ -69,7 +71,7 @@ pub fn frames() -> (f64, f64) {
         spans: vec![blocks],
         payload: Payload::Streamed { bytes: 8_000_000 },
     };
-    let result = ToMaster::Result(Outcome {
+    let result = ToMaster::Result(ResultMessage {
         round: RoundId(1_000),
         parts: vec![part],
         compute_us: 10_000_000,

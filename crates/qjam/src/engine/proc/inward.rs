@@ -8,7 +8,7 @@ use crate::executor::Executor;
 use crate::transport::Attachment;
 use bytes::Bytes;
 use qjam_core::ids::WorkerId;
-use qjam_core::wire::message::{Outcome, Part, Payload, State};
+use qjam_core::wire::message::{Part, Payload, ResultMessage, State};
 use qjam_core::wire::{ToMaster, ToWorker};
 use rustix::fd::AsFd;
 use std::sync::{Arc, Weak};
@@ -93,11 +93,12 @@ impl ProcessSeat {
     fn on_result(
         &mut self,
         worker: WorkerId,
-        outcome: Outcome,
+        outcome: ResultMessage,
         tail: &Bytes,
         cx: &SeatContext<'_>,
     ) -> Result<(), String> {
-        let Outcome { round, parts, compute_us, cache_hits: hits, cache_misses: misses, restored } = outcome;
+        let ResultMessage { round, parts, compute_us, cache_hits: hits, cache_misses: misses, restored } =
+            outcome;
         let effort = Effort { compute_us, hits, misses, restored };
         self.say(worker, Said::Effort { round, blocks: blocks_in(&parts), effort });
         // One that must not take much needs its arenas back at once.

@@ -7,7 +7,7 @@ use crate::engine::seat::{PartValue, Said};
 use crate::execution::round::Effort;
 use bytes::Bytes;
 use qjam_core::ids::WorkerId;
-use qjam_core::wire::message::{Outcome, Part, Payload, State};
+use qjam_core::wire::message::{Part, Payload, ResultMessage, State};
 use qjam_core::wire::{FromHost, ToMaster};
 
 impl HostSeat {
@@ -92,8 +92,9 @@ impl HostSeat {
         Ok(())
     }
 
-    fn on_result(&mut self, worker: WorkerId, outcome: Outcome, tail: &Bytes) -> Result<(), String> {
-        let Outcome { round, parts, compute_us, cache_hits: hits, cache_misses: misses, restored } = outcome;
+    fn on_result(&mut self, worker: WorkerId, outcome: ResultMessage, tail: &Bytes) -> Result<(), String> {
+        let ResultMessage { round, parts, compute_us, cache_hits: hits, cache_misses: misses, restored } =
+            outcome;
         let effort = Effort { compute_us, hits, misses, restored };
         self.say(worker, Said::Effort { round, blocks: crate::engine::proc::blocks_in(&parts), effort });
         for Part { node, spans, payload } in parts {

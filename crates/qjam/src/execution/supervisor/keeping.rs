@@ -1,6 +1,6 @@
 //! How a supervisor keeps its executor: start, translate, bury.
 
-use super::shelf::{Found, Order, Reply};
+use super::shelf::{Found, Reply, ShelfRequest};
 use super::{ROUNDS_MAX, Ready, Supervisor, wrong};
 use crate::VERSION;
 use crate::chunk::ChunkId;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::wire::host::Line;
-use qjam_core::wire::message::{Outcome, Payload, Ref, RefLocation, State};
+use qjam_core::wire::message::{ByteLocation, Payload, Ref, ResultMessage, State};
 use qjam_core::wire::{FromHost, ToMaster, ToWorker};
 use rustix::fd::AsFd;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -196,7 +196,7 @@ impl Supervisor {
                 for pack in &regions {
                     kept.packs.remove(pack);
                 }
-                self.shelf.order(Order::LetGo(regions.clone()));
+                self.shelf.order(ShelfRequest::LetGo(regions.clone()));
                 ToWorker::Forget { dataset, regions }
             }
             ToWorker::Spare(round) => {
@@ -255,7 +255,7 @@ impl Supervisor {
             if with_fd {
                 attached.push(Attachment::File(file));
             }
-            refs.push(Ref { id, header, place: RefLocation::Pack { pack, pack_bytes, with_fd, offset } });
+            refs.push(Ref { id, header, place: ByteLocation::Pack { pack, pack_bytes, with_fd, offset } });
             if attached.len() == FDS_MAX {
                 let message = ToWorker::Refs(std::mem::take(&mut refs));
                 sent = sent.and(kept.executor.send(&message, &[], std::mem::take(&mut attached)));
@@ -317,7 +317,7 @@ impl Supervisor {
                 for id in &missing {
                     kept.awaited.entry(*id).or_default().entry(dataset).or_insert(round);
                 }
-                self.shelf.order(Order::Find(missing));
+                self.shelf.order(ShelfRequest::Find(missing));
             }
             message @ (ToMaster::State(State::Running) | ToMaster::Pong) => {
                 self.lanes.urgent(&FromHost::Worker { worker, message });
@@ -338,7 +338,7 @@ impl Supervisor {
     }
 
     /// Passes finished work on: what the executor left in shared memory goes first, in segments.
-    fn pass_result(&mut self, mut outcome: Outcome, tail: &Bytes) -> Result<(), String> {
+    fn pass_result(&mut self, mut outcome: ResultMessage, tail: &Bytes) -> Result<(), String> {
         self.pass_lines(true);
         let Some(kept) = &mut self.kept else { return Ok(()) };
         let worker = kept.executor.worker;

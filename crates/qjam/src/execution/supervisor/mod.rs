@@ -28,7 +28,7 @@ use qjam_core::wire::message::MessageError;
 use qjam_core::wire::{FromHost, ToHost};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
-use shelf::{Order, Shelf};
+use shelf::{Shelf, ShelfRequest};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::time::{Duration, Instant};
@@ -282,7 +282,7 @@ impl Supervisor {
                 lines_per_second_max,
                 runtime,
             } => {
-                self.shelf.order(Order::Open { bytes_max: disk_bytes_max });
+                self.shelf.order(ShelfRequest::Open { bytes_max: disk_bytes_max });
                 self.settings = Some(Settings {
                     memory_bytes_max,
                     cache_bytes_max,
@@ -305,7 +305,7 @@ impl Supervisor {
             ToHost::OpenNothing { bytes } => self.open(Opened::Nothing { left: bytes })?,
             ToHost::Abandon => match self.opened.take() {
                 Some(Opened::Params { placed, .. }) => self.arenas.release(placed.arena),
-                Some(Opened::Chunk { .. }) => self.shelf.order(Order::Abandon),
+                Some(Opened::Chunk { .. }) => self.shelf.order(ShelfRequest::Abandon),
                 Some(Opened::Nothing { .. }) | None => {}
             },
             ToHost::Closed { round } => {
@@ -316,7 +316,7 @@ impl Supervisor {
             ToHost::Beat { echo } => {
                 self.lanes.urgent(&FromHost::Beat { echo });
             }
-            ToHost::Cache(order) => self.shelf.order(Order::Cache(order)),
+            ToHost::Cache(order) => self.shelf.order(ShelfRequest::Cache(order)),
             ToHost::Bye => self.stopping = true,
         }
         Ok(())
@@ -334,7 +334,7 @@ impl Supervisor {
             return Err(wrong(format!("chunk {id} of {} bytes", header.bytes)));
         }
         let left = header.bytes;
-        self.shelf.order(Order::Begin(id, header));
+        self.shelf.order(ShelfRequest::Begin(id, header));
         if left > 0 { self.open(Opened::Chunk { left }) } else { Ok(()) }
     }
 
@@ -356,7 +356,7 @@ impl Supervisor {
                     .checked_sub(len)
                     .ok_or_else(|| wrong("more of a chunk than was announced".into()))?;
                 let is_over = *left == 0;
-                self.shelf.order(Order::Write(bytes));
+                self.shelf.order(ShelfRequest::Write(bytes));
                 is_over
             }
             Some(Opened::Nothing { left }) => {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What the loop wants of the disk.
-pub(super) enum Order {
+/// A request of the supervisor to the thread that uses the disk.
+pub(super) enum ShelfRequest {
     /// Begin, with at most so many bytes on disk.
     Open { bytes_max: Option<u64> },
     /// Which of these are here?
@@ -55,7 +55,7 @@ pub(super) enum Reply {
 
 /// The thread, as the loop sees it.
 pub(super) struct Shelf {
-    orders: Sender<Order>,
+    orders: Sender<ShelfRequest>,
     replies: Receiver<Reply>,
     bell: Arc<OwnedFd>,
     queued: Arc<AtomicUsize>,
@@ -83,8 +83,8 @@ impl Shelf {
         Ok(Shelf { orders, replies, bell, queued })
     }
 
-    pub(super) fn order(&self, order: Order) {
-        if let Order::Write(bytes) = &order {
+    pub(super) fn order(&self, order: ShelfRequest) {
+        if let ShelfRequest::Write(bytes) = &order {
             self.queued.fetch_add(bytes.len(), Relaxed);
         }
         // The thread ends only with the process.
@@ -128,31 +128,31 @@ impl Keeper {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: ShelfRequest) {
         match order {
-            Order::Open { bytes_max } => {
+            ShelfRequest::Open { bytes_max } => {
                 let cap = bytes_max.unwrap_or(cache::DEFAULT_CAP_BYTES);
                 self.cache = Some(Cache::open(Some(&self.dir), cap));
             }
-            Order::Find(ids) => self.find(ids),
-            Order::Begin(id, header) => self.begin(id, header),
-            Order::Write(bytes) => {
+            ShelfRequest::Find(ids) => self.find(ids),
+            ShelfRequest::Begin(id, header) => self.begin(id, header),
+            ShelfRequest::Write(bytes) => {
                 self.write(&bytes);
                 // The loop may be waiting for this to shrink.
                 self.queued.fetch_sub(bytes.len(), Relaxed);
                 self.ring();
             }
-            Order::Abandon => {
+            ShelfRequest::Abandon => {
                 if let (Some((_, arriving, _)), Some(cache)) = (self.arriving.take(), &mut self.cache) {
                     cache.abandon(arriving);
                 }
             }
-            Order::LetGo(packs) => {
+            ShelfRequest::LetGo(packs) => {
                 if let Some(cache) = &mut self.cache {
                     packs.into_iter().for_each(|pack| cache.let_go(pack));
                 }
             }
-            Order::Cache(order) => {
+            ShelfRequest::Cache(order) => {
                 let facts = carry_out(&self.dir, order);
                 self.say(Reply::Cached(facts));
             }

@@ -12,7 +12,7 @@ use crate::function::Function;
 use crate::function::language;
 use qjam_core::ids::{DataSetId, RoundId, SeatId};
 use qjam_core::journal::{RoundReport, What};
-use qjam_core::tuner::{Explained, Kind, Outcome, Place, Plan, Team, Tuner, Work};
+use qjam_core::tuner::{Distance, Explained, Kind, Plan, RoundCost, Team, Tuner, Work};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::thread::available_parallelism;
@@ -133,7 +133,7 @@ impl Driver {
         // In the order in which the scheduler takes them.
         let near = seats().filter(|record| record.caps.same_machine);
         let far = seats().filter(|record| !record.caps.same_machine);
-        let seats = near.chain(far).map(|record| (place(record.caps), record.slots));
+        let seats = near.chain(far).map(|record| (distance(record.caps), record.slots));
         let cores = available_parallelism().map_or(1, |n| n.get() as u32);
         chooser.tuner.set_teams(teams(seats, cores));
     }
@@ -161,7 +161,7 @@ impl Driver {
         else {
             return;
         };
-        let outcome = Outcome {
+        let outcome = RoundCost {
             slots: chosen.slots,
             total_us: running.caller.submitted.elapsed().as_secs_f64() * 1e6,
             worker_us: slowest(running),
@@ -192,30 +192,30 @@ fn number_of(name: &str) -> u64 {
 }
 
 /// Where workers with these capabilities are, as the tuner sees it.
-fn place(caps: Caps) -> Place {
+fn distance(caps: Caps) -> Distance {
     match (caps.in_process, caps.same_machine) {
-        (true, _) => Place::Threads,
-        (false, true) => Place::Processes,
-        (false, false) => Place::Hosts,
+        (true, _) => Distance::Threads,
+        (false, true) => Distance::Processes,
+        (false, false) => Distance::Hosts,
     }
 }
 
 /// The numbers of workers that can be chosen: about 1, 2, 4 and so on, and all. Threads are counted one by one; of a process
 /// or a host all slots take part or none.
-fn teams(seats: impl Iterator<Item = (Place, u32)>, cores: u32) -> Vec<Team> {
+fn teams(seats: impl Iterator<Item = (Distance, u32)>, cores: u32) -> Vec<Team> {
     let mut all: Vec<Team> = Vec::new();
-    let (mut near, mut far, mut workers, mut farthest) = (0_u32, 0_u32, 0, Place::Threads);
-    for (place, slots) in seats {
+    let (mut near, mut far, mut workers, mut farthest) = (0_u32, 0_u32, 0, Distance::Threads);
+    for (distance, slots) in seats {
         workers += 1;
-        farthest = farthest.max(place);
-        let steps = if place == Place::Threads { (slots, 1) } else { (1, slots) };
+        farthest = farthest.max(distance);
+        let steps = if distance == Distance::Threads { (slots, 1) } else { (1, slots) };
         for _ in 0..steps.0 {
-            *(if place == Place::Hosts { &mut far } else { &mut near }) += steps.1;
+            *(if distance == Distance::Hosts { &mut far } else { &mut near }) += steps.1;
             let slots = near + far;
             all.push(Team {
                 slots,
                 workers,
-                place: farthest,
+                distance: farthest,
                 speedup_max: f64::from(near.min(cores) + far),
                 far_share: f64::from(far) / f64::from(slots),
             });
@@ -237,20 +237,20 @@ fn teams(seats: impl Iterator<Item = (Place, u32)>, cores: u32) -> Vec<Team> {
 mod tests {
     use super::*;
 
-    fn slots(seats: &[(Place, u32)], cores: u32) -> Vec<(u32, u32, f64)> {
+    fn slots(seats: &[(Distance, u32)], cores: u32) -> Vec<(u32, u32, f64)> {
         let teams = teams(seats.iter().copied(), cores);
         teams.iter().map(|t| (t.slots, t.workers, t.speedup_max)).collect()
     }
 
     #[test]
     fn teams_double_up_to_all() {
-        let threads = slots(&[(Place::Threads, 6)], 4);
+        let threads = slots(&[(Distance::Threads, 6)], 4);
         assert_eq!(threads, [(1, 1, 1.0), (2, 1, 2.0), (4, 1, 4.0), (6, 1, 4.0)]);
-        let processes = slots(&[(Place::Processes, 1); 4], 2);
+        let processes = slots(&[(Distance::Processes, 1); 4], 2);
         assert_eq!(processes, [(1, 1, 1.0), (2, 2, 2.0), (4, 4, 2.0)]);
-        let wide = slots(&[(Place::Processes, 4); 2], 16);
+        let wide = slots(&[(Distance::Processes, 4); 2], 16);
         assert_eq!(wide, [(4, 1, 4.0), (8, 2, 8.0)]);
-        let mixed = slots(&[(Place::Threads, 2), (Place::Hosts, 8), (Place::Hosts, 8)], 2);
+        let mixed = slots(&[(Distance::Threads, 2), (Distance::Hosts, 8), (Distance::Hosts, 8)], 2);
         assert_eq!(mixed, [(1, 1, 1.0), (2, 1, 2.0), (10, 2, 10.0), (18, 3, 18.0)]);
         assert_eq!(slots(&[], 2), []);
     }

@@ -20,7 +20,7 @@ use qjam_core::journal::What;
 use qjam_core::lease::BlockRun;
 use qjam_core::reduce::Node;
 use qjam_core::wire::frame;
-use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, State};
+use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, State};
 use qjam_core::wire::{ToMaster, ToWorker};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io::Write;
@@ -136,7 +136,7 @@ fn result(node: Node, spans: &[(u32, u32, u32)], payload: Payload) -> ToMaster {
         apart: false,
     });
     let parts = vec![Part { node, spans: spans.collect(), payload }];
-    ToMaster::Result(Outcome {
+    ToMaster::Result(ResultMessage {
         round: ROUND,
         parts,
         compute_us: 1,
