@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub const TESTS: &str = "python/tests";
 /// Those that need test hosts.
 pub const HOST_TESTS: &str = "python/tests/test_hosts.py";
+/// What looks at the clock.
+const MEASURES: &str = "python/tests/measures.py";
 /// What they need.
 pub const TEST_PACKAGES: &str = "python/tests/requirements.txt";
 /// The oldest C library that the wheel for others runs with.
@@ -99,6 +101,11 @@ pub fn tests(shop: &Shop) -> Outcome {
     // Whoever reads the failures wants all of them.
     let documentation = pytest(shop, &shop.venv(), &package);
     Ok(format!("{}; in documentation {}", own?, documentation?))
+}
+
+/// What is to take no longer than a blink. By name, since it is not collected with the tests.
+pub fn measures(shop: &Shop) -> Outcome {
+    pytest(shop, &shop.venv(), &[MEASURES])
 }
 
 /// The tests that need hosts: `dir` is where they are described.
