@@ -1,7 +1,8 @@
 //! What is no longer used is given back: files, mappings, memory.
 
-use crate::program::{Program, say};
-use crate::support::{pids, rugged};
+use crate::Engine;
+use crate::program::{Program, Programs, say};
+use crate::support::{pids, rugged, signal};
 use qjam::{DataSet, Dense, Master, Nothing};
 use std::time::Duration;
 
@@ -50,88 +51,76 @@ fn watch(engine: &str, warm_up: usize, times: usize, mut something: impl FnMut(&
     say(format!("{engine} {} {} {} {}", before.0, after.0, before.1, after.1));
 }
 
-const ENGINES: [&str; 4] = ["proc:2", "proc:1*2", "local:2", "proc:1,local:1"];
-
-pub(crate) const PROGRAMS: &[(&str, fn())] = &[
-    ("data sets", || {
+pub(crate) const PROGRAMS: Programs = &[
+    ("data sets", |engine| {
         let mut values = rugged(20_000);
-        for engine in ENGINES {
-            watch(engine, 10, 150, |m, n| {
-                values[0] = n as f64;
-                let x = DataSet::dense(values.clone(), 10).unwrap();
-                m.run(total, &(), &x).unwrap();
-                m.run(total, &(), &x.partitions(3).unwrap()).unwrap();
-            });
-        }
+        watch(engine, 10, 150, |m, n| {
+            values[0] = n as f64;
+            let x = DataSet::dense(values.clone(), 10).unwrap();
+            m.run(total, &(), &x).unwrap();
+            m.run(total, &(), &x.partitions(3).unwrap()).unwrap();
+        });
     }),
-    ("tiny rounds", || {
+    ("tiny rounds", |engine| {
         let tasks = DataSet::nothing(4).unwrap();
-        for (engine, times) in ENGINES.into_iter().zip([10_000, 1_000, 1_000, 1_000]) {
-            watch(engine, 100, times, |m, _| assert_eq!(m.run(one, &(), &tasks).unwrap(), 4));
-        }
+        watch(engine, 100, 3_000, |m, _| assert_eq!(m.run(one, &(), &tasks).unwrap(), 4));
     }),
-    ("wide rounds", || {
+    ("wide rounds", |engine| {
         let tasks = DataSet::nothing(4).unwrap();
-        for engine in ENGINES {
-            watch(engine, 10, 150, |m, n| {
-                let params = vec![1.0; 10_000 + n];
-                let both =
-                    [m.submit(wide, &params, &tasks).unwrap(), m.submit(wide, &params, &tasks).unwrap()];
-                for round in both {
-                    assert_eq!(round.wait().unwrap()[0], 4.0);
-                }
-            });
-        }
+        watch(engine, 10, 150, |m, n| {
+            let params = vec![1.0; 10_000 + n];
+            let both = [m.submit(wide, &params, &tasks).unwrap(), m.submit(wide, &params, &tasks).unwrap()];
+            for round in both {
+                assert_eq!(round.wait().unwrap()[0], 4.0);
+            }
+        });
     }),
-    ("deliveries", || {
-        let m =
-            Master::builder().deliver_after(Duration::ZERO).blocks_per_slot(1_000).connect("proc:2").unwrap();
+    ("deliveries", |engine| {
+        let m = Master::builder().deliver_after(Duration::ZERO).blocks_per_slot(1_000).connect(engine).unwrap();
         let before = held(&m);
         m.run(slow_and_wide, &vec![1.0; 10_000], &DataSet::nothing(400).unwrap()).unwrap();
         let after = held(&m);
         // A few arenas serve all four hundred results.
-        say(format!("proc:2 {} {} {} {}", before.0 + 30, after.0, before.1 + 30, after.1));
+        say(format!("{engine} {} {} {} {}", before.0 + 30, after.0, before.1 + 30, after.1));
     }),
-    ("cancelled rounds", || {
+    ("cancelled rounds", |engine| {
         let tasks = DataSet::nothing(40).unwrap();
-        for engine in ENGINES {
-            watch(engine, 10, 100, |m, n| {
-                let params = vec![1.0; 10_000];
-                let round = m.submit(wide, &params, &tasks).unwrap();
-                std::thread::sleep(Duration::from_micros(n as u64 * 7));
-                round.cancel();
-                // Whoever does this has let go of the other.
-                assert_eq!(m.run(one, &(), &tasks).unwrap(), 40);
-            });
-        }
+        watch(engine, 10, 100, |m, n| {
+            let params = vec![1.0; 10_000];
+            let round = m.submit(wide, &params, &tasks).unwrap();
+            std::thread::sleep(Duration::from_micros(n as u64 * 7));
+            round.cancel();
+            // Whoever does this has let go of the other.
+            assert_eq!(m.run(one, &(), &tasks).unwrap(), 40);
+        });
     }),
-    ("deaths", || {
+    ("deaths", |engine| {
         let tasks = DataSet::nothing(4).unwrap();
-        watch("proc:2", 2, 30, |m, _| {
+        watch(engine, 2, 30, |m, _| {
             m.run(wide, &vec![1.0; 10_000], &tasks).unwrap();
             for pid in pids(m) {
-                crate::support::signal(pid, rustix::process::Signal::KILL);
+                signal(pid, rustix::process::Signal::KILL);
             }
             assert_eq!(m.run(wide, &vec![1.0; 10_000], &tasks).unwrap()[0], 4.0);
         });
     }),
-    ("masters", || {
-        let mut m = Master::connect("proc:2").unwrap();
+    ("masters", |engine| {
+        let mut m = Master::connect(engine).unwrap();
         let tasks = DataSet::nothing(4).unwrap();
         let mut again = |times| {
             for _ in 0..times {
-                m = Master::connect("proc:2,local:2").unwrap();
+                m = Master::connect(engine).unwrap();
                 m.run(one, &(), &tasks).unwrap();
             }
             held(&m)
         };
         let (before, after) = (again(5), again(40));
-        say(format!("masters {} {} {} {}", before.0, after.0, before.1, after.1));
+        say(format!("{engine} {} {} {} {}", before.0, after.0, before.1, after.1));
     }),
 ];
 
-fn check(name: &str) {
-    let mut program = Program::start(name);
+fn check(e: &Engine, name: &str) {
+    let mut program = Program::start(name, &e.of(2));
     let (said, status) = program.finish();
     assert!(status.success() && !said.is_empty(), "{name}: {status} {said:?}");
     for line in said {
@@ -143,29 +132,30 @@ fn check(name: &str) {
     }
 }
 
-#[test]
-fn data_sets_that_are_gone_are_given_back() {
-    check("data sets");
+pub(crate) fn data_sets_that_are_gone_are_given_back(e: &Engine) {
+    check(e, "data sets");
 }
 
-#[test]
-fn ten_thousand_rounds_hold_no_more_than_a_hundred() {
-    check("tiny rounds");
+pub(crate) fn thousands_of_rounds_hold_no_more_than_a_hundred(e: &Engine) {
+    check(e, "tiny rounds");
 }
 
-#[test]
-fn shared_memory_is_used_again() {
-    check("wide rounds");
-    check("deliveries");
+pub(crate) fn shared_memory_is_used_again(e: &Engine) {
+    check(e, "wide rounds");
 }
 
-#[test]
-fn cancelled_rounds_and_deaths_give_everything_back() {
-    check("cancelled rounds");
-    check("deaths");
+pub(crate) fn early_deliveries_share_a_few_arenas(e: &Engine) {
+    check(e, "deliveries");
 }
 
-#[test]
-fn masters_that_are_gone_are_given_back() {
-    check("masters");
+pub(crate) fn cancelled_rounds_give_everything_back(e: &Engine) {
+    check(e, "cancelled rounds");
+}
+
+pub(crate) fn deaths_give_everything_back(e: &Engine) {
+    check(e, "deaths");
+}
+
+pub(crate) fn masters_that_are_gone_are_given_back(e: &Engine) {
+    check(e, "masters");
 }
