@@ -1,0 +1,114 @@
+//! What the promises know of an engine.
+
+use qjam::Master;
+
+/// What workers can do.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the same as the engines' own")]
+pub struct Caps {
+    pub in_process: bool,
+    pub same_machine: bool,
+    pub can_kill: bool,
+    pub can_replace: bool,
+    pub can_cancel: bool,
+    pub keeps_state: bool,
+    pub can_grow: bool,
+    pub limits_memory: bool,
+    pub several_rounds: bool,
+}
+
+fn caps_of(workers: &str) -> Caps {
+    let items = || workers.trim_start_matches("auto:").split(',');
+    let local = items().all(|item| item.starts_with("local"));
+    let mpi = workers == "mpi";
+    let processes = items().all(|item| !item.starts_with("local")) && !mpi;
+    let same_machine = items().all(|item| item.starts_with("local") || item.starts_with("proc"));
+    Caps {
+        in_process: local,
+        same_machine,
+        can_kill: processes,
+        can_replace: processes,
+        can_cancel: processes,
+        keeps_state: true,
+        can_grow: !mpi,
+        limits_memory: processes,
+        several_rounds: !mpi,
+    }
+}
+
+/// An engine as the promises see it.
+pub struct Engine {
+    /// The first part of the names of its tests.
+    pub name: &'static str,
+    /// What its workers can do.
+    pub caps: Caps,
+    /// Process numbers of those of a master's workers that may be killed and stopped, where there are any.
+    pub victims: Option<fn(&Master) -> Vec<u32>>,
+    /// Whether functions are told of the end of their round ([`qjam::Ctx::cancelled`]).
+    pub hears_cancel: bool,
+    /// Whether values may be handed over as they are, without having been bytes in between.
+    pub hands_over: bool,
+    shapes: Vec<String>,
+    of: fn(usize) -> String,
+}
+
+impl Engine {
+    /// One with these worker strings; and what is written for so many workers of one slot each. What it can do is asked of a
+    /// master of it.
+    pub fn new(name: &'static str, shapes: &[&str], of: fn(usize) -> String) -> Engine {
+        let shapes: Vec<String> = shapes.iter().map(|shape| (*shape).to_owned()).collect();
+        let caps = caps_of(&shapes[0]);
+        Engine { name, caps, victims: None, hears_cancel: true, hands_over: caps.in_process, shapes, of }
+    }
+
+    /// The same, with workers that may be killed.
+    #[must_use]
+    pub fn victims(mut self, of: fn(&Master) -> Vec<u32>) -> Engine {
+        self.victims = Some(of);
+        self
+    }
+
+    /// The same; rounds may be run where the caller is.
+    #[must_use]
+    pub fn hands_over(mut self) -> Engine {
+        self.hands_over = true;
+        self
+    }
+
+    /// The same; functions do not hear of the end of their round.
+    #[must_use]
+    pub fn hears_no_cancel(mut self) -> Engine {
+        self.hears_cancel = false;
+        self
+    }
+
+    /// Worker strings of every shape there is.
+    pub fn shapes(&self) -> impl Iterator<Item = &str> {
+        self.shapes.iter().map(String::as_str)
+    }
+
+    /// The same without the widest: for what does not depend on how many there are.
+    pub fn few(&self) -> impl Iterator<Item = &str> {
+        self.shapes().filter(|shape| !shape.ends_with(":8"))
+    }
+
+    /// Workers of one slot each, so many if the engine lets us choose.
+    pub fn of(&self, workers: usize) -> String {
+        (self.of)(workers)
+    }
+
+    /// A master of so many.
+    pub(crate) fn master(&self, workers: usize) -> Master {
+        self.quiet().connect(&self.of(workers)).expect(self.name)
+    }
+
+    /// A builder whose master tells nobody what workers print.
+    pub(crate) fn quiet(&self) -> qjam::Builder {
+        Master::builder().on_log(|_| {})
+    }
+
+    /// Processes of a master's workers that may be killed.
+    pub(crate) fn pids(&self, m: &Master) -> Vec<u32> {
+        (self.victims.expect("an engine whose workers may be killed"))(m)
+    }
+}
