@@ -19,6 +19,8 @@ pub enum Request {
     Dist,
     /// Build the Python package for others.
     Wheel,
+    /// Print who uses whom.
+    Rooms,
     /// Make or remove test hosts, or look at them.
     Hosts(Order),
     /// Run one step for another process of ours, and leave what came of it in this file.
@@ -79,6 +81,7 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
         "setup" => Ok(Request::Run { lists: &[SETUP], tiers, only: None }),
         "dist" => Ok(Request::Dist),
         "wheel" => Ok(Request::Wheel),
+        "rooms" => Ok(Request::Rooms),
         "list" => Ok(Request::List),
         "help" | "--help" | "-h" => Ok(Request::Help),
         _ => Err(Usage::NoSuchCommand(command.clone())),

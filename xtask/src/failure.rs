@@ -20,6 +20,8 @@ pub enum Failure {
     LeftBehind { command: String, processes: Vec<String> },
     /// Files say what they should not.
     Hygiene { places: Vec<String> },
+    /// Crates or modules use whom they may not.
+    Rooms { wrong: Vec<String> },
     /// Something is slower than it has to be.
     TooSlow { what: String, ratio: f64, at_least: f64 },
     /// What a step said that ran in a process of its own.
@@ -44,6 +46,10 @@ impl fmt::Display for Failure {
             Failure::Hygiene { places } => {
                 write!(f, "{} places with words that do not belong in the repository:", places.len())?;
                 places.iter().try_for_each(|place| write!(f, "\n    {place}"))
+            }
+            Failure::Rooms { wrong } => {
+                write!(f, "{} arrows between crates or modules that may not be:", wrong.len())?;
+                wrong.iter().try_for_each(|arrow| write!(f, "\n    {arrow}"))
             }
             Failure::TooSlow { what, ratio, at_least } => {
                 write!(f, "{what}: {ratio:.2} x the peer's speed, at least {at_least:.2} x is asked for")

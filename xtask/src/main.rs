@@ -17,6 +17,7 @@ mod lanes;
 mod leftovers;
 mod mpi;
 mod package;
+mod rooms;
 mod run;
 mod setup;
 mod shop;
@@ -36,6 +37,7 @@ cargo xtask COMMAND
   setup [--full]                only install what the steps need
   dist                          build the executable that needs nothing of the machine it runs on
   wheel                         build the Python package for others, to `wheels` in the target folder
+  rooms                         print which crates and modules use which, and check that they may
   hosts up | down | status      make or remove test hosts with an sshd each, or see which answer
   hosts shell NAME              log in to one
   list                          name the steps and when they run
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         }
         Request::Dist => return finish(Shop::here().and_then(|shop| dist::build(&shop))),
         Request::Wheel => return finish(Shop::here().and_then(|shop| package::wheel(&shop))),
+        Request::Rooms => return finish(Shop::here().and_then(|shop| rooms::print(&shop))),
         Request::Hosts(order) => return finish(Shop::here().and_then(|shop| hosts::obey(&shop, &order))),
         Request::Step { name, outcome } => {
             return finish(Shop::here().and_then(|shop| lanes::one_step(&shop, &name, &outcome)));

@@ -3,7 +3,7 @@
 use crate::step::Lane::{Package, Tests};
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Outcome, Step};
-use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, setup, shop::Shop, suite};
+use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, rooms, setup, shop::Shop, suite};
 
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
@@ -18,6 +18,7 @@ pub const SETUP: &[Step] = &[
 /// Checks, cheapest first; those that run alone come last.
 pub const CHECKS: &[Step] = &[
     Step::new("hygiene", Quick, hygiene::check).lane(Tests),
+    Step::new("rooms", Quick, rooms::check).lane(Tests),
     Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()).lane(Tests),
     Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run())
         .lane(Tests),

@@ -48,6 +48,8 @@ pub struct Engine {
     pub hears_cancel: bool,
     /// Whether values may be handed over as they are, without having been bytes in between.
     pub hands_over: bool,
+    /// Whether a round may get fewer slots than there are.
+    pub chooses: bool,
     shapes: Vec<String>,
     of: fn(usize) -> String,
 }
@@ -58,7 +60,16 @@ impl Engine {
     pub fn new(name: &'static str, shapes: &[&str], of: fn(usize) -> String) -> Engine {
         let shapes: Vec<String> = shapes.iter().map(|shape| (*shape).to_owned()).collect();
         let caps = caps_of(&shapes[0]);
-        Engine { name, caps, victims: None, hears_cancel: true, hands_over: caps.in_process, shapes, of }
+        Engine {
+            name,
+            caps,
+            victims: None,
+            hears_cancel: true,
+            hands_over: caps.in_process,
+            chooses: false,
+            shapes,
+            of,
+        }
     }
 
     /// The same, with workers that may be killed.
@@ -73,6 +84,13 @@ impl Engine {
     pub fn hands_over(mut self) -> Engine {
         self.hands_over = true;
         self
+    }
+
+    /// The same; how many of the slots a round gets is chosen for it, the caller's thread among the choices.
+    #[must_use]
+    pub fn chooses(mut self) -> Engine {
+        self.chooses = true;
+        self.hands_over()
     }
 
     /// The same; functions do not hear of the end of their round.

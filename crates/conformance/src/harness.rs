@@ -4,12 +4,13 @@
 //! `--skip NAME`, `--test-threads N`, `--list`, `--ignored`. What an engine does not promise is a line that says so, and is
 //! counted as that: neither passed nor ignored.
 
-use crate::promise::{PROMISES, Promise};
 use crate::Engine;
+use crate::promise::{PROMISES, Promise};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// What was asked for.
@@ -53,6 +54,21 @@ impl Asked {
     }
 }
 
+/// What threads said when they panicked, by name.
+type Said = Arc<Mutex<BTreeMap<String, Vec<String>>>>;
+
+/// Keeps what is said in panics until it is known whether they were part of a promise. Before anything else has a hook.
+fn quiet_panics() -> Said {
+    let said = Said::default();
+    let kept = said.clone();
+    std::panic::set_hook(Box::new(move |info| {
+        let thread = std::thread::current();
+        let mut said = kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        said.entry(thread.name().unwrap_or("(no name)").to_owned()).or_default().push(info.to_string());
+    }));
+    said
+}
+
 /// Checks all promises, and these besides, on every engine. The result is the executable's exit code.
 pub fn run(engines: &[Engine], own: &[Promise]) -> ExitCode {
     let asked = Asked::read(std::env::args().skip(1));
@@ -68,23 +84,32 @@ pub fn run(engines: &[Engine], own: &[Promise]) -> ExitCode {
     let wanted = |(e, promise): &(&Engine, &Promise)| !asked.ignored && asked.wants(&name(e, promise));
     let (promised, absent): (Vec<_>, Vec<_>) =
         every().filter(wanted).partition(|(e, promise)| promise.missing(e).is_empty());
+    let said = quiet_panics();
     println!("\nrunning {} tests", promised.len());
     for (e, promise) in &absent {
-        println!("test {} ... not promised by this engine, which lacks {:?}", name(e, promise), promise.missing(e));
+        println!(
+            "test {} ... not promised by this engine, which lacks {:?}",
+            name(e, promise),
+            promise.missing(e)
+        );
     }
     let (begun, next, failed) = (Instant::now(), AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    // Promises mostly wait, for processes to start and to die.
+    let usual = || 2 * std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..asked.threads.unwrap_or_else(cores).max(1) {
+        for _ in 0..asked.threads.unwrap_or_else(usual).max(1) {
             scope.spawn(|| {
                 while let Some((e, promise)) = promised.get(next.fetch_add(1, Relaxed)) {
                     let name = name(e, promise);
                     // A thread of its own, so that what it says when it panics has the name.
                     let test = std::thread::Builder::new().name(name.clone());
-                    let ended = test.spawn_scoped(scope, || catch_unwind(AssertUnwindSafe(|| (promise.check)(e))));
+                    let ended =
+                        test.spawn_scoped(scope, || catch_unwind(AssertUnwindSafe(|| (promise.check)(e))));
                     let is_well = matches!(ended.expect("a thread").join(), Ok(Ok(())));
                     println!("test {name} ... {}", if is_well { "ok" } else { "FAILED" });
+                    let words = said.lock().unwrap().remove(&name).unwrap_or_default();
                     if !is_well {
+                        println!("{}", words.join("\n"));
                         failed.lock().unwrap().push(name);
                     }
                 }

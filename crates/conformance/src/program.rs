@@ -45,7 +45,8 @@ pub fn before_main(programs: &[Programs]) {
     let mut all = programs.iter().chain(crate::promises::PROGRAMS).copied().flatten();
     let program = all.find(|(own, _)| *own == name).map(|(_, program)| *program);
     let argument = std::env::var(ARGUMENT).unwrap_or_default();
-    let ended = std::panic::catch_unwind(|| program.unwrap_or_else(|| panic!("no program {name}"))(&argument));
+    let ended =
+        std::panic::catch_unwind(|| program.unwrap_or_else(|| panic!("no program {name}"))(&argument));
     std::process::exit(if ended.is_ok() { 0 } else { 101 });
 }
 

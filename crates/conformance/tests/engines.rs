@@ -27,7 +27,7 @@ fn here() -> [Engine; 4] {
         Engine::new("threads", &["local:1", "local:2", "local:3", "local:8"], |n| format!("local:{n}")),
         Engine::new("processes", &shapes, |n| format!("proc:{n}")).victims(pids),
         Engine::new("mixed", &["proc:2,local:1"], |n| format!("proc:{},local:1", n.max(2) - 1)).victims(pids),
-        Engine::new("auto", &["auto:local:2", "auto:proc:3"], |n| format!("auto:proc:{n}")).hands_over(),
+        Engine::new("auto", &["auto:proc:3", "auto:local:2"], |n| format!("auto:proc:{n}")).chooses(),
     ]
 }
 

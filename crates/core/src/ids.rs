@@ -24,6 +24,10 @@ pub struct WorkerId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RoundId(pub u64);
 
+/// A part that was delivered to the master, numbered by the master as it came. The verdict on it names it by this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartId(pub u64);
+
 /// States that a master has workers keep for it, one for each chunk of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HoldId(pub u64);

@@ -13,6 +13,7 @@ pub mod time;
 
 pub mod chunk;
 pub mod job;
+pub mod order;
 pub mod scheduler;
 pub mod wire;
 pub mod worker;

@@ -51,14 +51,13 @@ pub mod source;
 
 pub mod dataset;
 
-pub mod chunk;
+#[doc(inline)]
+pub use qjam_data::chunk;
 #[doc(hidden)]
-pub mod codec;
-mod ctx;
+pub use qjam_data::codec;
 #[doc(hidden)]
 pub mod function;
 pub mod registry;
-mod rng;
 #[doc(hidden)]
 pub mod state;
 #[doc(hidden)]
@@ -79,26 +78,28 @@ mod master;
 
 pub mod runs;
 
-pub mod reduce;
+#[doc(inline)]
+pub use qjam_data::reduce;
 
 pub mod python;
 
 mod error;
 
-pub use chunk::{Chunk, ChunkError, Csc, Csr, Dense, Labelled, Lines, List, Nothing};
-pub use codec::{DecodeError, Decoder, Encoder, Params, Serde, Slab, Wire};
-pub use ctx::Ctx;
-pub use dataset::{DataSet, DataSetId};
 pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
 pub use master::{Awaited, Builder, Held, LogLine, Master, Pending, Waiting, WorkerInfo, watched};
 pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
-pub use reduce::{MergeError, Reduce};
+#[doc(inline)]
+pub use qjam_data::{
+    Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Encoder,
+    Labelled, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Serde, Slab, Wire,
+};
 pub use registry::UnknownFunction;
-pub use rng::Rng;
-pub use source::{DataError, Records};
 pub use state::State;
+
+// What the modules of this crate know their data by.
+pub(crate) use qjam_data::ctx;
 
 /// Version of this package; master and workers must have the same.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,69 +1,71 @@
-//! How a file is to be read: the arguments that every command with data has.
+//! Arguments of every command that reads data: which file, and how to read it.
+//!
+//! Comes in: what the user typed, parsed by clap. Goes out: [`OpenOptions`] for `qjam-readers`. Opens no file.
 
 use clap::{Args, ValueEnum};
 use qjam_readers::{Dtype, Header, Kind, Labels, Missing, OpenOptions, Spectrum};
 use std::path::PathBuf;
 
-/// What to read, and how.
+/// The data file and how to read it.
 #[derive(Debug, Args)]
 pub(crate) struct Data {
-    /// The rows: an .npy, .npz, CSV, Parquet, LIBSVM or IDX file, packed by gzip or zstd or not; or a folder of PNG, JPEG
-    /// or WAV files. What it is is seen from its content
+    /// The rows: an .npy, .npz, CSV, Parquet, LIBSVM or IDX file, optionally compressed by gzip or zstd; or a folder of PNG,
+    /// JPEG or WAV files. The kind is detected from the content
     #[arg(value_name = "DATA")]
     pub(crate) path: PathBuf,
-    /// Read it as this kind of file
+    /// Read DATA as this kind of file instead of detecting it
     #[arg(long, value_name = "KIND", value_parser = kind, help_heading = READING)]
     kind: Option<Kind>,
-    /// Of a table, read these columns, in this order: names, joined by commas
+    /// Columns of a table to read, in this order: names separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = READING)]
     columns: Option<Vec<String>>,
-    /// Of a table, leave out these columns
+    /// Columns of a table to leave out
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = READING)]
     without: Vec<String>,
-    /// Of a table, the column that is to be learnt; learners without a teacher leave it out
+    /// Column of a table with the target; unsupervised learners leave it out
     #[arg(long, value_name = "NAME", help_heading = READING)]
     target: Option<String>,
-    /// Where a value is missing (an empty field, NA, NaN, null): `error`, `drop` the row, put in the column's `mean`, or a
-    /// number
+    /// What to do about a missing value (an empty field, NA, NaN, null): `error`, `drop` the row, use the column's `mean`, or
+    /// use this number
     #[arg(long, value_name = "WHAT", default_value = "error", value_parser = missing, help_heading = READING)]
     missing: Missing,
-    /// Whether the first line of a CSV file has the names of the columns
+    /// Whether the first line of a CSV file contains column names
     #[arg(long, value_enum, default_value_t = HeaderArg::Auto, help_heading = READING)]
     header: HeaderArg,
-    /// What stands between the fields of a CSV file: one character, or `tab`
+    /// Field separator of a CSV file: one character, or `tab`
     #[arg(long, value_name = "CHAR", value_parser = character, help_heading = READING)]
     delimiter: Option<u8>,
-    /// Leave out lines of a CSV file that start with this character
+    /// Skip lines of a CSV file that start with this character
     #[arg(long, value_name = "CHAR", value_parser = character, help_heading = READING)]
     comment: Option<u8>,
-    /// Indices of a LIBSVM file count from 0
+    /// Indices in the LIBSVM file start at 0
     #[arg(long, help_heading = READING)]
     zero_based: bool,
-    /// Columns of a LIBSVM file, if there are more than occur in it
+    /// Number of columns of a LIBSVM file, if larger than its largest index
     #[arg(long, value_name = "N", help_heading = READING)]
     features: Option<usize>,
-    /// Which array of an .npz file
+    /// Name of the array to read from an .npz file
     #[arg(long, value_name = "NAME", help_heading = READING)]
     array: Option<String>,
-    /// Numbers of 32 or 64 bits; otherwise those of the file, and of texts 64
+    /// Type of the numbers in memory; by default that of the file, and f64 for text files
     #[arg(long, value_enum, help_heading = READING)]
     dtype: Option<DtypeArg>,
-    /// Of pictures, take the brightness alone
+    /// Convert pictures to greyscale
     #[arg(long, help_heading = READING)]
     grey: bool,
-    /// Bring pictures to one size, as in 32x32
+    /// Resize pictures to this size, as in 32x32
     #[arg(long, value_name = "WxH", value_parser = size, help_heading = READING)]
     size: Option<(usize, usize)>,
-    /// Cut squares of so many pixels a side out of pictures, every so many pixels, as in 8,4
+    /// Cut pictures into square patches: side and step in pixels, as in 8,4
     #[arg(long, value_name = "SIDE[,STEP]", value_parser = pair, help_heading = READING)]
     patches: Option<(usize, usize)>,
-    /// Cut sounds into pieces of so many samples, every so many samples, as in 1024,512
+    /// Cut sounds into frames: length and step in samples, as in 1024,512
     #[arg(long, value_name = "WINDOW[,STEP]", value_parser = pair, help_heading = READING)]
     frames: Option<(usize, usize)>,
-    /// Of pieces of sound, take spectra
+    /// Use the spectrum of each frame instead of its samples
     #[arg(long, value_enum, help_heading = READING)]
     spectrum: Option<SpectrumArg>,
-    /// Folder for what large files are converted to, which is used again the next time; otherwise in the cache folder
+    /// Folder for converted copies of large files, which later runs reuse; by default in the cache folder
     #[arg(long, value_name = "FOLDER", help_heading = READING)]
     keep_in: Option<PathBuf>,
 }
@@ -72,7 +74,7 @@ const READING: &str = "Reading DATA";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum HeaderArg {
-    /// Unless all of its fields are numbers
+    /// Yes, unless all fields of the first line are numbers
     Auto,
     Yes,
     No,
@@ -86,16 +88,16 @@ enum DtypeArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SpectrumArg {
-    /// How strong each frequency is
+    /// The magnitude of each frequency
     Magnitude,
-    /// The square of that
+    /// The square of the magnitude
     Power,
     /// The logarithm of the power
     LogPower,
 }
 
 impl Data {
-    /// The same for the readers, with a column of weights, which comes last. Columns that were asked for are named.
+    /// The options for `qjam_readers::open`. If `weights` names a column, it becomes the last one.
     pub(crate) fn options(&self, weights: Option<&str>) -> OpenOptions {
         let (target, labels) = match weights {
             Some(weights) => (Some(weights.into()), Labels::Last),
@@ -138,8 +140,8 @@ impl Data {
         }
     }
 
-    /// What was typed about the file that another call has to type, too, for files like it. Columns go by the names that
-    /// the model has.
+    /// The reading options that `qjam predict` needs for files of the same format. Columns are left out: the model knows
+    /// their names.
     pub(crate) fn typed(&self) -> String {
         let mut words = Vec::new();
         let mut word = |text: String| words.push(text);
@@ -173,18 +175,18 @@ impl Data {
         words.into_iter().map(|word| format!(" {word}")).collect()
     }
 
-    /// The column that is to be learnt.
+    /// The target column.
     pub(crate) fn target(&self) -> Option<&str> {
         self.target.as_deref()
     }
 
-    /// Whether nothing was said about which columns to read.
+    /// Whether no option selects columns.
     pub(crate) fn takes_all_columns(&self) -> bool {
         self.columns.is_none() && self.without.is_empty() && self.target.is_none()
     }
 }
 
-/// What a value of an argument is called.
+/// The name of an argument's value on the command line.
 trait ValueName {
     fn name(&self) -> String;
 }
@@ -218,11 +220,11 @@ fn character(text: &str) -> Result<u8, String> {
     }
 }
 
-/// A length and a step, which is the length when nobody says.
+/// A length and a step; the step defaults to the length.
 fn pair(text: &str) -> Result<(usize, usize), String> {
     let number = |text: &str| text.parse().ok().filter(|n| *n > 0);
     let (length, step) = text.split_once(',').unwrap_or((text, text));
-    number(length).zip(number(step)).ok_or_else(|| "give two numbers from 1, as in `8,4`, or one".into())
+    number(length).zip(number(step)).ok_or_else(|| "give one positive number, or two as in `8,4`".into())
 }
 
 fn size(text: &str) -> Result<(usize, usize), String> {

@@ -1,5 +1,7 @@
-//! What can be typed about learners and their models. `qjam fit` has one subcommand for each table of options, made when
-//! the program starts, so that a learner with a table is in the command.
+//! Arguments of the commands for learners and models.
+//!
+//! `qjam fit` has one subcommand per learner, built at start-up from the learner's table of options. Comes in: what the user
+//! typed. Goes out: [`Fit`] with checked [`Settings`], [`Predict`], [`Inspect`], [`BenchKmeans`]. Reads no data.
 
 use super::{Data, bytes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
@@ -8,7 +10,7 @@ use qjam_algos::options::{Kind, LEARNERS, Learner, Opt, Preset, Settings, Spelli
 use std::path::PathBuf;
 
 pub(super) const FIT_HELP: &str = "\
-`qjam fit LEARNER --help` says what can be chosen.
+`qjam fit LEARNER --help` lists the options of a learner.
 
 Examples:
   qjam fit kmeans x.npy --k 20 --out x.model
@@ -18,7 +20,7 @@ Examples:
   qjam predict x.model new.npy --out labels.npy";
 
 pub(super) const PREDICT_HELP: &str = "\
-Of a table, the columns are read that the model was fitted to, by their names, unless you name others.
+From a table, the columns that the model was fitted to are read, by name, unless you name others.
 
 Examples:
   qjam predict x.model new.npy --out labels.npy
@@ -32,43 +34,43 @@ Examples:
   qjam inspect x.model --json | jq .fitted.inertia";
 
 pub(super) const BENCH_HELP: &str = "\
-Reading the data and starting the workers is not measured; every distance and sum of the iterations is.
+The time includes everything in the iterations, and excludes reading the data and starting the workers.
 
-Iterations end at the fixed point, where no centre moves, since all that would follow are the same. `iterations` says how \
-many were made and `iterations_asked` how many were asked for; `ms_per_iteration` is the whole time divided by those asked \
-for, as the centres are those that a program has found which makes them all. `ms_per_iteration_made` is the time divided \
-by those made. With --no-pruning all of them are made, and every distance is computed.
+Iterations stop at the fixed point, where no centre moves, because further iterations would change nothing. `iterations` is \
+the number computed and `iterations_asked` the number requested. `ms_per_iteration` is the total time divided by the number \
+requested, since the centres are those of a program that computes all of them; `ms_per_iteration_made` is the total time \
+divided by the number computed. With --no-pruning all iterations and all distances are computed.
 
 Examples:
   qjam bench kmeans --data x.npy --init c.npy --iterations 20 --workers local:2 --json
   qjam bench kmeans --data x.npy --init c.npy --workers proc:2 --no-pruning --out c2.npy";
 
-/// `qjam fit`: of which learner, with what settings, and the rest.
+/// `qjam fit`: the settings of one learner, and the arguments that all learners share.
 #[derive(Debug)]
 pub(crate) struct Fit {
     pub(crate) settings: Settings,
-    /// Column of weights, or their file.
+    /// Column of row weights, or a file with them.
     pub(crate) weights: Option<String>,
-    /// File of what is to be learnt.
+    /// File with the targets.
     pub(crate) labels: Option<PathBuf>,
     pub(crate) args: FitArgs,
 }
 
-/// What all learners have.
+/// Arguments that all learners share.
 #[derive(Debug, Args)]
 pub(crate) struct FitArgs {
     #[command(flatten)]
     pub(crate) data: Data,
-    /// File for the model
+    /// File to write the model to
     #[arg(long, value_name = "MODEL")]
     pub(crate) out: PathBuf,
-    /// Where the work is done
+    /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "local", value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Keep within so much memory, this process and each worker process: a number, with K, M, G or T for powers of 1024
+    /// Memory limit of this process and of each worker process: a number, with K, M, G or T for powers of 1024
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
-    /// Say what was chosen and why: the solver, the work between two exchanges, and the number of workers if they are `auto`
+    /// Print what was chosen and why: the solver, the work between two exchanges, and with `auto` the number of workers
     #[arg(long)]
     pub(crate) explain: bool,
     /// Print one line of JSON
@@ -105,7 +107,7 @@ impl FromArgMatches for Fit {
         let mut settings = Settings::new(learner, Spelling::Command);
         for option in learner.options {
             let value = match option.kind {
-                // What is on if nobody says is turned off by its switch.
+                // The switch of an option that is on by default turns it off.
                 Kind::Flag => Some(Value::Flag(matches.get_flag(option.name) != is_on(option))),
                 _ => matches.get_one::<Value>(option.name).cloned(),
             };
@@ -133,14 +135,14 @@ fn subcommand(learner: &'static Learner) -> Command {
     };
     let command = match (learner.weighted, is_taught(learner)) {
         (true, false) => command.arg(Arg::new(WEIGHTS).long(WEIGHTS).value_name("COLUMN").help(
-            "Column with the weights of rows: its name in a table, `label` in a LIBSVM file, else `last`",
+            "Column with row weights: its name in a table, `label` in a LIBSVM file, otherwise `last`",
         )),
         (true, true) => command.arg(Arg::new(WEIGHTS).long(WEIGHTS).value_name("COLUMN").help(
-            "Weights of rows: the name of a table's column; for other data a file with a number for each row",
+            "Row weights: the name of a table's column; for other data a file with one number per row",
         )),
         (false, _) => command,
     };
-    // Behind the arguments that all have, since these bring a description of their own.
+    // After the shared arguments, which set a description of their own.
     FitArgs::augment_args(command)
         .about(learner.about)
         .long_about(format!("{}\n\n{}", learner.about, learner.detail.replace('\n', " ")))
@@ -149,26 +151,26 @@ fn subcommand(learner: &'static Learner) -> Command {
 
 fn labels() -> Arg {
     Arg::new(LABELS).long(LABELS).value_name("FILE").value_parser(value_parser!(PathBuf)).help(
-        "What is to be learnt, a number for each row, as NumPy or a text has it; of a table --target names its column, and LIBSVM \
-         files have it in them",
+        "The targets: an .npy or text file with one number per row. For a table use --target instead; LIBSVM files \
+         contain them",
     )
 }
 
-/// Whether a learner needs to be told what to learn.
+/// Whether a learner needs targets.
 fn is_taught(learner: &Learner) -> bool {
     linear::Kind::named(learner.name).is_some()
 }
 
-/// Whether something is on if nobody says.
+/// Whether an option is on by default.
 fn is_on(option: &Opt) -> bool {
     option.default == Preset::Flag(true)
 }
 
 fn argument(option: &'static Opt) -> Arg {
-    // Arguments are made once and live as long as the program.
+    // Leaked once: arguments live as long as the program.
     let switch: &'static str = Box::leak(option.switch().into_boxed_str());
     let argument = Arg::new(option.name).long(switch).help(help(option)).required(option.typed);
-    // Who knows Python's name for it may type that; a switch that turns something off is not what Python calls it.
+    // Python's name is an alias, except for a switch that turns something off, which means the opposite.
     let argument =
         if switch == option.name || is_on(option) { argument } else { argument.alias(option.name) };
     match option.kind {
@@ -183,7 +185,7 @@ fn argument(option: &'static Opt) -> Arg {
 fn help(option: &Opt) -> String {
     let mut help = String::from(option.help);
     if is_on(option) {
-        help.push_str("; this says no");
+        help.push_str("; this turns it off");
     }
     if !option.words.is_empty() {
         help.push_str(&format!(": {}", option.allowed()));
@@ -199,27 +201,27 @@ fn help(option: &Opt) -> String {
 /// `qjam predict`.
 #[derive(Debug, Args)]
 pub(crate) struct Predict {
-    /// The model
+    /// The model file
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) data: Data,
-    /// File for the answers, .npy or .csv by its name; without one they are printed, one line for each row
+    /// File to write the predictions to, .npy or .csv; without it they are printed, one line per row
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Of k-means, the distances to all centres instead of the number of the nearest
+    /// For k-means: the distances to all centres instead of the index of the nearest
     #[arg(long)]
     pub(crate) transform: bool,
-    /// Of logistic regression, the probability of every class instead of the likeliest class
+    /// For logistic regression: the probability of every class instead of the most likely class
     #[arg(long, conflicts_with = "transform")]
     pub(crate) probabilities: bool,
-    /// Of a linear classifier, what it decides by: a number for two classes, one for each of more
+    /// For a linear classifier: the decision values, one per row for two classes, otherwise one per class
     #[arg(long, conflicts_with_all = ["transform", "probabilities"])]
     pub(crate) decisions: bool,
-    /// Where the work is done
+    /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "local", value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Keep within so much memory, this process and each worker process: a number, with K, M, G or T for powers of 1024
+    /// Memory limit of this process and of each worker process: a number, with K, M, G or T for powers of 1024
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
 }
@@ -227,7 +229,7 @@ pub(crate) struct Predict {
 /// `qjam inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// The model
+    /// The model file
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// Print one line of JSON
@@ -238,22 +240,22 @@ pub(crate) struct Inspect {
 /// `qjam bench kmeans`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchKmeans {
-    /// Rows: a matrix of 32- or 64-bit numbers that NumPy saved
+    /// The rows: an .npy matrix of 32- or 64-bit floating-point numbers
     #[arg(long, value_name = "X.npy")]
     pub(crate) data: PathBuf,
-    /// First centres, of the same type
+    /// The initial centres, of the same type
     #[arg(long, value_name = "C.npy")]
     pub(crate) init: PathBuf,
-    /// How many iterations
+    /// Number of iterations
     #[arg(long, default_value_t = 10, value_name = "I", value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub(crate) iterations: u32,
-    /// Where the work is done
+    /// Workers, as a worker string: see `qjam --help`
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Compute all distances, also those that cannot matter, and go on at the fixed point
+    /// Compute every distance, without pruning, and do not stop at the fixed point
     #[arg(long)]
     pub(crate) no_pruning: bool,
-    /// File for the centres, as NumPy reads it
+    /// .npy file to write the centres to
     #[arg(long, value_name = "C2.npy")]
     pub(crate) out: Option<PathBuf>,
     /// Print one line of JSON

@@ -1,4 +1,6 @@
-//! What can be typed.
+//! The command line: subcommands, arguments and their help texts.
+//!
+//! Comes in: the words that the user typed. Goes out: [`Args`], checked one by one. Carries nothing out; that is `commands`.
 
 mod data;
 mod learners;
@@ -11,7 +13,7 @@ pub(crate) use linear::BenchCocoa;
 use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
 use std::path::PathBuf;
 
-/// Run learning algorithms on more than one core and more than one machine.
+/// Run learning algorithms on several cores and several machines.
 #[derive(Debug, Parser)]
 #[command(name = "qjam", version, arg_required_else_help = true, after_help = WORKERS_HELP)]
 pub(crate) struct Args {
@@ -20,72 +22,72 @@ pub(crate) struct Args {
 }
 
 const WORKERS_HELP: &str = "\
-Workers are named by a string, wherever --workers is asked for:
+The argument of --workers is a worker string:
   local       threads of this process, one per core
   local:4     four threads of this process
-  proc:4      four child processes
-  proc:2*4    two child processes of four slots each
   proc        child processes, one per core
-  big         the machine `big`, reached by your own ssh, one slot per core
-  ann@big:2222*4  user, port and number of slots there
-  @hosts.txt  what the file says, one or more to a line
-  proc:2,big  both; commas join
-  mpi         the ranks that mpirun started, if this program was built with MPI
-  auto        as many threads of this machine as pay, or none but the caller's
-  auto:proc:4,big  as many of these workers as pay
+  proc:4      four child processes
+  proc:2*4    two child processes with four slots each
+  big         the host `big`, reached through your own ssh, one slot per core
+  ann@big:2222*4  user, port and number of slots on a host
+  @hosts.txt  the workers listed in the file, one or more per line
+  proc:2,big  several workers, separated by commas
+  mpi         the ranks started by mpirun, if this program was built with MPI
+  auto        as many threads of this machine as pay off, or only the calling thread
+  auto:proc:4,big  as many of these workers as pay off
 
 Colours and progress lines appear only on a terminal; NO_COLOR=1 turns colours off.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Train a sparse autoencoder on worker processes, kill one on the way, and show that the bits are the same
+    /// Train a sparse autoencoder on worker processes, kill one of them, and show that the result has the same bits
     Demo(Demo),
-    /// See whether hosts would serve as workers: every step to them, what they have, how fast they are reached, and what
-    /// to do about each problem
+    /// Test whether hosts can be workers: each step of connecting, their resources, the speed of the link, and how to fix
+    /// each problem
     #[command(after_help = CHECK_HELP)]
     Check(Check),
-    /// Look at the cache of data on hosts, or on this machine; check, empty or cap it
+    /// Show, verify, clear or limit the cache of data on hosts or on this machine
     #[command(after_help = CACHE_HELP)]
     Cache(Cache),
-    /// Remove all that is ours on hosts: the worker, its cache, their folders
+    /// Remove everything that qjam stored on hosts: the program, the cache, their folders
     #[command(after_help = CLEAN_HELP)]
     Clean(Clean),
-    /// List the runs of this user, also those that failed or were killed
+    /// List the runs of this user, including those that failed or were killed
     #[command(after_help = RUNS_HELP)]
     Runs(Runs),
-    /// Show a run: where its time went, what happened to its workers, what it ran on what
+    /// Show a run: its program, its data, where the time went, what happened to the workers
     #[command(after_help = RUN_HELP)]
     Show(Show),
-    /// Run the program of a killed or failed run again, and take from its file what it had found out
+    /// Continue a killed or failed run: start its program again and take the recorded values from its file
     #[command(after_help = RESUME_HELP)]
     Resume(Again),
-    /// Run the program of a run again, and see whether every round has the same bits
+    /// Run the program of a run again, and compare the value of every round
     #[command(after_help = REPLAY_HELP)]
     Replay(Again),
     /// Fit a model to the data in a file
     #[command(subcommand, after_help = learners::FIT_HELP)]
     Fit(Fit),
-    /// Ask a fitted model about the rows of a file
+    /// Apply a fitted model to the rows of a file
     #[command(after_help = learners::PREDICT_HELP)]
     Predict(Predict),
-    /// Look into the file of a model
+    /// Show what a model file contains
     #[command(after_help = learners::INSPECT_HELP)]
     Inspect(Inspect),
-    /// Measure
+    /// Run a benchmark
     #[command(subcommand)]
     Bench(Bench),
 }
 
 const RUNS_HELP: &str = "\
-Every run leaves one file in $XDG_DATA_HOME/qjam/runs or ~/.local/share/qjam/runs, at most 200 and 1 GiB: the oldest go. \
-QJAM_RUNS names another folder; QJAM_RUNS=off leaves none.
+Every run leaves a file in $XDG_DATA_HOME/qjam/runs or ~/.local/share/qjam/runs. At most 200 files and 1 GiB are kept; the \
+oldest are deleted first. QJAM_RUNS sets another folder; QJAM_RUNS=off writes no files.
 
 Examples:
   qjam runs
   qjam runs --json | jq '.runs[] | select(.state == \"killed\") | .id'";
 
 const RUN_HELP: &str = "\
-A run is named by what `qjam runs` calls it, by the end of that, by `last`, or by the path of its file.
+RUN is the name that `qjam runs` prints, the end of that name, `last`, or the path of the run file.
 
 Examples:
   qjam show last
@@ -93,10 +95,10 @@ Examples:
   qjam show ./20261115T063324Z-a1b2c3.run --json";
 
 const RESUME_HELP: &str = "\
-The program runs from its beginning, with the same arguments in the same folder. A round with the same number, function, \
-data, parameters and seed as in the file gets its value from there at once; the first that is another one, and all after \
-it, are computed. So it comes to the same result as if nobody had killed it. It is refused when the executable has been \
-changed since.
+The program starts from the beginning, with the same arguments in the same folder. A round with the same number, function, \
+data, parameters and seed as in the file takes its value from there; the first round that differs and all later ones are \
+computed. So the result is the same as if the run had not been killed. If the executable has changed since, the command \
+refuses to continue; see --anyway.
 
 The exit code is that of the program.
 
@@ -105,10 +107,10 @@ Examples:
   qjam resume a1b2c3 --anyway";
 
 const REPLAY_HELP: &str = "\
-The program runs from its beginning, with the same arguments in the same folder, and computes everything. Then the hashes \
-of all rounds' values are compared.
+The program starts from the beginning, with the same arguments in the same folder, and computes everything. Then the \
+hashes of the values of all rounds are compared.
 
-The exit code is 0 when all are equal, and 1 when one differs or none could be compared.
+The exit code is 0 if all are equal, and 1 if one differs or none can be compared.
 
 Examples:
   qjam replay last";
@@ -122,9 +124,9 @@ pub(crate) struct Runs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Show {
-    /// Which run
+    /// The run: a name, the end of a name, `last`, or a file
     pub(crate) run: String,
-    /// List the rounds, too
+    /// Also list the rounds
     #[arg(long)]
     pub(crate) rounds: bool,
     /// Print one JSON object
@@ -134,47 +136,47 @@ pub(crate) struct Show {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Again {
-    /// Which run
+    /// The run: a name, the end of a name, `last`, or a file
     pub(crate) run: String,
-    /// Also when the executable is not the one that made it
+    /// Run even if the executable has changed since
     #[arg(long)]
     pub(crate) anyway: bool,
 }
 
 const CHECK_HELP: &str = "\
-Goes the way a run goes: connects by your own ssh, copies this program there unless it is there, starts it, has it \
-start a worker process, and ends it again. The copy and an empty cache stay for the next run; `qjam clean` removes them. \
-All hosts are measured at once, so those behind one link share its speed.
+Does what a run does: connects through your own ssh, copies this program to the host unless it is already there, starts \
+it, starts a worker process, and ends both. The copy and an empty cache stay for the next run; `qjam clean` removes them. \
+All hosts are measured at the same time, so hosts behind one link share its bandwidth.
 
-The exit code is 0 when all hosts would serve, otherwise 1.
+The exit code is 0 if all hosts can be workers, otherwise 1.
 
 Examples:
   qjam check big
   qjam check ann@big:2222 small @hosts.txt
   qjam check --json big,small | jq '.hosts[] | select(.ok | not) | .failure'
 
-QJAM_SSH names another ssh, perhaps with options: QJAM_SSH=\"ssh -F my_config\".
-QJAM_WORKER names another executable to send.";
+QJAM_SSH sets another ssh command, with options if needed: QJAM_SSH=\"ssh -F my_config\".
+QJAM_WORKER sets another executable to send.";
 
 const CACHE_HELP: &str = "\
-Chunks of data that were sent to a host stay on its disk, named by their content, so that a later run need not send \
-them again. A cache never takes more than its cap; what was not used for longest goes first. This program goes to hosts \
-where it is not yet, as for a run.
+Chunks of data that were sent to a host stay on its disk, named by the hash of their content, so that a later run need not \
+send them again. A cache never exceeds its cap; the least recently used chunks are removed first. If this program is not on \
+a host yet, it is copied there, as for a run.
 
 Examples:
-  qjam cache big small            how much is there
-  qjam cache                      the same on this machine, for whoever uses it as a host
-  qjam cache --cap 20G big        let it take 20 GiB there from now on
-  qjam cache --cap default big    and no longer
-  qjam cache --verify @hosts.txt  compare every chunk with its name
+  qjam cache big small            show the size of the caches
+  qjam cache                      show the cache on this machine
+  qjam cache --cap 20G big        limit the cache to 20 GiB from now on
+  qjam cache --cap default big    restore the default limit
+  qjam cache --verify @hosts.txt  compare every chunk with its hash
   qjam cache --clear big          remove all chunks
 
-The exit code is 0 when that was done everywhere and no chunk was damaged, otherwise 1.";
+The exit code is 0 if the command succeeded on every host and no chunk was damaged, otherwise 1.";
 
 const CLEAN_HELP: &str = "\
-A run that is going on there is not harmed, but the next one sends everything again.
+A run that is using a host is not disturbed, but the next run sends everything again.
 
-The exit code is 0 when nothing of ours is left on any of the hosts, otherwise 1.
+The exit code is 0 if no file of qjam is left on any host, otherwise 1.
 
 Examples:
   qjam clean big
@@ -182,7 +184,7 @@ Examples:
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
-    /// Hosts, as in a worker string: `big`, `ann@big:2222`, `@hosts.txt`, or several with commas
+    /// Hosts, as in a worker string: `big`, `ann@big:2222`, `@hosts.txt`, or several separated by commas
     #[arg(required = true, value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
     /// Print one JSON object
@@ -192,16 +194,16 @@ pub(crate) struct Check {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Cache {
-    /// Hosts, as in a worker string; this machine when none is given
+    /// Hosts, as in a worker string; by default this machine
     #[arg(value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
     /// Remove all chunks
     #[arg(long, group = "order")]
     pub(crate) clear: bool,
-    /// Compare every chunk with its name; those that differ are not used any more
+    /// Compare every chunk with its hash; damaged chunks are no longer used
     #[arg(long, group = "order")]
     pub(crate) verify: bool,
-    /// Let it take at most so many bytes of the disk from now on: a number, with K, M, G or T for powers of 1024; or
+    /// Limit the size of the cache on disk from now on: a number of bytes, with K, M, G or T for powers of 1024, or
     /// `default`
     #[arg(long, group = "order", value_name = "BYTES", value_parser = cap)]
     pub(crate) cap: Option<Cap>,
@@ -212,7 +214,7 @@ pub(crate) struct Cache {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Clean {
-    /// Hosts, as in a worker string: `big`, `ann@big:2222`, `@hosts.txt`, or several with commas
+    /// Hosts, as in a worker string: `big`, `ann@big:2222`, `@hosts.txt`, or several separated by commas
     #[arg(required = true, value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
     /// Print one JSON object
@@ -220,7 +222,7 @@ pub(crate) struct Clean {
     pub(crate) json: bool,
 }
 
-/// What a cache may take.
+/// The size limit of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cap {
     Default,
@@ -251,56 +253,56 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Demo {
-    /// Where the work is done
+    /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "proc:2", value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    /// With `auto` workers: print afterwards what was measured and which workers were chosen
     #[arg(long)]
     pub(crate) explain: bool,
-    /// How many image patches to learn from
+    /// Number of image patches to learn from
     #[arg(long, default_value_t = 20_000, value_name = "N", value_parser = value_parser!(u64).range(1..=10_000_000))]
     pub(crate) patches: u64,
-    /// How many evaluations of cost and gradient to spend
+    /// Number of evaluations of cost and gradient
     #[arg(long, default_value_t = 150, value_name = "N", value_parser = value_parser!(u32).range(10..=1_000_000))]
     pub(crate) evaluations: u32,
-    /// File for the picture of what was learned
+    /// File to write the picture of the learned features to
     #[arg(long, default_value = "features.png", value_name = "FILE")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// What a round costs by itself: send doubles to every worker, double them, sum them up
+    /// The cost of a round: send doubles to every worker, double them, add them up
     Rounds(Rounds),
-    /// What it costs to bring data to workers, the first time and the next
+    /// The cost of sending data to workers, the first time and again
     Transfer(Transfer),
-    /// Whether `auto` chooses well: jobs of 1 KiB to 1 GiB, by it and by every fixed number of workers
+    /// The choices of `auto`: jobs of 1 KiB to 1 GiB, with `auto` and with every fixed number of workers
     Auto(Auto),
-    /// How a real job scales: the sparse autoencoder by L-BFGS, against one worker and against processes that don't talk
+    /// How a real job scales: the sparse autoencoder by L-BFGS, compared with one worker and with independent processes
     Autoencoder(Autoencoder),
-    /// What an iteration of k-means costs, from given centres
+    /// The time of an iteration of k-means, from given centres
     #[command(after_help = learners::BENCH_HELP)]
     Kmeans(BenchKmeans),
-    /// How long ridge, lasso or elastic net take to an objective, and what they choose between two exchanges
+    /// The time that ridge, lasso or elastic net take to reach an objective, and the work chosen between two exchanges
     #[command(after_help = linear::HELP)]
     Cocoa(BenchCocoa),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Rounds {
-    /// Where the work is done
+    /// Workers, as a worker string: see `qjam --help`
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    /// With `auto` workers: print afterwards what was measured and which workers were chosen
     #[arg(long)]
     pub(crate) explain: bool,
-    /// How many doubles each way
+    /// Number of doubles sent each way
     #[arg(long, default_value_t = 8, value_name = "D", value_parser = value_parser!(u64).range(0..=1 << 28))]
     pub(crate) doubles: u64,
-    /// How many rounds to time
+    /// Number of rounds to time
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = value_parser!(u64).range(1..=10_000_000))]
     pub(crate) rounds: u64,
-    /// Let every worker sleep this long in every round
+    /// How long every worker sleeps in every round, in milliseconds
     #[arg(long, default_value_t = 0, value_name = "MS", value_parser = value_parser!(u64).range(0..=3_600_000))]
     pub(crate) sleep_ms: u64,
     /// Print one line of JSON
@@ -310,22 +312,22 @@ pub(crate) struct Rounds {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Transfer {
-    /// Where the work is done
+    /// Workers, as a worker string: see `qjam --help`
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    /// With `auto` workers: print afterwards what was measured and which workers were chosen
     #[arg(long)]
     pub(crate) explain: bool,
-    /// How many MiB of data
+    /// Size of the data in MiB
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 24))]
     pub(crate) mib: u64,
-    /// Cut the data into a single chunk
+    /// Send the data as a single chunk
     #[arg(long)]
     pub(crate) one_chunk: bool,
     /// Send a vector of parameters instead of data
     #[arg(long, conflicts_with = "one_chunk")]
     pub(crate) vector: bool,
-    /// Also send the same bytes to this host by plain ssh, and compare
+    /// Also send the same bytes to this host through plain ssh, and compare
     #[arg(long, value_name = "HOST")]
     pub(crate) beside: Option<String>,
     /// Print one line of JSON
@@ -335,42 +337,42 @@ pub(crate) struct Transfer {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Auto {
-    /// What there is to choose from
+    /// Workers to choose from, as a worker string
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Leave out jobs of more than so many MiB
+    /// Skip jobs larger than this many MiB
     #[arg(long, value_name = "N")]
     pub(crate) mib_max: Option<u64>,
-    /// Fail where `auto` takes more than 1.25 times as long as the best fixed choice
+    /// Fail if `auto` takes more than 1.25 times as long as the best fixed choice
     #[arg(long)]
     pub(crate) check: bool,
-    /// Say for each job what was measured and what followed from it
+    /// Print for each job what was measured and what was chosen
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Print one line of JSON for each size
+    /// Print one line of JSON per size
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Autoencoder {
-    /// How many patches
+    /// Number of patches
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = value_parser!(u64).range(1..=10_000_000))]
     pub(crate) patches: u64,
-    /// Where the work is done
+    /// Workers, as a worker string: see `qjam --help`
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Read the patches from this file, as `numpy.save` writes it; it is made if it is not there. Only the training is
-    /// measured then, and what it takes of memory
+    /// Read the patches from this .npy file, which is created if it does not exist. Then only the training is measured, with
+    /// its memory use
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Let every worker process take at most so much memory: a number, with K, M, G or T for powers of 1024
+    /// Memory limit of each worker process: a number, with K, M, G or T for powers of 1024
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
-    /// Say afterwards what was measured and how many workers follow from it, if they are `auto`
+    /// With `auto` workers: print afterwards what was measured and which workers were chosen
     #[arg(long)]
     pub(crate) explain: bool,
-    /// How many evaluations of cost and gradient
+    /// Number of evaluations of cost and gradient
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = value_parser!(u32).range(10..=1_000_000))]
     pub(crate) evaluations: u32,
     /// Print one line of JSON

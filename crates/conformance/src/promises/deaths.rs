@@ -190,7 +190,8 @@ pub(crate) fn a_worker_killed_while_idle_is_started_again(e: &Engine) {
         is_well(&m, "idle workers were killed");
     }
     let journal = m.journal();
-    let deaths = journal.iter().filter_map(|e| if let What::WorkerLost(_, d) = &e.what { Some(d) } else { None });
+    let deaths =
+        journal.iter().filter_map(|e| if let What::WorkerLost(_, d) = &e.what { Some(d) } else { None });
     let (idle, other): (Vec<_>, Vec<_>) =
         deaths.partition(|d| d.activity == Activity::Idle && d.cause == Cause::Signal(9));
     assert_eq!(idle.len() + other.len(), 12);
@@ -238,7 +239,8 @@ pub(crate) fn workers_killed_faster_than_they_start_do_not_spoil_the_master(e: &
         killed.len() >= 24 || given_up() >= 2
     });
     assert!(killed.len() >= 6, "three deaths each before anybody is given up: {killed:?}");
-    let run = || m.run(go, &(Way::Exit, 0, 0), &DataSet::nothing(64).unwrap()).map_err(|e| (e.to_string(), e));
+    let run =
+        || m.run(go, &(Way::Exit, 0, 0), &DataSet::nothing(64).unwrap()).map_err(|e| (e.to_string(), e));
     // The first round may find that nobody is left: that is an error of its own, and not for ever.
     match run() {
         Ok(value) => assert_eq!(value, 64),

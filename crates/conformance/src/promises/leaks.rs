@@ -76,7 +76,8 @@ pub(crate) const PROGRAMS: Programs = &[
         });
     }),
     ("deliveries", |engine| {
-        let m = Master::builder().deliver_after(Duration::ZERO).blocks_per_slot(1_000).connect(engine).unwrap();
+        let m =
+            Master::builder().deliver_after(Duration::ZERO).blocks_per_slot(1_000).connect(engine).unwrap();
         let before = held(&m);
         m.run(slow_and_wide, &vec![1.0; 10_000], &DataSet::nothing(400).unwrap()).unwrap();
         let after = held(&m);

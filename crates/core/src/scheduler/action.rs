@@ -1,6 +1,6 @@
 //! What the scheduler wants done. Actions are imperatives, carried out in order by whoever drives it.
 
-use crate::ids::{Block, RoundId, WorkerId};
+use crate::ids::{Block, PartId, RoundId, WorkerId};
 use crate::job::{Cause, RoundFailure};
 use crate::journal::What;
 use crate::reduce::Node;
@@ -62,15 +62,19 @@ pub enum Action {
         /// Which.
         block: Block,
     },
-    /// The part just delivered counts: merge it.
+    /// A delivered part counts: merge it.
     Accept {
+        /// Its number.
+        part: PartId,
         /// Of which round.
         round: RoundId,
         /// Which subtree.
         node: Node,
     },
-    /// The part just delivered does not count: drop it.
+    /// A delivered part does not count: drop it.
     Discard {
+        /// Its number.
+        part: PartId,
         /// Of which round.
         round: RoundId,
         /// Which subtree.

@@ -1,6 +1,6 @@
 //! What can happen to the scheduler. Events are past facts.
 
-use crate::ids::{HoldId, RoundId, SeatId, WorkerId};
+use crate::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use crate::job::{Death, Fault, RoundSpec};
 use crate::reduce::Node;
 use crate::time;
@@ -62,6 +62,8 @@ pub enum Event {
     },
     /// A worker handed over the root of a finished subtree.
     PartDelivered {
+        /// The number that the verdict names it by, never used before.
+        part: PartId,
         /// Who.
         worker: WorkerId,
         /// Of which round.

@@ -55,7 +55,7 @@ pub use config::Config;
 pub use event::Event;
 pub use standing::Standing;
 
-use crate::ids::{HoldId, RoundId, SeatId, WorkerId};
+use crate::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use crate::job::{Cause, Death, RoundFailure, RoundSpec};
 use crate::journal::What;
 use crate::reduce::Node;
@@ -124,9 +124,9 @@ impl Scheduler {
             Event::RoundSubmitted { round, spec } => self.on_round_submitted(now, round, spec, out),
             Event::HoldDropped { hold } => self.on_hold_dropped(hold),
             Event::RoundCancelled { round } => self.fail(now, round, RoundFailure::Cancelled, out),
-            Event::PartDelivered { worker, round, node, spans } => {
+            Event::PartDelivered { part, worker, round, node, spans } => {
                 self.hear(now, worker, out);
-                self.on_part_delivered(now, worker, round, node, &spans, out);
+                self.on_part_delivered(now, part, worker, (round, node), &spans, out);
                 self.rebalance(now, out);
             }
             Event::Computed { worker, round, blocks, span } => self.on_computed(worker, round, blocks, span),
@@ -291,20 +291,20 @@ impl Scheduler {
     fn on_part_delivered(
         &mut self,
         now: Time,
+        part: PartId,
         worker: WorkerId,
-        round: RoundId,
-        node: Node,
+        (round, node): (RoundId, Node),
         spans: &[message::Span],
         out: &mut Vec<Action>,
     ) {
         let (Some(record), Some(_)) = (self.rounds.get_mut(&round), self.roster.get(worker)) else {
-            out.push(Action::Discard { round, node });
+            out.push(Action::Discard { part, round, node });
             return;
         };
         let blocks = record.spec.cut.blocks_of(node);
         if blocks.is_empty() || !tiles(spans, blocks.clone()) {
             let why = format!("a result for {node:?} that covers other blocks than it names");
-            out.push(Action::Discard { round, node });
+            out.push(Action::Discard { part, round, node });
             self.kill(worker, Cause::Protocol(why), out);
             return;
         }
@@ -328,14 +328,14 @@ impl Scheduler {
             record.done += blocks.len() as u32;
             let finished = record.done as usize == record.blocks.len();
             self.roster.seats.get_mut(&worker.seat).expect("the worker is up").fruitless = 0;
-            out.push(Action::Accept { round, node });
+            out.push(Action::Accept { part, round, node });
             if finished {
                 out.push(Action::Finish { round });
                 self.end(now, round, true, out);
             }
         } else {
             out.push(Action::Note(What::Discarded { round, worker, blocks: blocks.len() as u32 }));
-            out.push(Action::Discard { round, node });
+            out.push(Action::Discard { part, round, node });
             self.close_if_idle(round, out);
             self.place(now, round, out);
         }

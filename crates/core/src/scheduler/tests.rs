@@ -16,6 +16,8 @@ struct Story {
 }
 
 const ROUND: RoundId = RoundId(1);
+/// Verdicts are looked at one by one here, so all parts may have the same number.
+const PART: PartId = PartId(7);
 
 fn worker(seat: u32, incarnation: u32) -> WorkerId {
     WorkerId { seat: SeatId(seat), incarnation }
@@ -26,7 +28,7 @@ fn part(w: WorkerId, node: Node, spans: &[(u32, u32, u32)]) -> Event {
         .iter()
         .map(|&(first, len, attempt)| message::Span { first, len, attempt, alone: false, apart: false })
         .collect();
-    Event::PartDelivered { worker: w, round: ROUND, node, spans }
+    Event::PartDelivered { part: PART, worker: w, round: ROUND, node, spans }
 }
 
 fn joined(worker: WorkerId) -> Event {
@@ -102,7 +104,7 @@ fn assign(w: WorkerId, first: u32, len: u32, attempt: u32) -> Action {
 fn a_round_is_shared_out_and_finishes() {
     let mut story = Story::with_workers(2);
     assert_eq!(story.submit(8), [assign(worker(0, 0), 0, 4, 1), assign(worker(1, 0), 4, 4, 1)]);
-    let accept = |level, index| Action::Accept { round: ROUND, node: node(level, index) };
+    let accept = |level, index| Action::Accept { part: PART, round: ROUND, node: node(level, index) };
     assert_eq!(story.tell(part(worker(1, 0), node(2, 1), &[(4, 4, 1)])), [accept(2, 1)]);
     assert_eq!(
         story.tell(part(worker(0, 0), node(2, 0), &[(0, 4, 1)])),
@@ -126,7 +128,7 @@ fn a_result_of_a_dead_worker_does_not_count() {
     story.submit(8);
     story.lose(worker(0, 0), &[]);
     let late = story.tell(part(worker(0, 0), node(2, 0), &[(0, 4, 1)]));
-    assert_eq!(late, [Action::Discard { round: ROUND, node: node(2, 0) }]);
+    assert_eq!(late, [Action::Discard { part: PART, round: ROUND, node: node(2, 0) }]);
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn a_result_under_another_attempt_does_not_count() {
     let mut story = Story::with_workers(1);
     story.submit(2);
     let said = story.tell(part(worker(0, 0), node(1, 0), &[(0, 2, 2)]));
-    assert_eq!(said, [Action::Discard { round: ROUND, node: node(1, 0) }]);
+    assert_eq!(said, [Action::Discard { part: PART, round: ROUND, node: node(1, 0) }]);
 }
 
 #[test]
@@ -187,14 +189,14 @@ fn the_first_of_two_copies_counts_and_the_other_is_called_off() {
     assert_eq!(
         said,
         [
-            Action::Accept { round: ROUND, node: node(0, 0) },
+            Action::Accept { part: PART, round: ROUND, node: node(0, 0) },
             Action::Finish { round: ROUND },
             Action::Cancel { worker: worker(1, 0), round: ROUND, is_patient: true },
         ]
     );
     assert_eq!(
         story.tell(part(worker(1, 0), node(0, 0), &[(0, 1, 2)])),
-        [Action::Discard { round: ROUND, node: node(0, 0) }, Action::Close { round: ROUND }]
+        [Action::Discard { part: PART, round: ROUND, node: node(0, 0) }, Action::Close { round: ROUND }]
     );
 }
 
@@ -207,7 +209,7 @@ fn a_root_that_overlaps_done_blocks_is_dropped_whole_and_the_rest_given_out_agai
     story.after_ms(1); // worker 0 is suspect: worker 1 gets blocks 0 and 1 too
     story.tell(part(worker(0, 0), node(0, 0), &[(0, 1, 1)]));
     let said = story.tell(part(worker(1, 0), node(2, 0), &[(0, 2, 2), (2, 2, 1)])).to_vec();
-    assert_eq!(said[0], Action::Discard { round: ROUND, node: node(2, 0) });
+    assert_eq!(said[0], Action::Discard { part: PART, round: ROUND, node: node(2, 0) });
     assert_eq!(said[1..], [assign(worker(0, 0), 2, 1, 2), assign(worker(1, 0), 3, 1, 2)]);
 }
 

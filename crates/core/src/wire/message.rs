@@ -7,7 +7,8 @@
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{Attempt, Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::Fault;
-use crate::reduce::{Cut, Node};
+use crate::order::OrderHead;
+use crate::reduce::Node;
 use crate::wire::frame::{Frame, FrameError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -104,16 +105,8 @@ pub enum Place {
 /// Asks for blocks of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Which round.
-    pub round: RoundId,
-    /// Name of the function.
-    pub function: String,
-    /// Seed of the run; streams are keyed by (seed, round, chunk).
-    pub seed: u64,
-    /// The data set.
-    pub dataset: DataSetId,
-    /// Its cut.
-    pub cut: Cut,
+    /// The round.
+    pub order: OrderHead,
     /// Names of chunks that this worker has not been told yet: first index and the names from there on.
     pub chunks: Vec<(u32, Vec<ChunkId>)>,
     /// What to do.
@@ -123,8 +116,6 @@ pub struct Task {
     pub params: Payload,
     /// Arenas of this worker that the master has finished reading.
     pub released: Vec<u64>,
-    /// The states it needs, if any.
-    pub held: Option<HeldTask>,
 }
 
 /// Which states a round begins with. Its blocks are single chunks.
@@ -409,10 +400,9 @@ impl ToWorker {
     /// What a machine relies on and the types do not say.
     pub(super) fn check(&self) -> Result<(), MessageError> {
         match self {
-            ToWorker::Task(Task { cut, held, .. })
-                if !cut.is_possible() || held.is_some() && cut.level > 0 =>
-            {
-                Err(MessageError::Body { kind: "master's", why: format!("{cut:?} is impossible") })
+            ToWorker::Task(Task { order, .. }) if !order.is_possible() => {
+                let why = format!("{:?} is impossible", order.cut);
+                Err(MessageError::Body { kind: "master's", why })
             }
             _ => Ok(()),
         }
@@ -440,6 +430,7 @@ impl ToMaster {
 mod tests {
     use super::*;
     use crate::ids::SeatId;
+    use crate::reduce::Cut;
     use crate::wire::frame;
 
     fn round_trip(message: ToWorker) {
@@ -452,16 +443,19 @@ mod tests {
     fn messages_survive_the_trip() {
         let span = Span { first: 3, len: 4, attempt: 1, alone: false, apart: false };
         round_trip(ToWorker::Task(Task {
-            round: RoundId(9),
-            function: "a::b".into(),
-            seed: 1,
-            dataset: DataSetId([7; 32]),
-            cut: Cut::new(100, 2),
+            order: OrderHead {
+                round: RoundId(9),
+                function: "a::b".into(),
+                seed: 1,
+                dataset: DataSetId([7; 32]),
+                cut: Cut::new(100, 2),
+                held: None,
+                slots_max: None,
+            },
             chunks: vec![(3, vec![ChunkId([1; 32]), ChunkId([2; 32])])],
             spans: vec![span],
             params: Payload::Arena { arena: 1, arena_bytes: 1 << 20, with_fd: true, offset: 64, bytes: 8 },
             released: vec![4],
-            held: None,
         }));
         round_trip(ToWorker::Recipe { round: RoundId(3), question: 1, offset: 1 << 20, bytes: 1 << 33 });
         round_trip(ToWorker::Release(HoldId(7)));
@@ -516,16 +510,19 @@ mod tests {
     fn an_impossible_cut_is_refused() {
         for cut in [Cut { chunks: 3, level: 64 }, Cut { chunks: 0, level: 0 }] {
             let task = ToWorker::Task(Task {
-                round: RoundId(0),
-                function: String::new(),
-                seed: 0,
-                dataset: DataSetId([0; 32]),
-                cut,
+                order: OrderHead {
+                    round: RoundId(0),
+                    function: String::new(),
+                    seed: 0,
+                    dataset: DataSetId([0; 32]),
+                    cut,
+                    held: None,
+                    slots_max: None,
+                },
                 chunks: vec![],
                 spans: vec![],
                 params: Payload::Tail { offset: 0, bytes: 0 },
                 released: vec![],
-                held: None,
             });
             let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
             let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
@@ -537,16 +534,19 @@ mod tests {
     fn states_belong_to_single_chunks() {
         for (level, is_good) in [(0, true), (1, false)] {
             let task = ToWorker::Task(Task {
-                round: RoundId(0),
-                function: String::new(),
-                seed: 0,
-                dataset: DataSetId([0; 32]),
-                cut: Cut::new(8, level),
+                order: OrderHead {
+                    round: RoundId(0),
+                    function: String::new(),
+                    seed: 0,
+                    dataset: DataSetId([0; 32]),
+                    cut: Cut::new(8, level),
+                    held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)) }),
+                    slots_max: None,
+                },
                 chunks: vec![],
                 spans: vec![],
                 params: Payload::Tail { offset: 0, bytes: 0 },
                 released: vec![],
-                held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)) }),
             });
             let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
             let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();

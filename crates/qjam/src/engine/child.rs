@@ -1,17 +1,14 @@
-//! A child process that ends with whoever holds it.
-//!
-//! Between its start and its end a process passes through several hands: the thread that starts it, the letter box of
-//! the master's loop, the loop. Whichever of them drops it, it ends, with everything it started that stayed in its
-//! group, and is taken note of, so that nothing is left, not even an entry in the table of processes.
+//! Starts executors: this same program, or another executable, as a child process with a socket.
 
 use crate::worker::ASKED;
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
+
+pub(crate) use qjam_system::process::Process;
 
 /// A started executor, before it has said anything.
 pub(crate) struct Spawned {
@@ -64,63 +61,5 @@ impl Spawned {
             .process_group(0)
             .spawn()?;
         Ok(Spawned { process: Process::new(child), socket })
-    }
-}
-
-/// A child process and its group.
-pub(crate) struct Process {
-    child: Child,
-    /// How it ended, once it has been reaped. From then on its number may be somebody else's.
-    status: Option<Option<ExitStatus>>,
-}
-
-impl Process {
-    /// A child that was started as the first of a group of its own.
-    pub(crate) fn new(child: Child) -> Self {
-        Process { child, status: None }
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Standard output and standard error.
-    pub(crate) fn take_pipes(&mut self) -> io::Result<(ChildStdout, ChildStderr)> {
-        match (self.child.stdout.take(), self.child.stderr.take()) {
-            (Some(stdout), Some(stderr)) => Ok((stdout, stderr)),
-            _ => Err(io::Error::other("the child has no pipes")),
-        }
-    }
-
-    /// Whether it has ended, without taking note of it.
-    pub(crate) fn has_ended(&self) -> bool {
-        let Some(pid) = self.pid() else { return true };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        self.status.is_some() || !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
-    }
-
-    /// Ends it, unless it has ended, and whatever it started; says how it ended.
-    pub(crate) fn end(&mut self) -> Option<ExitStatus> {
-        if let Some(status) = self.status {
-            return status;
-        }
-        // Also when it has ended: what it started may live. Until it is reaped the number of its group is its own.
-        if let Some(group) = self.pid() {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let status = self.child.wait().ok();
-        self.status = Some(status);
-        status
-    }
-
-    /// Its number, to send a signal to.
-    pub(crate) fn pid(&self) -> Option<Pid> {
-        Pid::from_raw(self.child.id() as i32)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.end();
     }
 }

@@ -8,8 +8,9 @@ use crate::function::{AnyBox, AnyShared, Function};
 use crate::runs::Hash;
 use crate::worker::arenas::{OwnArenas, Placed};
 use bytes::Bytes;
-use qjam_core::ids::{HoldId, SeatId};
+use qjam_core::ids::{HoldId, RoundId, SeatId};
 use qjam_core::journal::RoundReport;
+use qjam_core::order::OrderHead;
 use qjam_core::reduce::{Cut, Tree};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -104,6 +105,19 @@ pub(crate) enum Errands {
 }
 
 impl Running {
+    /// The round as it is described to whoever runs a part of it.
+    pub(crate) fn head(&self, round: RoundId, seed: u64) -> OrderHead {
+        OrderHead {
+            round,
+            function: self.function.name().into(),
+            seed,
+            dataset: self.data.located,
+            cut: self.cut,
+            held: self.held.as_ref().map(|held| held.task),
+            slots_max: None,
+        }
+    }
+
     /// The parameters in one piece, wherever they are. Workers may come that nobody thought of when it began.
     pub(crate) fn whole_params(&mut self, arenas: &mut OwnArenas) -> Bytes {
         if self.params.is_empty() {

@@ -3,13 +3,13 @@
 use super::params::OwnParams;
 use super::pickled::{Pickled, put_bytes, take_bytes};
 use super::raised::Raised;
-use super::raw::Raw;
 use super::value::Value;
 use super::{Host, slot};
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::ctx::Ctx;
 use crate::state::State;
 use bytes::Bytes;
+use qjam_data::chunk::Raw;
 use std::sync::Arc;
 
 /// The name of a piece of code: a hash of its bytes.

@@ -9,8 +9,8 @@ use super::letter::{self, Head, INLINE_BYTES_MAX, Letter, REFERENCE_BYTES, REFER
 use super::peer::{Peer, number_of};
 use super::printed::Printed;
 use super::start::{Started, Wanted, start};
-use crate::engine::child::Process;
 use crate::store::Arena;
+use qjam_system::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;

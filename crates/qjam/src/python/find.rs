@@ -6,8 +6,8 @@
 //! told what is missing from the one that would be used. If the user names one, no other is tried.
 
 use super::welcomed;
-use crate::worker::with_room;
 use qjam_core::wire::message::PythonFacts;
+use qjam_system::data_limit::with_room;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 use super::calls::CodeId;
 use super::pickled::Pickled;
 use super::value::{Body, Leaf};
-use crate::store::places::{self, Mapped};
+use crate::store::mapped::{self, Mapped};
 use std::sync::Arc;
 
 /// Bytes that go inside a message, at most.
@@ -56,7 +56,7 @@ impl<'a> Letter<'a> {
 
     /// Adds bytes that may be in a region.
     pub(super) fn placed(&mut self, tag: u8, bytes: &'a [u8]) {
-        self.parts.push(Part { tag, bytes, number: 0, place: places::find(bytes) });
+        self.parts.push(Part { tag, bytes, number: 0, place: mapped::find(bytes) });
     }
 
     /// Adds a pickle.

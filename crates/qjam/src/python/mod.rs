@@ -26,7 +26,6 @@ mod peer;
 mod pickled;
 mod printed;
 mod raised;
-mod raw;
 mod setup;
 mod slot;
 mod start;
@@ -38,7 +37,6 @@ pub(crate) use calls::is_call;
 pub use calls::{Call, Code, CodeId, Memory, call, step};
 pub use pickled::Pickled;
 pub use raised::Raised;
-pub use raw::Raw;
 pub use setup::{Log, Setup, set_log, set_up};
 pub(crate) use slot::limit_child;
 pub(crate) use table::check;
@@ -46,8 +44,10 @@ pub use table::{Line, Table};
 pub use value::{Body, Leaf, Value};
 pub(crate) use welcomed::{welcome, welcomed};
 
-pub use crate::source::array::{Array, Layout, checksum, standard_rows};
+pub use crate::source::array::{Layout, checksum, standard_rows};
 pub use crate::source::slices::Slices;
+pub use qjam_data::chunk::Raw;
+pub use qjam_data::dataset::Array;
 
 use crate::ctx::Ctx;
 use std::sync::{Arc, OnceLock};

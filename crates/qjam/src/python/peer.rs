@@ -5,7 +5,7 @@
 //! on the same socket, that the child reads when it comes to it.
 
 use super::letter;
-use crate::store::places;
+use crate::store::mapped;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ impl Peer {
     /// Both ends.
     pub(super) fn pair() -> io::Result<(Arc<Peer>, OwnedFd)> {
         static ONCE: Once = Once::new();
-        ONCE.call_once(|| places::tell_of_ends(unmapped));
+        ONCE.call_once(|| mapped::tell_of_ends(unmapped));
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let peer = Arc::new(Peer { socket: ours, mappings: Mutex::default() });

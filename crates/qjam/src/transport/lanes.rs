@@ -10,6 +10,7 @@ use qjam_core::ids::RoundId;
 use qjam_core::wire::frame;
 use qjam_core::wire::host::{KIND_FROM_HOST, KIND_SEGMENT, KIND_TO_HOST, SEGMENT_BYTES};
 use qjam_core::wire::{FromHost, ToHost};
+use qjam_data::source::location::Pieces;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -20,6 +21,17 @@ pub(crate) trait Source: Send {
     fn left(&self) -> u64;
     /// The next so many of them.
     fn take(&mut self, bytes: usize) -> Result<Bytes, String>;
+}
+
+/// The bytes of a chunk are a source.
+impl Source for Pieces {
+    fn left(&self) -> u64 {
+        Pieces::left(self)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<Bytes, String> {
+        Pieces::take(self, bytes)
+    }
 }
 
 /// Memory is a source.

@@ -27,6 +27,7 @@ use crate::{VERSION, engine, python, registry};
 use bytes::Bytes;
 use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Activity, Fault, FaultKind};
+use qjam_core::order::OrderHead;
 use qjam_core::reduce::Node;
 use qjam_core::time::{Span, Time};
 use qjam_core::wire::frame::TAIL_BYTES_MAX;
@@ -458,12 +459,12 @@ impl Executor {
     }
 
     fn on_task(&mut self, task: Task, tail: &Bytes) -> Result<(), ExecutorError> {
-        let Task { round, cut, spans, dataset, .. } = task;
-        self.release(task.released);
+        let Task { order, chunks, spans, params, released } = task;
+        let OrderHead { round, cut, dataset, seed, held, .. } = order;
+        self.release(released);
         let inbox = &mut self.inbox;
-        let params =
-            self.theirs.read(&task.params, tail, || inbox.take_fd()).map_err(ExecutorError::Protocol)?;
-        self.data.introduce(dataset, &task.chunks);
+        let params = self.theirs.read(&params, tail, || inbox.take_fd()).map_err(ExecutorError::Protocol)?;
+        self.data.introduce(dataset, &chunks);
         if !self.rounds.contains_key(&round) {
             let fault = |kind, message: String| Fault {
                 kind,
@@ -473,7 +474,7 @@ impl Executor {
                 backtrace: None,
                 carried: Vec::new(),
             };
-            let opened = registry::lookup(&task.function)
+            let opened = registry::lookup(&order.function)
                 .map_err(|e| fault(FaultKind::UnknownFunction, e.to_string()))
                 .and_then(|function| match faults::caught(None, || function.open_params(params))? {
                     Ok(params) => Ok((function, params)),
@@ -494,8 +495,8 @@ impl Executor {
                         true
                     }
             });
-            let here = RoundHere::new(round, cut, function, params, task.seed, self.slots, Some(cancelled))
-                .holding(task.held.map(|held| HeldHere::new(held, self.states.clone())));
+            let here = RoundHere::new(round, cut, function, params, seed, self.slots, Some(cancelled))
+                .holding(held.map(|held| HeldHere::new(held, self.states.clone())));
             self.rounds.insert(round, (Arc::new(here), self.data.entries(dataset)));
         }
         let (missing, ask) =

@@ -3,9 +3,9 @@
 //! A panic hook is the only place that sees where a panic came from. Ours keeps that for the thread that is inside
 //! [`caught`] and leaves all other panics to whatever hook was there before.
 
-use super::own_limit::with_room;
 use crate::python::Raised;
 use qjam_core::job::{Fault, FaultKind};
+use qjam_system::data_limit::with_room;
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};

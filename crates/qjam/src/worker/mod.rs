@@ -22,8 +22,6 @@ pub(crate) mod slots;
 pub(crate) mod states;
 pub(crate) mod supervisor;
 
-pub(crate) use own_limit::with_room;
-
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -8,37 +8,14 @@
 use super::arenas::{OwnArenas, Placed};
 use crate::codec::Encoder;
 use crate::memory;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use qjam_system::data_limit;
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 /// The stack of a thread, as Rust's runtime makes it.
 const STACK_BYTES: u64 = 2 << 20;
 
 /// For last words there is more.
 const ROOM_BYTES: u64 = 256 << 20;
-
-/// Whose turn it is to change the limit.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn set_data(current: u64, maximum: u64) -> io::Result<()> {
-    setrlimit(Resource::Data, Rlimit { current: Some(current), maximum: Some(maximum) })?;
-    Ok(())
-}
-
-/// Does something that must not run out of memory: Rust's runtime would wait for ever for a lock that it holds itself if
-/// it did while a backtrace is made.
-pub(crate) fn with_room<R>(f: impl FnOnce() -> R) -> R {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let limit = getrlimit(Resource::Data);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let is_raised = limit.current != limit.maximum && setrlimit(Resource::Data, raised).is_ok();
-    let done = f();
-    if is_raised {
-        let _ = setrlimit(Resource::Data, limit);
-    }
-    done
-}
 
 /// The limit, and what of it is taken by shared memory.
 #[derive(Debug)]
@@ -53,7 +30,7 @@ impl OwnLimit {
     pub(super) fn set(bytes_max: Option<u64>, threads: u32) -> io::Result<OwnLimit> {
         let limit = OwnLimit { bytes_max, shared_bytes: 0 };
         if let Some(bytes) = bytes_max {
-            set_data(bytes, bytes.saturating_add(ROOM_BYTES))?;
+            data_limit::set(bytes, bytes.saturating_add(ROOM_BYTES))?;
             let needed = memory::private_bytes().unwrap_or(0) + u64::from(threads) * STACK_BYTES;
             if needed > bytes {
                 refuse(needed, "this program and its threads take more before anything has begun");
@@ -74,9 +51,8 @@ impl OwnLimit {
     pub(super) fn shared(&mut self, bytes: u64) {
         let Some(bytes_max) = self.bytes_max.filter(|_| bytes != self.shared_bytes) else { return };
         self.shared_bytes = bytes;
-        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         // It can only fail above the maximum, which this is not.
-        let _ = set_data(bytes_max.saturating_sub(bytes), bytes_max.saturating_add(ROOM_BYTES));
+        let _ = data_limit::set(bytes_max.saturating_sub(bytes), bytes_max.saturating_add(ROOM_BYTES));
     }
 
     /// Whether so many more bytes of shared memory fit.

@@ -154,7 +154,7 @@ impl<'a> Observer<'a> {
                 help::only_the_late_are_spared(picture, *worker, *round, *is_patient)?;
                 picture.tell_to_let_go(now, *worker, *round, *is_patient);
             }
-            Action::Accept { round, node } => parts::accept(picture, step.event, *round, *node)?,
+            Action::Accept { round, node, .. } => parts::accept(picture, step.event, *round, *node)?,
             Action::Discard { .. } => {}
             Action::Finish { round } => {
                 parts::covers_everything(picture, *round)?;

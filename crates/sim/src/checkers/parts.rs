@@ -2,26 +2,28 @@
 
 use super::picture::Picture;
 use super::{Step, Verdict, promise};
-use qjam_core::ids::RoundId;
+use qjam_core::ids::{PartId, RoundId};
 use qjam_core::reduce::Node;
 use qjam_core::scheduler::{Action, Event};
 
 /// Every delivered part is either accepted or discarded, once, and rightly so; nothing else is.
 pub(super) fn is_answered_as_expected(step: &Step<'_>, expected: Option<bool>) -> Verdict {
     let said = step.actions.iter().filter_map(|action| match action {
-        Action::Accept { round, node } => Some((true, *round, *node)),
-        Action::Discard { round, node } => Some((false, *round, *node)),
+        Action::Accept { part, round, node } => Some((true, *part, *round, *node)),
+        Action::Discard { part, round, node } => Some((false, *part, *round, *node)),
         _ => None,
     });
-    let said: Vec<(bool, RoundId, Node)> = said.collect();
-    let wanted: Vec<(bool, RoundId, Node)> = match (step.event, expected) {
-        (Event::PartDelivered { round, node, .. }, Some(counts)) => vec![(counts, *round, *node)],
+    let said: Vec<(bool, PartId, RoundId, Node)> = said.collect();
+    let wanted: Vec<(bool, PartId, RoundId, Node)> = match (step.event, expected) {
+        (Event::PartDelivered { part, round, node, .. }, Some(counts)) => {
+            vec![(counts, *part, *round, *node)]
+        }
         _ => vec![],
     };
     promise!(
         said == wanted,
         "a_part_counts_if_and_only_if_its_blocks_are_held_as_named",
-        "{:?}: (counts, round, node) should be {wanted:?}, is {said:?}",
+        "{:?}: (counts, part, round, node) should be {wanted:?}, is {said:?}",
         step.event
     );
     Ok(())

@@ -6,7 +6,7 @@ use crate::checkers::{Step, Verdict, Violation, promise};
 use crate::network::Way;
 use crate::oracle::{self, Value};
 use crate::plan::{Cancel, RoundPlan, SeatPlan, Submit};
-use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
+use qjam_core::ids::{DataSetId, PartId, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
 use qjam_core::journal::{Journal, What};
 use qjam_core::reduce::tree::Offer;
@@ -26,8 +26,9 @@ pub(super) struct Master {
     told: u64,
     /// What the scheduler wants and has not got yet.
     todo: VecDeque<Action>,
-    /// The value of the part just delivered.
-    in_hand: Option<Value>,
+    /// Values of delivered parts whose verdicts are not carried out yet.
+    in_hand: BTreeMap<PartId, Value>,
+    next_part: u64,
 }
 
 /// A round that is not closed.
@@ -49,7 +50,8 @@ impl Master {
             journal: Journal::new(64),
             told: 0,
             todo: VecDeque::new(),
-            in_hand: None,
+            in_hand: BTreeMap::new(),
+            next_part: 0,
         }
     }
 
@@ -195,8 +197,10 @@ impl Engine<'_> {
                 let blocks = parts.iter().flat_map(|p| &p.spans).map(|s| s.len).sum();
                 self.tell(Event::Computed { worker, round, blocks, span })?;
                 for Part { node, spans, value } in parts {
-                    self.master.in_hand = Some(value);
-                    self.tell(Event::PartDelivered { worker, round, node, spans })?;
+                    let part = PartId(self.master.next_part);
+                    self.master.next_part += 1;
+                    self.master.in_hand.insert(part, value);
+                    self.tell(Event::PartDelivered { part, worker, round, node, spans })?;
                 }
                 Ok(())
             }
@@ -280,12 +284,12 @@ impl Engine<'_> {
             Action::Cancel { worker, round, .. } => {
                 return self.send_to_executor(worker, ToExecutor::Cancel { round }, 0);
             }
-            Action::Accept { round, node } => {
-                let value =
-                    self.master.in_hand.take().expect("the observer saw to it that a part was delivered");
+            Action::Accept { part, round, node } => {
+                let value = self.master.in_hand.remove(&part);
+                let value = value.expect("the observer saw to it that a part was delivered");
                 self.accept(round, node, value);
             }
-            Action::Discard { .. } => self.master.in_hand = None,
+            Action::Discard { part, .. } => drop(self.master.in_hand.remove(&part)),
             Action::Finish { round } => {
                 let has_value = self.finish(round)?;
                 self.on_answered(round);

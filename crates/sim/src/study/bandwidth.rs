@@ -17,6 +17,7 @@ use super::picture::{self, Line, Picture};
 use super::table::{Table, bytes, time, whole};
 use super::{for_each, hosts, play, round};
 use qjam_core::ids::{DataSetId, RoundId};
+use qjam_core::order::OrderHead;
 use qjam_core::reduce::{Cut, Node};
 use qjam_core::time::Span;
 use qjam_core::wire::frame;
@@ -51,16 +52,19 @@ fn roots(workers: u32, blocks: u32) -> f64 {
 pub fn frames() -> (f64, f64) {
     let blocks = Blocks { first: 640_000, len: BLOCKS, attempt: 1, alone: false, apart: false };
     let task = ToWorker::Task(Task {
-        round: RoundId(1_000),
-        function: "kmeans::assign".into(),
-        seed: 7,
-        dataset: DataSetId([9; 32]),
-        cut: Cut::new(640_000, 0),
+        order: OrderHead {
+            round: RoundId(1_000),
+            function: "kmeans::assign".into(),
+            seed: 7,
+            dataset: DataSetId([9; 32]),
+            cut: Cut::new(640_000, 0),
+            held: None,
+            slots_max: None,
+        },
         chunks: Vec::new(),
         spans: vec![blocks],
         params: Payload::Streamed { bytes: 8_000_000 },
         released: Vec::new(),
-        held: None,
     });
     let part = Part {
         node: Node { level: 6, index: 10_000 },

@@ -84,7 +84,7 @@ fn where_there_is_one_block_for_each_slot_everybody_gets_one() {
             let (worker, span) = (worker(seat, 0), time::Span::from_ms(if seat == 0 { 900 } else { 10 }));
             story.tell(Event::Computed { worker, round, blocks: 1, span });
             let spans = vec![message::Span { first: seat, len: 1, attempt: 1, alone: false, apart: false }];
-            story.tell(Event::PartDelivered { worker, round, node: node(0, seat), spans });
+            story.tell(Event::PartDelivered { part: PART, worker, round, node: node(0, seat), spans });
         }
     }
 }
@@ -128,7 +128,7 @@ fn a_late_block_is_run_elsewhere_too_and_the_first_result_counts() {
     }
     let said = story.tell(part(worker(1, 0), node(0, 7), &[(7, 1, 2)])).to_vec();
     let cancel = Action::Cancel { worker: worker(0, 0), round: ROUND, is_patient: true };
-    let accept = Action::Accept { round: ROUND, node: node(0, 7) };
+    let accept = Action::Accept { part: PART, round: ROUND, node: node(0, 7) };
     assert_eq!(said, [accept, Action::Finish { round: ROUND }, cancel]);
     // It is still in user code. That is no reason to end it soon, but one day it is.
     for _ in 0..59 {
@@ -147,7 +147,7 @@ fn the_loser_of_a_backup_is_discarded_by_itself() {
     story.tell(returned(worker(0, 0), &[], 0, &[(7, 500)]));
     story.tell(part(worker(0, 0), node(0, 7), &[(7, 1, 1)]));
     let said = story.tell(part(worker(1, 0), node(0, 7), &[(7, 1, 2)])).to_vec();
-    assert_eq!(said[0], Action::Discard { round: ROUND, node: node(0, 7) });
+    assert_eq!(said[0], Action::Discard { part: PART, round: ROUND, node: node(0, 7) });
     assert_eq!(story.scheduler.holders(ROUND).collect::<Vec<_>>(), [(worker(0, 0), 7)]);
 }
 

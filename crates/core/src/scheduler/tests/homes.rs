@@ -18,7 +18,7 @@ impl Story {
             for (block, attempt) in spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s.attempt))) {
                 let span = message::Span { first: block, len: 1, attempt, alone: false, apart: false };
                 let (round, spans) = (RoundId(round), vec![span]);
-                self.tell(Event::PartDelivered { worker, round, node: node(0, block), spans });
+                self.tell(Event::PartDelivered { part: PART, worker, round, node: node(0, block), spans });
             }
         }
     }

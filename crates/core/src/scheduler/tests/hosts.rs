@@ -253,7 +253,7 @@ fn what_a_removed_seat_had_goes_to_others_without_blame() {
     assert_eq!(story.tell(Event::RoundLetGo { worker: worker(0, 0), round: ROUND }), []);
     assert_eq!(story.lose(worker(0, 0), &[0]), []);
     let late = story.tell(part(worker(0, 0), node(1, 0), &[(0, 2, 1)]));
-    assert_eq!(late, [Action::Discard { round: ROUND, node: node(1, 0) }]);
+    assert_eq!(late, [Action::Discard { part: PART, round: ROUND, node: node(1, 0) }]);
     let said = story.tell(part(worker(1, 0), node(2, 0), &[(0, 2, 2), (2, 2, 1)])).to_vec();
     assert!(said.contains(&Action::Finish { round: ROUND }), "{said:?}");
 }

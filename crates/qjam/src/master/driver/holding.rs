@@ -87,7 +87,7 @@ pub(super) struct Hold {
 
 /// What a round has to do with states.
 pub(crate) struct HeldRound {
-    pub(super) task: HeldTask,
+    pub(crate) task: HeldTask,
     /// What goes into the log when it has its value; nothing if it only looks.
     step: Option<Logged>,
     /// The hash of its parameters, where the run is recorded.

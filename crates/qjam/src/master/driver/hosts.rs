@@ -381,16 +381,11 @@ impl Driver {
             link.told(running.data.located).tasks(&running.data, running.cut, spans)
         {
             let task = Task {
-                round,
-                function: running.function.name().into(),
-                seed: self.options.seed,
-                dataset: running.data.located,
-                cut: running.cut,
+                order: running.head(round, self.options.seed),
                 chunks,
                 spans,
                 params,
                 released: Vec::new(),
-                held: running.held.as_ref().map(|held| held.task),
             };
             let message = ToHost::Worker { worker, message: ToWorker::Task(task) };
             link.send(&message, tail.clone(), Some(round));

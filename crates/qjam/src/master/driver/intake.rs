@@ -9,7 +9,7 @@ use crate::engine::proc::{Executor, Spawned};
 use crate::transport::{Attachment, Read};
 use crate::worker::round::Effort;
 use bytes::Bytes;
-use qjam_core::ids::{RoundId, WorkerId};
+use qjam_core::ids::{PartId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
 use qjam_core::reduce::Node;
 use qjam_core::scheduler::Event;
@@ -287,8 +287,10 @@ impl Driver {
         spans: Vec<message::Span>,
         value: Value,
     ) {
-        self.in_hand.push_back((round, node, value));
-        self.tell(Event::PartDelivered { worker, round, node, spans });
+        let part = PartId(self.next_part);
+        self.next_part += 1;
+        self.in_hand.insert(part, value);
+        self.tell(Event::PartDelivered { part, worker, round, node, spans });
     }
 
     pub(super) fn count_effort(&mut self, worker: WorkerId, round: RoundId, blocks: u32, effort: Effort) {

@@ -46,10 +46,10 @@ use crate::runs::{Begun, Memory, Recorder};
 use crate::worker::arenas::OwnArenas;
 use crate::worker::chunks::OpenChunks;
 use bytes::Bytes;
-use qjam_core::ids::{DataSetId, HoldId, RoundId, SeatId, WorkerId};
+use qjam_core::ids::{DataSetId, HoldId, PartId, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
 use qjam_core::journal::{Journal, RoundReport, What};
-use qjam_core::reduce::{Cut, Node, Tree, blocks};
+use qjam_core::reduce::{Cut, Tree, blocks};
 use qjam_core::scheduler::{Action, Config, Event, Scheduler};
 use qjam_core::time::Time;
 use qjam_core::wire::ToWorker;
@@ -156,9 +156,10 @@ pub(crate) struct Driver {
     pub(crate) last_report: Option<RoundReport>,
     /// Actions not yet carried out; carrying one out may bring events that bring more.
     todo: VecDeque<Action>,
-    /// Parts that the scheduler was told of and whose verdicts are not yet carried out, in the same order. Threads may
-    /// deliver while actions are carried out, so there may be several.
-    in_hand: VecDeque<(RoundId, Node, Value)>,
+    /// Values of delivered parts whose verdicts are not carried out yet. Threads may deliver while actions are carried
+    /// out, so there may be several.
+    in_hand: HashMap<PartId, Value>,
+    next_part: u64,
     /// When connections to other hosts should be looked at, if there are any.
     links_due: Option<Instant>,
     /// Has attempts to reach hosts end early: nobody waits for them any more.
@@ -225,7 +226,8 @@ impl Driver {
             journal: Journal::new(options.journal_entries_max),
             last_report: None,
             todo: Default::default(),
-            in_hand: VecDeque::new(),
+            in_hand: HashMap::new(),
+            next_part: 0,
             links_due: None,
             stop: options.stop.clone().unwrap_or_default(),
             answered: 0,
@@ -543,13 +545,13 @@ impl Driver {
             Action::Cancel { worker, round, is_patient } => self.call_off(worker, round, is_patient),
             Action::Recall { worker, round, blocks } => self.recall(worker, round, blocks),
             Action::Apart { worker, round, block } => self.set_apart(worker, round, block),
-            Action::Accept { round, node } => self.accept(round, node),
-            Action::Discard { round, node } => {
+            Action::Accept { part, round, node } => self.accept(part, round, node),
+            Action::Discard { part, round, node } => {
                 let blocks = self.rounds.get(&round).map_or(0, |r| r.cut.blocks_of(node).len() as u64);
                 if let Some(running) = self.rounds.get_mut(&round) {
                     running.report.discarded += blocks;
                 }
-                self.in_hand.pop_front();
+                self.in_hand.remove(&part);
             }
             Action::Finish { round } => self.finish(round),
             Action::Fail { round, failure } => self.fail(round, failure),

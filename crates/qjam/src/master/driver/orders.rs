@@ -174,16 +174,11 @@ impl Driver {
                 }
             };
             let task = Task {
-                round,
-                function: running.function.name().into(),
-                seed: self.options.seed,
-                dataset: running.data.located,
-                cut: running.cut,
+                order: running.head(round, self.options.seed),
                 chunks,
                 spans,
                 params,
                 released: executor.released.take(),
-                held: running.held.as_ref().map(|held| held.task),
             };
             executor.send(&ToWorker::Task(task), tail, attached)?;
         }

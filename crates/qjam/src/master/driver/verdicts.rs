@@ -6,7 +6,7 @@ use crate::function::{AnyBox, Function};
 use crate::master::round::Running;
 use crate::worker::caught;
 use bytes::Bytes;
-use qjam_core::ids::RoundId;
+use qjam_core::ids::{PartId, RoundId};
 use qjam_core::job::{Fault, FaultKind, RoundFailure};
 use qjam_core::journal::What;
 use qjam_core::reduce::Node;
@@ -15,11 +15,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 impl Driver {
-    pub(super) fn accept(&mut self, round: RoundId, node: Node) {
-        let Some((in_round, in_node, value)) = self.in_hand.pop_front() else {
-            panic!("nothing in hand to accept")
-        };
-        assert!((in_round, in_node) == (round, node), "another part is in hand");
+    pub(super) fn accept(&mut self, part: PartId, round: RoundId, node: Node) {
+        let value = self.in_hand.remove(&part).expect("verdicts are about parts that were delivered");
         let Some(running) = self.rounds.get_mut(&round) else { return };
         if running.is_answered {
             return;

@@ -157,10 +157,11 @@ impl Supervisor {
         let mut attached = Vec::new();
         let message = match message {
             ToWorker::Task(mut task) => {
-                kept.executor.begin(task.round);
+                kept.executor.begin(task.order.round);
                 if let Payload::Streamed { .. } = task.params {
-                    let placed = self.params.get(&task.round);
-                    let placed = placed.ok_or_else(|| wrong(format!("{} without parameters", task.round)))?;
+                    let placed = self.params.get(&task.order.round);
+                    let placed =
+                        placed.ok_or_else(|| wrong(format!("{} without parameters", task.order.round)))?;
                     let new = kept.executor.introduced.insert(placed.arena);
                     if new {
                         attached.push(Attachment::File(placed.fd.clone()));
@@ -168,10 +169,11 @@ impl Supervisor {
                     task.params = placed.payload(new);
                 }
                 task.released = kept.executor.released.take();
-                self.rounds.insert(task.round, task.dataset);
+                self.rounds.insert(task.order.round, task.order.dataset);
                 if self.rounds.len() > ROUNDS_MAX {
                     // The oldest of its kind: internal ones have numbers of their own.
-                    let first = if task.round.is_internal() { RoundId::internal(0) } else { RoundId(0) };
+                    let first =
+                        if task.order.round.is_internal() { RoundId::internal(0) } else { RoundId(0) };
                     let oldest = self.rounds.range(first..).next().map(|(round, _)| *round);
                     oldest.map(|round| self.rounds.remove(&round));
                 }

@@ -5,7 +5,7 @@
 //! an answer. How many bytes are on their way to the disk is counted, so that the loop stops reading when it is slow.
 
 use crate::chunk::{ChunkId, Header};
-use crate::store::cache::{self, Arriving, Cache, FinishError, Spot};
+use crate::store::cache::{self, Arriving, Cache, CachedChunk, FinishError};
 use qjam_core::wire::host::{CacheFacts, CacheOrder};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -286,6 +286,6 @@ fn look_up(cache: &mut Cache, id: ChunkId) -> Option<Found> {
             return None;
         }
     }
-    let Spot { pack, pack_bytes, offset, header, .. } = spot;
+    let CachedChunk { pack, pack_bytes, offset, header, .. } = spot;
     Some(Found { id, header, pack, pack_bytes, file, offset })
 }

@@ -4,8 +4,9 @@
 //! unpack and tell the scheduler, and to ask it for its next deadline as the master's loop does. What ssh costs for
 //! encryption is not in it; it runs in processes of its own.
 
-use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
+use qjam_core::ids::{DataSetId, PartId, RoundId, SeatId, WorkerId};
 use qjam_core::job::RoundSpec;
+use qjam_core::order::OrderHead;
 use qjam_core::reduce::Cut;
 use qjam_core::scheduler::{Action, Config, Event, Scheduler};
 use qjam_core::time::Time;
@@ -98,9 +99,9 @@ fn scheduler_us(workers: u32) -> [f64; 3] {
         for n in 0..workers {
             let span = Span { first: n * BLOCKS, len: BLOCKS, attempt: 1, alone: false, apart: false };
             let node = qjam_core::reduce::Node { level: 3, index: n };
-            let event =
-                Event::PartDelivered { worker: worker(n), round: RoundId(round), node, spans: vec![span] };
-            scheduler.handle(Time(round * 100 + 50), event, &mut out);
+            let (part, round) = (PartId(u64::from(n)), RoundId(round));
+            let event = Event::PartDelivered { part, worker: worker(n), round, node, spans: vec![span] };
+            scheduler.handle(Time(round.0 * 100 + 50), event, &mut out);
             let _ = scheduler.next_deadline();
         }
         assert!(!scheduler.is_busy(), "the round is over");
@@ -141,16 +142,19 @@ fn write_us(message: &ToWorker) -> Result<f64, std::io::Error> {
 pub(crate) fn measure(sizes: &[u32]) -> (Costs, Table) {
     let span = Span { first: 80, len: BLOCKS, attempt: 1, alone: false, apart: false };
     let task = ToWorker::Task(Task {
-        round: RoundId(1),
-        function: "kmeans::assign".into(),
-        seed: 7,
-        dataset: DataSetId([1; 32]),
-        cut: Cut::new(800, 0),
+        order: OrderHead {
+            round: RoundId(1),
+            function: "kmeans::assign".into(),
+            seed: 7,
+            dataset: DataSetId([1; 32]),
+            cut: Cut::new(800, 0),
+            held: None,
+            slots_max: None,
+        },
         chunks: Vec::new(),
         spans: vec![span],
         params: Payload::Streamed { bytes: 8 },
         released: Vec::new(),
-        held: None,
     });
     let node = qjam_core::reduce::Node { level: 3, index: 10 };
     let part = Part { node, spans: vec![span], payload: Payload::Streamed { bytes: 8 } };

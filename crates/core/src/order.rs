@@ -1,0 +1,49 @@
+//! What a round is, as plain data.
+//!
+//! The master writes an [`OrderHead`] for every round. Whoever runs the round, or a part of it, gets it: a worker in each
+//! [`Task`](crate::wire::message::Task), ranks in their command, an engine in another process or language in the bytes of
+//! the whole order. Nothing in it depends on who runs the round. The bytes of parameters and chunks go beside it.
+
+use crate::ids::{DataSetId, RoundId};
+use crate::job::RoundSpec;
+use crate::reduce::Cut;
+use crate::wire::message::HeldTask;
+use serde::{Deserialize, Serialize};
+
+/// A round, described by names and numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrderHead {
+    /// Its number.
+    pub round: RoundId,
+    /// The function, by its path in the program.
+    pub function: String,
+    /// Seed of the run; random streams are keyed by (seed, round, chunk).
+    pub seed: u64,
+    /// The data set.
+    pub dataset: DataSetId,
+    /// Its chunks and blocks.
+    pub cut: Cut,
+    /// The states that it begins with, if it needs any. One version serves all blocks; versions per block, and an inbox per
+    /// block, will be further variants of what a block begins with.
+    pub held: Option<HeldTask>,
+    /// As many workers take part as have so many slots together, if not all should.
+    pub slots_max: Option<u32>,
+}
+
+impl OrderHead {
+    /// The round as the scheduler sees it, when the first `done` blocks have been run already.
+    pub fn spec(&self, done: u32) -> RoundSpec {
+        RoundSpec {
+            dataset: self.dataset,
+            cut: self.cut,
+            slots_max: self.slots_max,
+            done,
+            held: self.held.map(|held| held.hold),
+        }
+    }
+
+    /// Whether the parts agree with each other: the cut is possible, and states belong to single chunks.
+    pub fn is_possible(&self) -> bool {
+        self.cut.is_possible() && (self.held.is_none() || self.cut.level == 0)
+    }
+}

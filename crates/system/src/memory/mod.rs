@@ -1,0 +1,163 @@
+//! How much memory there is, and how much is taken.
+//!
+//! A program in a container, a batch job or a service has less memory than its machine: its control group, and every
+//! group around that, may have a limit. [`Limit::here`] is the smallest of them all. From it come the defaults for what
+//! workers keep open and the refusal of rounds that cannot fit, here and on other hosts; [`Usage`] says what a process
+//! has of it. Everything is read when it is asked for, from `/proc` and from the folders of control groups.
+
+mod groups;
+
+pub use groups::Kills;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The most memory that this process and those it starts can have together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limit {
+    /// So many bytes.
+    pub bytes: u64,
+    /// The control group whose limit it is; `None` when it is all that the machine has.
+    pub group: Option<PathBuf>,
+}
+
+impl Limit {
+    /// The smallest of the limits that hold here: of the control groups of this process, and of the machine.
+    pub fn here() -> Limit {
+        let machine = Limit { bytes: machine_bytes().unwrap_or(u64::MAX), group: None };
+        let group = groups::smallest(&groups::mine());
+        group.filter(|limit| limit.bytes < machine.bytes).unwrap_or(machine)
+    }
+
+    /// Most bytes that the group with this limit has had at a time, as far as the kernel tells.
+    pub fn peak_bytes(&self) -> Option<u64> {
+        groups::peak_bytes(self.group.as_deref()?)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.group {
+            Some(group) => write!(f, "{} for the control group {}", size(self.bytes), group.display()),
+            None => write!(f, "{} in this machine", size(self.bytes)),
+        }
+    }
+}
+
+/// What a process has in memory, by whom it belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Its own: values, stacks, chunks that were read from files.
+    pub private_bytes: u64,
+    /// In memory that processes share: data sets made from values, long parameters and results.
+    pub shared_bytes: u64,
+    /// Pages of files that the kernel takes back when it needs them: programs, chunks in a host's cache.
+    pub file_bytes: u64,
+    /// Most of all three together so far.
+    pub peak_bytes: u64,
+}
+
+impl Usage {
+    /// Of this process.
+    pub fn here() -> io::Result<Usage> {
+        Usage::read("/proc/self/status".as_ref())
+    }
+
+    /// Of another process of this machine.
+    pub fn of(pid: u32) -> io::Result<Usage> {
+        Usage::read(format!("/proc/{pid}/status").as_ref())
+    }
+
+    fn read(path: &Path) -> io::Result<Usage> {
+        let text = std::fs::read_to_string(path)?;
+        let bytes = |key: &str| kib(&text, key).unwrap_or(0) << 10;
+        Ok(Usage {
+            private_bytes: bytes("RssAnon:"),
+            shared_bytes: bytes("RssShmem:"),
+            file_bytes: bytes("RssFile:"),
+            peak_bytes: bytes("VmHWM:"),
+        })
+    }
+}
+
+/// What counts against `RLIMIT_DATA` in this process: private memory that can be written, touched or not.
+pub fn private_bytes() -> Option<u64> {
+    Some(kib(&std::fs::read_to_string("/proc/self/status").ok()?, "VmData:")? << 10)
+}
+
+/// Most bytes of opened chunks that a worker keeps if nobody says: half of what it may have itself, and not more than
+/// its share of a quarter of what there is for all on its machine, for the processes themselves must be there, too.
+pub fn cache_bytes(own_limit: Option<u64>, machine_bytes: u64, workers: usize) -> u64 {
+    let share = machine_bytes / 4 / workers.max(1) as u64;
+    own_limit.map_or(share, |own| share.min(own / 2)).min(CACHE_BYTES_MOST)
+}
+
+/// No more than this is kept without being asked: beyond it the system keeps files in memory by itself.
+const CACHE_BYTES_MOST: u64 = 1 << 30;
+
+/// What the system could write out to make room.
+pub fn swap_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    kib(&text, "SwapTotal:").unwrap_or(0) << 10
+}
+
+fn machine_bytes() -> Option<u64> {
+    Some(kib(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")? << 10)
+}
+
+/// The number of a line like `MemTotal:  24681884 kB`.
+fn kib(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key))?.split_whitespace().next()?.parse().ok()
+}
+
+/// Bytes as people say them.
+pub fn size(bytes: u64) -> String {
+    let (mut value, mut unit) = (bytes as f64, "bytes");
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_keeps_half_of_its_limit_or_its_share_of_a_quarter() {
+        let gib = 1 << 30;
+        assert_eq!(cache_bytes(None, 64 * gib, 4), gib, "never more than 1 GiB");
+        assert_eq!(cache_bytes(None, gib, 4), gib / 16);
+        assert_eq!(cache_bytes(Some(16 << 20), 64 * gib, 4), 8 << 20);
+        assert_eq!(cache_bytes(Some(64 * gib), gib, 2), gib / 8, "a limit is not a promise");
+        assert_eq!(cache_bytes(None, u64::MAX, 0), gib);
+    }
+
+    #[test]
+    fn what_a_process_has_grows_with_what_it_takes() {
+        let before = Usage::here().unwrap();
+        let taken = std::hint::black_box(vec![1_u8; 32 << 20]);
+        let after = Usage::of(std::process::id()).unwrap();
+        assert!(after.private_bytes >= before.private_bytes + (30 << 20), "{before:?} {after:?}");
+        assert!(after.peak_bytes >= after.private_bytes && after.file_bytes > 0);
+        drop(taken);
+    }
+
+    #[test]
+    fn there_is_memory_here() {
+        let limit = Limit::here();
+        assert!(limit.bytes > 1 << 20 && limit.bytes <= machine_bytes().unwrap(), "{limit}");
+    }
+
+    #[test]
+    fn sizes_are_said_in_words() {
+        assert_eq!([size(0), size(1023), size(1536)], ["0 bytes", "1023 bytes", "1.5 KiB"]);
+        assert_eq!(size(u64::MAX), "16777216.0 TiB");
+    }
+}

@@ -1,0 +1,68 @@
+//! A child process that ends with its owner.
+//!
+//! Between its start and its end a process passes through several hands: the thread that starts it, the letter box of
+//! the master's loop, the loop. Whichever of them drops it, the process is killed, with everything it started that stayed
+//! in its group, and reaped, so that nothing is left, not even an entry in the table of processes.
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::io;
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
+
+/// A child process and its group.
+pub struct Process {
+    child: Child,
+    /// How it ended, once it has been reaped. From then on its number may be somebody else's.
+    status: Option<Option<ExitStatus>>,
+}
+
+impl Process {
+    /// A child that was started as the first of a group of its own.
+    pub fn new(child: Child) -> Self {
+        Process { child, status: None }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Standard output and standard error.
+    pub fn take_pipes(&mut self) -> io::Result<(ChildStdout, ChildStderr)> {
+        match (self.child.stdout.take(), self.child.stderr.take()) {
+            (Some(stdout), Some(stderr)) => Ok((stdout, stderr)),
+            _ => Err(io::Error::other("the child has no pipes")),
+        }
+    }
+
+    /// Whether it has ended, without taking note of it.
+    pub fn has_ended(&self) -> bool {
+        let Some(pid) = self.pid() else { return true };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        self.status.is_some() || !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
+    }
+
+    /// Ends it, unless it has ended, and whatever it started; says how it ended.
+    pub fn end(&mut self) -> Option<ExitStatus> {
+        if let Some(status) = self.status {
+            return status;
+        }
+        // Also when it has ended: what it started may live. Until it is reaped the number of its group is its own.
+        if let Some(group) = self.pid() {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let status = self.child.wait().ok();
+        self.status = Some(status);
+        status
+    }
+
+    /// Its number, to send a signal to.
+    pub fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.child.id() as i32)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
