@@ -123,6 +123,12 @@ impl fmt::Debug for ChunkId {
     }
 }
 
+impl fmt::Debug for DataSetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DataSetId({})", short_hex(&self.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -108,9 +108,3 @@ impl fmt::Display for Version {
         }
     }
 }
-
-impl fmt::Debug for DataSetId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DataSetId({})", crate::chunk::short_hex(&self.0))
-    }
-}

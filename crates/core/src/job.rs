@@ -37,7 +37,8 @@ impl RoundSpec {
 pub enum FaultKind {
     /// The user's function panicked.
     Panic,
-    /// The user's Python function, or what combines its results, raised an exception or ended its interpreter.
+    /// The user's function in another language, or what combines its results, raised an exception or ended its
+    /// interpreter.
     Raised,
     /// The executable has no function of that name.
     UnknownFunction,
@@ -75,7 +76,8 @@ pub struct Fault {
     pub location: Option<String>,
     /// The remote backtrace, where there is one.
     pub backtrace: Option<String>,
-    /// What is needed to make the error again as the function's own language has it; for a Python exception, its pickle.
+    /// What is needed to make the error again as the function's own language has it; only that
+    /// language reads it.
     pub carried: Vec<u8>,
 }
 

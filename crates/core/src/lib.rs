@@ -13,6 +13,7 @@ pub mod time;
 
 pub mod chunk;
 pub mod job;
+pub mod lease;
 pub mod order;
 pub mod scheduler;
 pub mod wire;

@@ -1,14 +1,22 @@
 //! What a round is, as plain data.
 //!
 //! The master writes an [`OrderHead`] for every round. Whoever runs the round, or a part of it, gets it: a worker in each
-//! [`Task`](crate::wire::message::Task), ranks in their command, an engine in another process or language in the bytes of
+//! `task`, ranks in their command, an engine in another process or language in the bytes of
 //! the whole order. Nothing in it depends on who runs the round. The bytes of parameters and chunks go beside it.
 
-use crate::ids::{DataSetId, RoundId};
+use crate::ids::{DataSetId, HoldId, RoundId, Version};
 use crate::job::RoundSpec;
 use crate::reduce::Cut;
-use crate::wire::message::HeldTask;
 use serde::{Deserialize, Serialize};
+
+/// Which states a round begins with. Its blocks are single chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldTask {
+    /// Of which hold.
+    pub hold: HoldId,
+    /// The same of each partition.
+    pub base: Version,
+}
 
 /// A round, described by names and numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use crate::ids::{Block, PartId, RoundId, WorkerId};
 use crate::job::{Cause, RoundFailure};
 use crate::journal::What;
+use crate::lease::BlockRun;
 use crate::reduce::Node;
-use crate::wire::message::Span;
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Action {
         /// Of which round.
         round: RoundId,
         /// Which blocks.
-        spans: Vec<Span>,
+        spans: Vec<BlockRun>,
     },
     /// Tell a worker that a round is over.
     Cancel {

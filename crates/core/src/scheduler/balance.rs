@@ -23,8 +23,8 @@ use super::{Action, Scheduler};
 use crate::ids::{Block, RoundId, SeatId, WorkerId};
 use crate::job::Cause;
 use crate::journal::What;
+use crate::lease::Returned;
 use crate::time::{Span, Time};
-use crate::wire::message::Returned;
 
 /// What took less than this says nothing about anybody's speed, and is nothing to take from anybody.
 const COMPUTED_MIN: Span = Span(200);

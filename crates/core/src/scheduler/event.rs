@@ -2,9 +2,9 @@
 
 use crate::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use crate::job::{Death, Fault, RoundSpec};
+use crate::lease::{BlockRun, Returned};
 use crate::reduce::Node;
 use crate::time;
-use crate::wire::message::{Returned, Span};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub enum Event {
         /// Which subtree.
         node: Node,
         /// The blocks under it, as they were given out.
-        spans: Vec<Span>,
+        spans: Vec<BlockRun>,
     },
     /// What a worker is about to hand over took it so long.
     Computed {

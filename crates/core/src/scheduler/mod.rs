@@ -58,9 +58,9 @@ pub use standing::Standing;
 use crate::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use crate::job::{Cause, Death, RoundFailure, RoundSpec};
 use crate::journal::What;
+use crate::lease::BlockRun;
 use crate::reduce::Node;
 use crate::time::Time;
-use crate::wire::message;
 use deadlines::Deadlines;
 use homes::Homes;
 use roster::{Goodbye, Roster, SeatRecord, SeatState, WorkerRecord};
@@ -294,7 +294,7 @@ impl Scheduler {
         part: PartId,
         worker: WorkerId,
         (round, node): (RoundId, Node),
-        spans: &[message::Span],
+        spans: &[BlockRun],
         out: &mut Vec<Action>,
     ) {
         let (Some(record), Some(_)) = (self.rounds.get_mut(&round), self.roster.get(worker)) else {
@@ -525,7 +525,7 @@ impl Scheduler {
 }
 
 /// Whether the spans are exactly these blocks, in order, none twice.
-fn tiles(spans: &[message::Span], blocks: std::ops::Range<u32>) -> bool {
+fn tiles(spans: &[BlockRun], blocks: std::ops::Range<u32>) -> bool {
     let mut at = blocks.start;
     for span in spans {
         if span.first != at || span.len == 0 || span.len > blocks.end - at {

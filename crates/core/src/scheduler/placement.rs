@@ -10,8 +10,8 @@ use super::team::Team;
 use super::{Action, Roster, Scheduler};
 use crate::ids::{Block, RoundId, WorkerId};
 use crate::journal::What;
+use crate::lease::BlockRun;
 use crate::time::Time;
-use crate::wire::message::Span;
 
 impl Scheduler {
     /// Gives out all blocks of a round that nobody dependable has.
@@ -89,7 +89,7 @@ pub(super) fn grant(
     out: &mut Vec<Action>,
 ) {
     let apart = why == Why::Backup;
-    let mut spans: Vec<Span> = Vec::new();
+    let mut spans: Vec<BlockRun> = Vec::new();
     let mut again = 0;
     for &block in blocks {
         let state = &mut record.blocks[block as usize];
@@ -100,7 +100,7 @@ pub(super) fn grant(
             Some(last) if last.blocks().end == block && last.attempt == attempt && !last.alone && !alone => {
                 last.len += 1;
             }
-            _ => spans.push(Span { first: block, len: 1, attempt, alone, apart }),
+            _ => spans.push(BlockRun { first: block, len: 1, attempt, alone, apart }),
         }
     }
     record.leased += blocks.len() as u32;

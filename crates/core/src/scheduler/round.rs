@@ -4,8 +4,8 @@ use super::median::Median;
 use super::speeds::{Key, Work};
 use crate::ids::{Attempt, Block, SeatId, WorkerId};
 use crate::job::{Death, RoundSpec};
+use crate::lease::Returned;
 use crate::time::Time;
-use crate::wire::message::Returned;
 use std::collections::BTreeMap;
 
 /// Someone who is to run a block.

@@ -6,6 +6,7 @@ mod team;
 use super::*;
 use crate::ids::DataSetId;
 use crate::job::{Fault, FaultKind};
+use crate::lease;
 use crate::reduce::Cut;
 
 /// A scheduler, what it said last, and shorthands for telling it things.
@@ -26,7 +27,7 @@ fn worker(seat: u32, incarnation: u32) -> WorkerId {
 fn part(w: WorkerId, node: Node, spans: &[(u32, u32, u32)]) -> Event {
     let spans = spans
         .iter()
-        .map(|&(first, len, attempt)| message::Span { first, len, attempt, alone: false, apart: false })
+        .map(|&(first, len, attempt)| lease::BlockRun { first, len, attempt, alone: false, apart: false })
         .collect();
     Event::PartDelivered { part: PART, worker: w, round: ROUND, node, spans }
 }
@@ -96,7 +97,7 @@ fn assign(w: WorkerId, first: u32, len: u32, attempt: u32) -> Action {
     Action::Assign {
         worker: w,
         round: ROUND,
-        spans: vec![message::Span { first, len, attempt, alone: false, apart: false }],
+        spans: vec![lease::BlockRun { first, len, attempt, alone: false, apart: false }],
     }
 }
 

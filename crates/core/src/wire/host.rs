@@ -19,7 +19,7 @@
 //! ```
 
 use super::frame::Frame;
-use super::message::{MessageError, PythonSetup, ToMaster, ToWorker, body_of};
+use super::message::{MessageError, ToMaster, ToWorker, body_of};
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{RoundId, WorkerId};
 use crate::job::Death;
@@ -49,8 +49,8 @@ pub enum ToHost {
         deliver_after_us: u64,
         /// Most lines of output per second that are passed on.
         lines_per_second_max: u32,
-        /// For Python functions, if the master has any: every executor is told.
-        python: Option<Box<PythonSetup>>,
+        /// What executors need to run functions of another language, if the master has any. Not read here.
+        runtime: Option<Vec<u8>>,
     },
     /// Start an executor.
     Start {
@@ -282,7 +282,7 @@ mod tests {
                 disk_bytes_max: None,
                 deliver_after_us: 2,
                 lines_per_second_max: 3,
-                python: Some(Box::new(PythonSetup { support: vec![1; 60_000], ..Default::default() })),
+                runtime: Some(vec![1; 60_000]),
             },
         ] {
             let bytes = frame::encode(KIND_TO_HOST, &message.to_body(), b"tail");

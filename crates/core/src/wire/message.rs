@@ -5,35 +5,15 @@
 //! names an arena carries its file descriptor; after that the number is enough.
 
 use crate::chunk::{ChunkId, Header};
-use crate::ids::{Attempt, Block, DataSetId, HoldId, RoundId, Version, WorkerId};
+use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::Fault;
+pub use crate::lease::{BlockRun, BlockRun as Span, Returned};
+pub use crate::order::HeldTask;
 use crate::order::OrderHead;
 use crate::reduce::Node;
 use crate::wire::frame::{Frame, FrameError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-/// Neighbouring blocks that were given out together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
-    /// First block.
-    pub first: Block,
-    /// How many.
-    pub len: u32,
-    /// Which attempt this is, the same for all of them.
-    pub attempt: Attempt,
-    /// Whether to run it with nothing else at stake: a block that killed before takes no finished work with it.
-    pub alone: bool,
-    /// Whether another worker has it, too: its value is delivered by itself, since only one of the two will count.
-    pub apart: bool,
-}
-
-impl Span {
-    /// The blocks.
-    pub fn blocks(&self) -> std::ops::Range<Block> {
-        self.first..self.first.saturating_add(self.len)
-    }
-}
 
 /// Where bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,21 +90,12 @@ pub struct Task {
     /// Names of chunks that this worker has not been told yet: first index and the names from there on.
     pub chunks: Vec<(u32, Vec<ChunkId>)>,
     /// What to do.
-    pub spans: Vec<Span>,
+    pub spans: Vec<BlockRun>,
     /// The parameters. Every task of a round says where they are: a worker that delivered all it had of a round
     /// forgets them, and may get more of it later.
     pub params: Payload,
     /// Arenas of this worker that the master has finished reading.
     pub released: Vec<u64>,
-}
-
-/// Which states a round begins with. Its blocks are single chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeldTask {
-    /// Of which hold.
-    pub hold: HoldId,
-    /// The same of each partition.
-    pub base: Version,
 }
 
 /// The state of a partition was made again.
@@ -155,7 +126,7 @@ pub struct Part {
     /// Which.
     pub node: Node,
     /// The blocks under it and the attempts they were given out as.
-    pub spans: Vec<Span>,
+    pub spans: Vec<BlockRun>,
     /// Its value.
     pub payload: Payload,
 }
@@ -200,47 +171,6 @@ pub enum State {
     },
 }
 
-/// What a worker gives back of a round, and how it stands with the rest.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Returned {
-    /// Blocks that were not started, and never will be under these attempts.
-    pub spans: Vec<Span>,
-    /// How many more are not started.
-    pub unstarted: u32,
-    /// Blocks that are being run, and for how many microseconds.
-    pub running: Vec<(Block, u64)>,
-}
-
-/// What an executor needs to know of Python, when its master has functions of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PythonSetup {
-    /// The master's version, which code travels between: major and minor.
-    pub version: (u8, u8),
-    /// The master's own interpreter, for executors on its machine. Elsewhere one has to be found.
-    pub interpreter: Option<String>,
-    /// Where that one looks for modules.
-    pub path: Vec<String>,
-    /// Which interpreter the user wants on other hosts: a path or a name.
-    pub wanted: Option<String>,
-    /// How many slots the master has on this machine, if others share it with this executor; otherwise 0.
-    pub slots_here: u32,
-    /// Modules that interpreters need and may not have. Only Python reads it.
-    pub support: Vec<u8>,
-}
-
-/// An interpreter that was found, and what it can import.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PythonFacts {
-    /// Its path there.
-    pub interpreter: String,
-    /// Its version.
-    pub version: (u8, u8, u8),
-    /// NumPy's version, or why it cannot be imported.
-    pub numpy: Result<String, String>,
-    /// Names of the modules that can be imported, of the top level, in order.
-    pub modules: Vec<String>,
-}
-
 /// From the master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -254,8 +184,8 @@ pub enum ToWorker {
         cache_bytes_max: u64,
         /// Deliver finished work after this much time even if there is more to do.
         deliver_after_us: u64,
-        /// For Python functions, if the master has any.
-        python: Option<Box<PythonSetup>>,
+        /// What the worker needs to run functions of another language, if the master has any. Not read here.
+        runtime: Option<Vec<u8>>,
     },
     /// Work.
     Task(Task),
@@ -306,8 +236,8 @@ pub enum ToWorker {
     Bye,
     /// Arenas of this worker that the master has finished reading, told at once because more results are to come.
     Released(Vec<u64>),
-    /// Look for an interpreter that can run the master's Python functions, and say what it is like.
-    FindPython,
+    /// Look for what runs the master's functions of another language on this host, and say what it is like.
+    FindRuntime,
 }
 
 /// From a worker.
@@ -344,8 +274,8 @@ pub enum ToMaster {
     },
     /// Alive.
     Pong,
-    /// The interpreter that was found, or why there is none.
-    Python(Result<Box<PythonFacts>, String>),
+    /// Answers `FindRuntime`: what was found, in bytes that are not read here, or why there is nothing.
+    Runtime(Result<Vec<u8>, String>),
 }
 
 /// Why bytes are not a message.
@@ -441,7 +371,7 @@ mod tests {
 
     #[test]
     fn messages_survive_the_trip() {
-        let span = Span { first: 3, len: 4, attempt: 1, alone: false, apart: false };
+        let span = BlockRun { first: 3, len: 4, attempt: 1, alone: false, apart: false };
         round_trip(ToWorker::Task(Task {
             order: OrderHead {
                 round: RoundId(9),
@@ -465,41 +395,23 @@ mod tests {
             memory_bytes_max: None,
             cache_bytes_max: 1,
             deliver_after_us: 5,
-            python: None,
+            runtime: None,
         });
-        let python = PythonSetup {
-            version: (3, 11),
-            interpreter: Some("/usr/bin/python3".into()),
-            path: vec!["/usr/lib/python3".into()],
-            wanted: Some("python3.11".into()),
-            slots_here: 4,
-            support: vec![7; 60_000],
-        };
         round_trip(ToWorker::Welcome {
             worker,
             memory_bytes_max: Some(1),
             cache_bytes_max: 1,
             deliver_after_us: 5,
-            python: Some(Box::new(python)),
+            runtime: Some(vec![7; 60_000]),
         });
-        round_trip(ToWorker::FindPython);
+        round_trip(ToWorker::FindRuntime);
         round_trip(ToWorker::Bye);
     }
 
     #[test]
-    fn what_was_found_of_python_survives_the_trip() {
-        let facts = |numpy| PythonFacts {
-            interpreter: "/usr/bin/python3.11".into(),
-            version: (3, 11, 7),
-            numpy,
-            modules: (0..400).map(|n| format!("module_{n}")).collect(),
-        };
-        for found in [
-            Ok(Box::new(facts(Ok("1.26.4".into())))),
-            Ok(Box::new(facts(Err("No module named 'numpy'".into())))),
-            Err("no Python 3.11 here".to_owned()),
-        ] {
-            let message = ToMaster::Python(found);
+    fn what_was_found_on_a_host_survives_the_trip() {
+        for found in [Ok(vec![7; 10_000]), Err("nothing of that version here".to_owned())] {
+            let message = ToMaster::Runtime(found);
             let bytes = frame::encode(KIND_TO_MASTER, &message.to_body(), b"");
             let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
             assert_eq!(ToMaster::from_frame(&frame), Ok(message));

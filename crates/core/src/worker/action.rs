@@ -1,8 +1,8 @@
 //! What a worker's machine wants done.
 
 use crate::ids::{Attempt, Block, RoundId};
+use crate::lease::{BlockRun, Returned};
 use crate::reduce::Node;
-use crate::wire::message::{Returned, Span};
 
 /// A finished subtree and what it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Delivery {
     /// The subtree.
     pub node: Node,
     /// Its blocks and the attempts they were given out as.
-    pub spans: Vec<Span>,
+    pub spans: Vec<BlockRun>,
 }
 
 /// Something to do.

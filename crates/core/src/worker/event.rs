@@ -1,8 +1,8 @@
 //! What can happen to a worker.
 
 use crate::ids::{Block, RoundId};
+use crate::lease::BlockRun;
 use crate::reduce::{Cut, Node};
-use crate::wire::message::Span;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Event {
         /// How that is cut.
         cut: Cut,
         /// Which blocks.
-        spans: Vec<Span>,
+        spans: Vec<BlockRun>,
         /// Chunks of those blocks that are not here; the body has asked for them.
         missing: Vec<u32>,
         /// Chunks whose states are not here as the round wants them; the body has asked how to make them.

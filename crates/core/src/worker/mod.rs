@@ -32,9 +32,9 @@ pub use action::{Action, Delivery};
 pub use event::Event;
 
 use crate::ids::{Attempt, Block, RoundId};
+use crate::lease::BlockRun;
 use crate::reduce::{Cut, Node};
 use crate::time::{Span, Time};
-use crate::wire::message;
 use std::collections::BTreeMap;
 use work::{Phase, RoundWork};
 
@@ -110,7 +110,7 @@ impl Worker {
         &mut self,
         round: RoundId,
         cut: Cut,
-        spans: &[message::Span],
+        spans: &[BlockRun],
         missing: Vec<u32>,
         behind: Vec<u32>,
         out: &mut Vec<Action>,

@@ -1,13 +1,14 @@
 use super::*;
+use crate::lease;
 use crate::reduce::Tree;
 
 const ROUND: RoundId = RoundId(1);
 
-fn span(first: u32, len: u32, attempt: u32) -> message::Span {
-    message::Span { first, len, attempt, alone: false, apart: false }
+fn span(first: u32, len: u32, attempt: u32) -> lease::BlockRun {
+    lease::BlockRun { first, len, attempt, alone: false, apart: false }
 }
 
-fn task(cut: Cut, spans: Vec<message::Span>) -> Event {
+fn task(cut: Cut, spans: Vec<lease::BlockRun>) -> Event {
     Event::TaskReceived { round: ROUND, cut, spans, missing: vec![], behind: vec![] }
 }
 
@@ -81,7 +82,7 @@ fn a_block_without_its_chunk_waits_and_the_others_go_on() {
 fn a_risky_block_runs_after_everything_else_was_sent() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(2, Span::from_ms(1000));
-    let risky = message::Span { alone: true, ..span(1, 1, 2) };
+    let risky = lease::BlockRun { alone: true, ..span(1, 1, 2) };
     let log = drive(&mut worker, cut, task(cut, vec![span(0, 1, 1), risky, span(2, 2, 1)]));
     assert_eq!(log, ["run 0", "run 2", "run 3", "send 0..1", "send 2..4", "run 1", "send 1..2", "forget"]);
 }
@@ -162,7 +163,7 @@ fn a_block_can_come_back_before_the_end_of_its_first_run_was_reported() {
 fn a_risky_block_that_comes_first_runs_first_where_nothing_is_at_stake() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(2, Span::from_ms(1000));
-    let risky = message::Span { alone: true, ..span(2, 1, 2) };
+    let risky = lease::BlockRun { alone: true, ..span(2, 1, 2) };
     let log = drive(&mut worker, cut, task(cut, vec![risky, span(0, 2, 1)]));
     assert_eq!(log, ["run 2", "run 0", "run 1", "send 0..2", "send 2..3", "forget"]);
 }
@@ -179,7 +180,7 @@ fn a_risky_block_waits_until_no_round_has_anything_at_stake() {
         Event::TaskReceived { round: other, cut, spans, missing: vec![], behind: vec![] },
         &mut out,
     );
-    let risky = message::Span { alone: true, ..span(3, 1, 2) };
+    let risky = lease::BlockRun { alone: true, ..span(3, 1, 2) };
     worker.handle(Time(1), task(cut, vec![risky]), &mut out);
     let spans = vec![span(2, 1, 1)];
     worker.handle(
@@ -208,12 +209,12 @@ fn what_is_not_started_is_given_back_from_the_end_and_never_run() {
     out.clear();
     worker.handle(Time(50), Event::RecallReceived { round: ROUND, blocks: 3 }, &mut out);
     let returned =
-        message::Returned { spans: vec![span(5, 3, 1)], unstarted: 2, running: vec![(1, 50), (2, 10)] };
+        lease::Returned { spans: vec![span(5, 3, 1)], unstarted: 2, running: vec![(1, 50), (2, 10)] };
     assert_eq!(out, [Action::Return { round: ROUND, returned }]);
     out.clear();
     worker.handle(Time(60), Event::RecallReceived { round: ROUND, blocks: 99 }, &mut out);
     let returned =
-        message::Returned { spans: vec![span(3, 2, 1)], unstarted: 0, running: vec![(1, 60), (2, 20)] };
+        lease::Returned { spans: vec![span(3, 2, 1)], unstarted: 0, running: vec![(1, 60), (2, 20)] };
     assert_eq!(out, [Action::Return { round: ROUND, returned }]);
     out.clear();
     for block in [1, 2] {
@@ -236,11 +237,11 @@ fn who_gives_everything_back_forgets_the_round_and_who_has_nothing_says_so() {
     let mut out = Vec::new();
     worker.handle(Time(0), event, &mut out);
     worker.handle(Time(1), Event::RecallReceived { round: ROUND, blocks: 4 }, &mut out);
-    let returned = message::Returned { spans: vec![span(0, 4, 1)], unstarted: 0, running: vec![] };
+    let returned = lease::Returned { spans: vec![span(0, 4, 1)], unstarted: 0, running: vec![] };
     assert_eq!(out, [Action::Return { round: ROUND, returned }, Action::Forget { round: ROUND }]);
     out.clear();
     worker.handle(Time(2), Event::RecallReceived { round: ROUND, blocks: 4 }, &mut out);
-    assert_eq!(out, [Action::Return { round: ROUND, returned: message::Returned::default() }]);
+    assert_eq!(out, [Action::Return { round: ROUND, returned: lease::Returned::default() }]);
 }
 
 #[test]
@@ -248,11 +249,11 @@ fn a_block_that_killed_is_not_given_back() {
     let cut = Cut::new(8, 0);
     let mut worker = Worker::new(1, Span::from_ms(1000));
     let mut out = Vec::new();
-    let risky = message::Span { alone: true, ..span(3, 1, 2) };
+    let risky = lease::BlockRun { alone: true, ..span(3, 1, 2) };
     worker.handle(Time(0), task(cut, vec![span(0, 3, 1), risky]), &mut out);
     out.clear();
     worker.handle(Time(1), Event::RecallReceived { round: ROUND, blocks: 9 }, &mut out);
-    let returned = message::Returned { spans: vec![span(1, 2, 1)], unstarted: 0, running: vec![(0, 1)] };
+    let returned = lease::Returned { spans: vec![span(1, 2, 1)], unstarted: 0, running: vec![(0, 1)] };
     assert_eq!(out, [Action::Return { round: ROUND, returned }]);
 }
 
@@ -278,7 +279,7 @@ fn finished_work_does_not_wait_for_a_block_that_somebody_else_has_too() {
 fn the_copy_of_a_late_block_is_sent_by_itself() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(1, Span::from_ms(1000));
-    let copy = message::Span { apart: true, ..span(1, 1, 2) };
+    let copy = lease::BlockRun { apart: true, ..span(1, 1, 2) };
     let log = drive(&mut worker, cut, task(cut, vec![span(0, 1, 1), copy, span(2, 2, 1)]));
     assert_eq!(
         log,

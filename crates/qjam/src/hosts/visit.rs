@@ -94,7 +94,7 @@ impl Visit {
             disk_bytes_max: None,
             deliver_after_us: 0,
             lines_per_second_max: 10,
-            python: None,
+            runtime: None,
         };
         self.link.send(&welcome, Bytes::new(), None);
         self.link.start(worker, Some(1));

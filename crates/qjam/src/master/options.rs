@@ -1,9 +1,8 @@
 //! What a master can be told besides its workers.
 
 use crate::engine::{Seat, SeatKind};
-use crate::{memory, runs, worker};
+use crate::{memory, python, runs, worker};
 use bytes::Bytes;
-use qjam_core::wire::message::PythonSetup;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -180,17 +179,18 @@ impl PythonOptions {
 
     /// For workers on this machine, or on others.
     /// `slots_here` is how many slots share a machine, if that is this one.
-    pub(crate) fn setup(&self, slots_here: Option<u32>) -> Option<Box<PythonSetup>> {
+    pub(crate) fn setup(&self, slots_here: Option<u32>) -> Option<Vec<u8>> {
         let is_here = slots_here.is_some();
         let (support, version) = self.support.as_ref()?;
-        Some(Box::new(PythonSetup {
+        let setup = python::WorkerSetup {
             version: *version,
             interpreter: self.interpreter.clone().filter(|_| is_here),
             path: if is_here { self.path.clone() } else { Vec::new() },
             wanted: self.wanted.clone().filter(|_| !is_here),
             slots_here: slots_here.unwrap_or(0),
             support: support.to_vec(),
-        }))
+        };
+        Some(setup.to_bytes())
     }
 }
 

@@ -5,8 +5,8 @@
 //! and the first of the master's version that has NumPy is taken; of those without NumPy, the first, so that a user is
 //! told what is missing from the one that would be used. If the user names one, no other is tried.
 
+use super::runtime::InterpreterFacts;
 use super::welcomed;
-use qjam_core::wire::message::PythonFacts;
 use qjam_system::data_limit::with_room;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -67,7 +67,7 @@ say("@qjam modules %s\n@qjam end\n" % " ".join(sorted(n for n in names if n.isid
 
 /// An interpreter to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Interpreter {
     /// Its path.
     pub(crate) executable: PathBuf,
     /// Where it should look for modules, besides its own places.
@@ -77,15 +77,15 @@ pub(crate) struct Found {
 /// What was asked for.
 type Wanted = ((u8, u8), Option<String>);
 /// What came of it, of the latest searches.
-static KNOWN: Mutex<Vec<(Wanted, Result<PythonFacts, String>)>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<(Wanted, Result<InterpreterFacts, String>)>> = Mutex::new(Vec::new());
 
 /// The interpreter for code of this version, where `wanted` is what the user wants on other hosts. The first call may
 /// take a second.
-pub(crate) fn interpreter(version: (u8, u8), wanted: Option<&str>) -> Result<Found, String> {
+pub(crate) fn interpreter(version: (u8, u8), wanted: Option<&str>) -> Result<Interpreter, String> {
     if let Some(here) = welcomed::welcomed()
         && let Some(interpreter) = &here.interpreter
     {
-        return Ok(Found { executable: interpreter.into(), path: here.path.clone() });
+        return Ok(Interpreter { executable: interpreter.into(), path: here.path.clone() });
     }
     // Whoever comes second waits here for the first, and has its answer.
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,11 +99,11 @@ pub(crate) fn interpreter(version: (u8, u8), wanted: Option<&str>) -> Result<Fou
             found
         }
     };
-    Ok(Found { executable: facts?.interpreter.into(), path: Vec::new() })
+    Ok(Interpreter { executable: facts?.interpreter.into(), path: Vec::new() })
 }
 
 /// What the interpreter is like that this process would use by its welcome; looked for anew.
-pub(crate) fn facts() -> Result<PythonFacts, String> {
+pub(crate) fn facts() -> Result<InterpreterFacts, String> {
     let welcomed = welcomed::welcomed().ok_or("the master has no Python functions")?;
     let wanted = welcomed.remote_python.as_deref();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +115,7 @@ pub(crate) fn facts() -> Result<PythonFacts, String> {
 }
 
 /// Looks for it.
-fn search(version: (u8, u8), wanted: Option<&str>) -> Result<PythonFacts, String> {
+fn search(version: (u8, u8), wanted: Option<&str>) -> Result<InterpreterFacts, String> {
     let here = std::env::var(HERE).ok().filter(|name| !name.is_empty());
     let asked_for = match (&here, wanted.filter(|name| !name.is_empty())) {
         (Some(name), _) => Some((HERE, name.as_str())),
@@ -166,12 +166,12 @@ fn of((major, minor): (u8, u8)) -> String {
     format!("{major}.{minor}")
 }
 
-fn number(facts: &PythonFacts) -> String {
+fn number(facts: &InterpreterFacts) -> String {
     let (major, minor, patch) = facts.version;
     format!("{major}.{minor}.{patch}")
 }
 
-fn is_of(facts: &PythonFacts, version: (u8, u8)) -> bool {
+fn is_of(facts: &InterpreterFacts, version: (u8, u8)) -> bool {
     (facts.version.0, facts.version.1) == version
 }
 
@@ -211,7 +211,7 @@ fn is_executable(path: &Path) -> bool {
 }
 
 /// Asks an interpreter what it is. An error continues a sentence that begins with its name.
-fn ask(interpreter: &Path) -> Result<PythonFacts, String> {
+fn ask(interpreter: &Path) -> Result<InterpreterFacts, String> {
     let io = |e: std::io::Error| format!("cannot be started: {e}");
     let (ours, theirs) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| io(e.into()))?;
@@ -271,7 +271,7 @@ fn read_within(from: OwnedFd, limit: Duration) -> Option<Vec<u8>> {
 }
 
 /// Reads an answer; `None` if it is not whole.
-fn understand(answer: &str) -> Option<PythonFacts> {
+fn understand(answer: &str) -> Option<InterpreterFacts> {
     let line = |key: &str| {
         let begin = format!("@qjam {key}");
         let rest = answer.lines().filter_map(|line| line.strip_prefix(begin.as_str()));
@@ -284,7 +284,7 @@ fn understand(answer: &str) -> Option<PythonFacts> {
         Some(version) => Ok(version.to_owned()),
         None => Err(line("no-numpy")?.to_owned()),
     };
-    Some(PythonFacts {
+    Some(InterpreterFacts {
         interpreter: line("executable").filter(|path| !path.is_empty())?.to_owned(),
         version,
         numpy,

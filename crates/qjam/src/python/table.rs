@@ -1,7 +1,7 @@
 //! What is missing on hosts for a Python function, told in one table before anything moves.
 
 use super::find::THERE;
-use qjam_core::wire::message::PythonFacts;
+use super::runtime::InterpreterFacts;
 use std::fmt;
 
 /// The package that nothing goes without.
@@ -37,10 +37,10 @@ pub struct Line {
 }
 
 /// What is known of a host.
-pub(crate) type Found<'a> = Result<&'a PythonFacts, &'a str>;
+pub(crate) type HostFacts<'a> = Result<&'a InterpreterFacts, &'a str>;
 
 /// Whether a host has all this, which is the usual case and asked before every round.
-fn has_all(facts: &PythonFacts, needs: &[String]) -> bool {
+fn has_all(facts: &InterpreterFacts, needs: &[String]) -> bool {
     let has = |name: &String| name == NUMPY || facts.modules.binary_search(name).is_ok();
     facts.numpy.is_ok() && needs.iter().all(has)
 }
@@ -51,7 +51,7 @@ impl Line {
         self.remedy.is_empty()
     }
 
-    fn new(host: &str, found: Found<'_>, needs: &[String], version: (u8, u8)) -> Line {
+    fn new(host: &str, found: HostFacts<'_>, needs: &[String], version: (u8, u8)) -> Line {
         let (major, minor) = version;
         let facts = match found {
             Ok(facts) => facts,
@@ -120,7 +120,11 @@ fn package(module: &str) -> &str {
 }
 
 /// Whether all hosts have what a function needs; if not, what each lacks.
-pub(crate) fn check(facts: &[(&str, Found<'_>)], needs: &[String], version: (u8, u8)) -> Result<(), Table> {
+pub(crate) fn check(
+    facts: &[(&str, HostFacts<'_>)],
+    needs: &[String],
+    version: (u8, u8),
+) -> Result<(), Table> {
     if facts.iter().all(|(_, found)| found.is_ok_and(|facts| has_all(facts, needs))) {
         return Ok(());
     }
@@ -176,8 +180,8 @@ impl fmt::Display for Table {
 mod tests {
     use super::*;
 
-    fn facts(numpy: Result<&str, &str>, modules: &[&str]) -> PythonFacts {
-        PythonFacts {
+    fn facts(numpy: Result<&str, &str>, modules: &[&str]) -> InterpreterFacts {
+        InterpreterFacts {
             interpreter: "/usr/bin/python3".into(),
             version: (3, 11, 2),
             numpy: numpy.map(String::from).map_err(String::from),

@@ -3,8 +3,8 @@
 //! It comes with the first message of the master, or of the supervisor, which has it from the master. So it is here
 //! before any task can be, and stays as long as the process.
 
+use super::runtime::WorkerSetup;
 use bytes::Bytes;
-use qjam_core::wire::message::PythonSetup;
 use std::sync::OnceLock;
 
 /// What the master said.
@@ -26,11 +26,13 @@ pub(crate) struct Welcomed {
 
 static WELCOMED: OnceLock<Welcomed> = OnceLock::new();
 
-/// Keeps it. A process is welcomed once.
-pub(crate) fn welcome(setup: PythonSetup) {
-    let PythonSetup { version, interpreter, path, wanted, slots_here, support } = setup;
+/// Keeps what the welcome brought. A process is welcomed once. `false` if the bytes cannot be read.
+pub(crate) fn welcome(bytes: &[u8]) -> bool {
+    let Some(setup) = WorkerSetup::from_bytes(bytes) else { return false };
+    let WorkerSetup { version, interpreter, path, wanted, slots_here, support } = setup;
     let support = support.into();
     let _ = WELCOMED.set(Welcomed { version, interpreter, path, remote_python: wanted, slots_here, support });
+    true
 }
 
 /// What this process was told; `None` if its master has no Python functions, or if it is a master itself.

@@ -150,12 +150,14 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
     .map_err(io_at("greeting the master"))?;
     let mut inbox = Inbox::default();
     let Some((welcome, page)) = await_welcome(&socket, &mut inbox)? else { return Ok(()) };
-    let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, python, .. } = welcome
+    let ToWorker::Welcome { memory_bytes_max, deliver_after_us, cache_bytes_max, runtime, .. } = welcome
     else {
         return Err(ExecutorError::Protocol(format!("{welcome:?} before a welcome")));
     };
-    if let Some(setup) = python {
-        python::welcome(*setup);
+    if let Some(setup) = runtime
+        && !python::welcome(&setup)
+    {
+        return Err(ExecutorError::Protocol("a welcome whose runtime cannot be read".into()));
     }
     let memory = OwnLimit::set(memory_bytes_max, if slots == 1 { 1 } else { slots + 1 })
         .map_err(io_at("setting the memory limit"))?;
@@ -426,7 +428,7 @@ impl Executor {
             ToWorker::Apart { round, block } => self.tell(Event::ApartReceived { round, block }),
             ToWorker::Ping => self.common.send(&ToMaster::Pong, &[], &[])?,
             ToWorker::Bye => self.stopping = true,
-            ToWorker::FindPython => self.find_python()?,
+            ToWorker::FindRuntime => self.find_python()?,
             ToWorker::Welcome { .. } => return Err(ExecutorError::Protocol("a second welcome".into())),
         }
         Ok(())
@@ -437,13 +439,17 @@ impl Executor {
         let common = self.common.clone();
         let look = move || {
             // Should it fail, the main thread will see the same.
-            let _ = common.send(&ToMaster::Python(python::find::facts().map(Box::new)), &[], &[]);
+            let _ = common.send(
+                &ToMaster::Runtime(python::find::facts().map(|facts| facts.to_bytes())),
+                &[],
+                &[],
+            );
         };
         let started =
             std::thread::Builder::new().name("qjam-find".into()).stack_size(STACK_BYTES).spawn(look);
         started.map(drop).or_else(|e| {
             let why = format!("there is no thread to look for an interpreter: {e}");
-            self.common.send(&ToMaster::Python(Err(why)), &[], &[])
+            self.common.send(&ToMaster::Runtime(Err(why)), &[], &[])
         })
     }
 

@@ -2,8 +2,8 @@
 
 use super::{Verdict, Violation, promise};
 use qjam_core::ids::{Attempt, Block, RoundId, WorkerId};
+use qjam_core::lease::Returned;
 use qjam_core::time::{Span, Time};
-use qjam_core::wire::message::Returned;
 use qjam_core::worker::{Action, Delivery, Event};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,8 @@
 use super::picture::{Picture, WorkerPicture};
 use super::{Answer, Verdict, Violation, promise};
 use qjam_core::ids::{Block, RoundId, WorkerId};
+use qjam_core::lease::BlockRun;
 use qjam_core::scheduler::Event;
-use qjam_core::wire::message::Span;
 
 /// Blocks are asked for when somebody has nothing to do, of one who has some, one question at a time.
 pub(super) fn recall(picture: &mut Picture, worker: WorkerId, round: RoundId) -> Verdict {
@@ -53,7 +53,7 @@ pub(super) fn what_was_given_back_is_given_out(picture: &Picture, event: &Event)
         return Ok(());
     }
     let nobodys = |b: &Block| !r.blocks[*b as usize].done && r.blocks[*b as usize].holders.is_empty();
-    let lost = returned.spans.iter().flat_map(Span::blocks).find(nobodys);
+    let lost = returned.spans.iter().flat_map(BlockRun::blocks).find(nobodys);
     promise!(lost.is_none(), "what_was_given_back_is_given_out", "{round}: block {lost:?}");
     Ok(())
 }

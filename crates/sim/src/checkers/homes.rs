@@ -3,9 +3,9 @@
 use super::picture::{Picture, RoundPicture};
 use super::{Verdict, promise};
 use qjam_core::ids::{Block, RoundId, SeatId, WorkerId};
+use qjam_core::lease;
 use qjam_core::scheduler::{Config, Event};
 use qjam_core::time::{Span, Time};
-use qjam_core::wire::message;
 
 /// A tick comes so much after it is due at most.
 const LATE: Span = Span::from_ms(5);
@@ -16,11 +16,11 @@ pub(super) fn assign(
     now: Time,
     worker: WorkerId,
     round: RoundId,
-    spans: &[message::Span],
+    spans: &[lease::BlockRun],
     config: &Config,
 ) -> Verdict {
     let Some(r) = picture.rounds.get(&round).filter(|r| r.is_held) else { return Ok(()) };
-    for block in spans.iter().flat_map(message::Span::blocks) {
+    for block in spans.iter().flat_map(lease::BlockRun::blocks) {
         let home = picture.homes.get(&block).copied().filter(|home| *home != worker.seat);
         // What has killed twice at home may be better off elsewhere.
         if let Some(home) = home.filter(|_| r.blocks[block as usize].victims.len() < 2) {

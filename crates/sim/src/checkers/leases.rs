@@ -3,10 +3,10 @@
 use super::picture::Picture;
 use super::{Verdict, promise};
 use qjam_core::ids::{RoundId, WorkerId};
-use qjam_core::wire::message::Span;
+use qjam_core::lease::BlockRun;
 
 /// Blocks go to dependable workers, under a new attempt, and to a second one only if the first is silent or late.
-pub(super) fn assign(picture: &mut Picture, worker: WorkerId, round: RoundId, spans: &[Span]) -> Verdict {
+pub(super) fn assign(picture: &mut Picture, worker: WorkerId, round: RoundId, spans: &[BlockRun]) -> Verdict {
     let holder = picture.workers.get(&worker);
     promise!(
         holder.is_some_and(|w| w.is_dependable()),

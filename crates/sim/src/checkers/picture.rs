@@ -201,12 +201,7 @@ impl Picture {
     }
 
     /// A part counts if its sender has all its blocks under these attempts, and none of them is done.
-    fn deliver(
-        &mut self,
-        worker: WorkerId,
-        round: RoundId,
-        spans: &[qjam_core::wire::message::Span],
-    ) -> bool {
+    fn deliver(&mut self, worker: WorkerId, round: RoundId, spans: &[qjam_core::lease::BlockRun]) -> bool {
         let is_known = self.workers.contains_key(&worker);
         let Some(r) = self.rounds.get_mut(&round).filter(|r| is_known && !r.is_closed) else { return false };
         let is_open = r.answer.is_none();
@@ -234,7 +229,7 @@ impl Picture {
     }
 
     /// A worker does not have these any more.
-    fn give_back(&mut self, worker: WorkerId, round: RoundId, spans: &[qjam_core::wire::message::Span]) {
+    fn give_back(&mut self, worker: WorkerId, round: RoundId, spans: &[qjam_core::lease::BlockRun]) {
         let is_known = self.workers.contains_key(&worker);
         let Some(r) = self.rounds.get_mut(&round).filter(|r| is_known && !r.is_closed) else { return };
         r.asked.remove(&worker);

@@ -11,10 +11,10 @@ use crate::plan::SeatPlan;
 use crate::random::mix;
 use qjam_core::ids::{Block, RoundId, Version, WorkerId};
 use qjam_core::job::{Cause, Fault, FaultKind};
+use qjam_core::lease;
 use qjam_core::reduce::tree::Offer;
 use qjam_core::reduce::{Node, Tree};
 use qjam_core::time::{Span, Time};
-use qjam_core::wire::message;
 use qjam_core::worker::{Action, Delivery, Event, Worker, invariants};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -186,7 +186,7 @@ impl Engine<'_> {
         &mut self,
         id: WorkerId,
         round: RoundId,
-        spans: Vec<message::Span>,
+        spans: Vec<lease::BlockRun>,
         base: Option<Version>,
     ) -> Verdict {
         let spec = &self.plan.rounds[round.0 as usize - 1];
@@ -230,7 +230,7 @@ impl Engine<'_> {
         for chunks in ask.chunks(64) {
             self.send_to_master(id, ToMaster::Blocked { dataset, chunks: chunks.to_vec() }, 0);
         }
-        let blocks = || spans.iter().flat_map(message::Span::blocks).collect();
+        let blocks = || spans.iter().flat_map(lease::BlockRun::blocks).collect();
         let behind = base.map(|base| self.behind(id, round, base, blocks())).unwrap_or_default();
         self.prompt(id, Event::TaskReceived { round, cut, spans, missing, behind })
     }

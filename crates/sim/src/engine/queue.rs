@@ -3,9 +3,9 @@
 use crate::oracle::Value;
 use qjam_core::ids::{Block, RoundId, SeatId, Version, WorkerId};
 use qjam_core::job::{Cause, Death, Fault};
+use qjam_core::lease::{BlockRun, Returned};
 use qjam_core::reduce::Node;
 use qjam_core::time::{self, Time};
-use qjam_core::wire::message::{Returned, Span};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -15,7 +15,7 @@ pub(crate) enum ToExecutor {
     /// With the version of the states it begins with, if it needs any.
     Task {
         round: RoundId,
-        spans: Vec<Span>,
+        spans: Vec<BlockRun>,
         base: Option<Version>,
     },
     /// How to make states: the rounds since they were made.
@@ -46,7 +46,7 @@ pub(crate) enum ToExecutor {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) node: Node,
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<BlockRun>,
     pub(crate) value: Value,
 }
 

@@ -1,6 +1,7 @@
 //! Workers that are slow: what they have not started is taken back, what they are late with is run elsewhere, too.
 
 use super::*;
+use crate::lease;
 use crate::time;
 
 fn computed(worker: WorkerId, blocks: u32, ms: u64) -> Event {
@@ -8,14 +9,14 @@ fn computed(worker: WorkerId, blocks: u32, ms: u64) -> Event {
 }
 
 fn returned(worker: WorkerId, spans: &[(u32, u32, u32)], unstarted: u32, running: &[(u32, u64)]) -> Event {
-    let span = |&(first, len, attempt)| message::Span { first, len, attempt, alone: false, apart: false };
+    let span = |&(first, len, attempt)| lease::BlockRun { first, len, attempt, alone: false, apart: false };
     let spans = spans.iter().map(span).collect();
     let running = running.iter().map(|(block, ms)| (*block, ms * 1000)).collect();
-    Event::Returned { worker, round: ROUND, returned: message::Returned { spans, unstarted, running } }
+    Event::Returned { worker, round: ROUND, returned: lease::Returned { spans, unstarted, running } }
 }
 
 fn backup(w: WorkerId, block: u32, attempt: u32) -> Action {
-    let spans = vec![message::Span { first: block, len: 1, attempt, alone: false, apart: true }];
+    let spans = vec![lease::BlockRun { first: block, len: 1, attempt, alone: false, apart: true }];
     Action::Assign { worker: w, round: ROUND, spans }
 }
 
@@ -83,7 +84,7 @@ fn where_there_is_one_block_for_each_slot_everybody_gets_one() {
         for seat in 0..3 {
             let (worker, span) = (worker(seat, 0), time::Span::from_ms(if seat == 0 { 900 } else { 10 }));
             story.tell(Event::Computed { worker, round, blocks: 1, span });
-            let spans = vec![message::Span { first: seat, len: 1, attempt: 1, alone: false, apart: false }];
+            let spans = vec![lease::BlockRun { first: seat, len: 1, attempt: 1, alone: false, apart: false }];
             story.tell(Event::PartDelivered { part: PART, worker, round, node: node(0, seat), spans });
         }
     }

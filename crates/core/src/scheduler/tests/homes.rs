@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ids::HoldId;
+use crate::lease;
 
 const HOLD: HoldId = HoldId(1);
 
@@ -16,7 +17,7 @@ impl Story {
         for action in given.iter().cloned() {
             let Action::Assign { worker, spans, .. } = action else { continue };
             for (block, attempt) in spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s.attempt))) {
-                let span = message::Span { first: block, len: 1, attempt, alone: false, apart: false };
+                let span = lease::BlockRun { first: block, len: 1, attempt, alone: false, apart: false };
                 let (round, spans) = (RoundId(round), vec![span]);
                 self.tell(Event::PartDelivered { part: PART, worker, round, node: node(0, block), spans });
             }
@@ -28,7 +29,7 @@ impl Story {
 fn given(said: &[Action]) -> Vec<(WorkerId, Vec<u32>)> {
     let assigned = said.iter().filter_map(|action| match action {
         Action::Assign { worker, spans, .. } => {
-            Some((*worker, spans.iter().flat_map(message::Span::blocks).collect()))
+            Some((*worker, spans.iter().flat_map(lease::BlockRun::blocks).collect()))
         }
         _ => None,
     });

@@ -91,7 +91,7 @@ impl Driver {
             disk_bytes_max: self.options.disk_bytes_max,
             deliver_after_us: self.options.deliver_after.as_micros() as u64,
             lines_per_second_max: self.options.lines_per_second_max,
-            python: self.options.python.setup(None),
+            runtime: self.options.python.setup(None),
         };
         let slots = self.slots_on(worker.seat);
         let here = &mut self.seats[worker.seat.0 as usize];
@@ -295,7 +295,7 @@ impl Driver {
             }
             ToMaster::Returned { round, returned } => self.tell(Event::Returned { worker, round, returned }),
             ToMaster::Cancelled(round) => self.tell(Event::RoundLetGo { worker, round }),
-            ToMaster::Python(found) => self.on_python(worker.seat, found),
+            ToMaster::Runtime(found) => self.on_python(worker.seat, found),
         }
         Ok(())
     }

@@ -155,7 +155,7 @@ impl Driver {
                     memory_bytes_max: self.options.memory_bytes_max,
                     cache_bytes_max,
                     deliver_after_us: self.options.deliver_after.as_micros() as u64,
-                    python: self.options.python.setup(Some(slots_here)),
+                    runtime: self.options.python.setup(Some(slots_here)),
                 };
                 let sent = executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))]);
                 self.check_sent(worker, sent);
@@ -181,7 +181,7 @@ impl Driver {
             }
             ToMaster::Returned { round, returned } => self.tell(Event::Returned { worker, round, returned }),
             ToMaster::Cancelled(round) => self.tell(Event::RoundLetGo { worker, round }),
-            ToMaster::Python(_) => return Err("an interpreter that nobody had asked for".into()),
+            ToMaster::Runtime(_) => return Err("an interpreter that nobody had asked for".into()),
         }
         Ok(())
     }

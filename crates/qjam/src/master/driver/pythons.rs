@@ -7,10 +7,9 @@ use super::{Driver, SeatHere};
 use crate::engine::SeatKind;
 use crate::error::Error;
 use crate::master::options::Awaited;
-use crate::python;
+use crate::python::{self, InterpreterFacts};
 use bytes::Bytes;
 use qjam_core::ids::{SeatId, WorkerId};
-use qjam_core::wire::message::PythonFacts;
 use qjam_core::wire::{ToHost, ToWorker};
 use std::time::{Duration, Instant};
 
@@ -28,11 +27,11 @@ pub(super) enum Interpreter {
     /// Somebody is looking.
     Asked(Instant),
     /// What was found, and when.
-    Found(Instant, Result<PythonFacts, String>),
+    Found(Instant, Result<InterpreterFacts, String>),
 }
 
 impl Interpreter {
-    fn found(&self) -> Result<&PythonFacts, &str> {
+    fn found(&self) -> Result<&InterpreterFacts, &str> {
         match self {
             Interpreter::Found(_, found) => found.as_ref().map_err(String::as_str),
             Interpreter::Unknown | Interpreter::Asked(_) => Err("nothing was heard of its Python"),
@@ -57,14 +56,16 @@ impl Driver {
 
     fn ask_for_python(&mut self, worker: WorkerId) {
         let Some(link) = self.link_of(worker) else { return };
-        link.send(&ToHost::Worker { worker, message: ToWorker::FindPython }, Bytes::new(), None);
+        link.send(&ToHost::Worker { worker, message: ToWorker::FindRuntime }, Bytes::new(), None);
         self.seats[worker.seat.0 as usize].python = Interpreter::Asked(Instant::now());
         self.pump(worker.seat);
     }
 
     /// A host says what it found.
-    pub(super) fn on_python(&mut self, seat: SeatId, found: Result<Box<PythonFacts>, String>) {
-        self.seats[seat.0 as usize].python = Interpreter::Found(Instant::now(), found.map(|facts| *facts));
+    pub(super) fn on_python(&mut self, seat: SeatId, found: Result<Vec<u8>, String>) {
+        let unread = || "its answer cannot be read".to_owned();
+        let found = found.and_then(|bytes| InterpreterFacts::from_bytes(&bytes).ok_or_else(unread));
+        self.seats[seat.0 as usize].python = Interpreter::Found(Instant::now(), found);
     }
 
     /// Hosts where somebody is at work, and what is known of their interpreters.

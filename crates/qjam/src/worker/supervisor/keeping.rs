@@ -211,7 +211,7 @@ impl Supervisor {
             | ToWorker::Apart { .. }
             | ToWorker::Recipe { .. }
             | ToWorker::Release(_)
-            | ToWorker::FindPython) => other,
+            | ToWorker::FindRuntime) => other,
             other => return Err(wrong(format!("{other:?} for an executor of another host"))),
         };
         let sent = kept.executor.send(&message, tail, attached);
@@ -306,7 +306,7 @@ impl Supervisor {
                     memory_bytes_max: settings.memory_bytes_max,
                     cache_bytes_max: settings.cache_bytes_max,
                     deliver_after_us: settings.deliver_after_us,
-                    python: settings.python.clone(),
+                    runtime: settings.runtime.clone(),
                 };
                 // Should this fail, the end of its socket says so next.
                 let _ = kept.executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))]);
@@ -326,7 +326,7 @@ impl Supervisor {
             ToMaster::Result(outcome) => self.pass_result(outcome, tail)?,
             message @ (ToMaster::Returned { .. }
             | ToMaster::State(State::Behind { .. })
-            | ToMaster::Python(_)) => self.say(&FromHost::Worker { worker, message }),
+            | ToMaster::Runtime(_)) => self.say(&FromHost::Worker { worker, message }),
             message @ (ToMaster::Error { .. } | ToMaster::Cancelled(_)) => {
                 if let ToMaster::Cancelled(round) = message {
                     kept.letting_go.remove(&round);

@@ -24,7 +24,7 @@ use qjam_core::chunk::{ChunkId, Header};
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::wire::frame::Frame;
 use qjam_core::wire::host::{HostFacts, KIND_SEGMENT};
-use qjam_core::wire::message::{MessageError, PythonSetup};
+use qjam_core::wire::message::MessageError;
 use qjam_core::wire::{FromHost, ToHost};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -52,7 +52,7 @@ struct Settings {
     cache_bytes_max: u64,
     deliver_after_us: u64,
     lines_per_second_max: u32,
-    python: Option<Box<PythonSetup>>,
+    runtime: Option<Vec<u8>>,
 }
 
 /// What segments are pieces of.
@@ -279,7 +279,7 @@ impl Supervisor {
                 disk_bytes_max,
                 deliver_after_us,
                 lines_per_second_max,
-                python,
+                runtime,
             } => {
                 self.shelf.order(Order::Open { bytes_max: disk_bytes_max });
                 self.settings = Some(Settings {
@@ -287,7 +287,7 @@ impl Supervisor {
                     cache_bytes_max,
                     deliver_after_us,
                     lines_per_second_max,
-                    python,
+                    runtime,
                 });
             }
             ToHost::Start { worker, slots } => self.start(worker, slots.unwrap_or_else(cores)),
