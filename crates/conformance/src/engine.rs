@@ -1,6 +1,6 @@
 //! What the promises know of an engine.
 
-use qjam::Master;
+use qjam::{Builder, Master};
 
 /// What workers can do.
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +52,21 @@ pub struct Engine {
     pub chooses: bool,
     shapes: Vec<String>,
     of: fn(usize) -> String,
+    connect: Connect,
 }
+
+/// How a master gets its workers: by settings and a worker string.
+pub type Connect = fn(Builder, &str) -> qjam::Result<Master>;
 
 impl Engine {
     /// One with these worker strings; and what is written for so many workers of one slot each. What it can do is asked of a
     /// master of it.
     pub fn new(name: &'static str, shapes: &[&str], of: fn(usize) -> String) -> Engine {
+        Engine::with(name, shapes, of, |builder, shape| builder.connect(shape))
+    }
+
+    /// The same for workers that no worker string names: how a master gets them is said, too.
+    pub fn with(name: &'static str, shapes: &[&str], of: fn(usize) -> String, connect: Connect) -> Engine {
         let shapes: Vec<String> = shapes.iter().map(|shape| (*shape).to_owned()).collect();
         let caps = caps_of(&shapes[0]);
         Engine {
@@ -69,6 +78,7 @@ impl Engine {
             chooses: false,
             shapes,
             of,
+            connect,
         }
     }
 
@@ -115,13 +125,18 @@ impl Engine {
         (self.of)(workers)
     }
 
+    /// A master with these settings and workers.
+    pub fn connect(&self, builder: Builder, shape: &str) -> Master {
+        (self.connect)(builder, shape).unwrap_or_else(|e| panic!("{shape}: {e}"))
+    }
+
     /// A master of so many.
     pub(crate) fn master(&self, workers: usize) -> Master {
-        self.quiet().connect(&self.of(workers)).expect(self.name)
+        self.connect(self.quiet(), &self.of(workers))
     }
 
     /// A builder whose master tells nobody what workers print.
-    pub(crate) fn quiet(&self) -> qjam::Builder {
+    pub(crate) fn quiet(&self) -> Builder {
         Master::builder().on_log(|_| {})
     }
 

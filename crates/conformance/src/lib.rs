@@ -33,7 +33,7 @@ mod promise;
 mod promises;
 pub mod support;
 
-pub use engine::{Caps, Engine};
+pub use engine::{Caps, Connect, Engine};
 pub use harness::run;
 pub use promise::{Need, Promise};
 

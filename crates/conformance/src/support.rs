@@ -136,7 +136,7 @@ pub(crate) fn check_fold<F, M>(
     let walk = |round| Walk { seed, round, chunk_bytes };
     let expected: Vec<Vec<u8>> = (0..2).map(|n| bits(&serial(f, params, data, walk(n)))).collect();
     for engine in e.shapes() {
-        let m = Master::builder().seed(seed).connect(engine).expect(engine);
+        let m = e.connect(Master::builder().seed(seed), engine);
         for (round, expected) in expected.iter().enumerate() {
             let value = m.run(f, params, data).unwrap_or_else(|e| panic!("{what} on {engine}: {e}"));
             assert!(bits(&value) == *expected, "{what} on {engine}, round {round}: other bits");

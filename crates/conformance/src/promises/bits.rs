@@ -158,7 +158,7 @@ pub(crate) fn a_run_without_data_runs_once_per_slot(e: &Engine) {
         *value
     }
     for engine in e.shapes() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let slots: u64 = m.workers().iter().map(|w| u64::from(w.slots)).sum();
         assert_eq!(m.run_each(one, &3).unwrap(), 3 * slots, "{engine}");
     }

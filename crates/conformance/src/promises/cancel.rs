@@ -35,7 +35,7 @@ fn is_well(m: &Master, after: &str) {
 
 pub(crate) fn an_endless_function_is_stopped(e: &Engine) {
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         for _ in 0..2 {
             let before = e.pids(&m);
             let mut pending = m.submit(endless, &5, &DataSet::nothing(40).unwrap()).unwrap();
@@ -62,19 +62,19 @@ pub(crate) fn an_endless_function_can_be_cancelled_often(e: &Engine) {
 pub(crate) fn a_round_over_its_time_says_whom_it_waited_for(e: &Engine) {
     for engine in e.few() {
         let limit = Duration::from_millis(200);
-        let m = Master::builder().round_timeout(limit).connect(engine).unwrap();
+        let m = e.connect(Master::builder().round_timeout(limit), engine);
         let error = m.run(patient, &String::new(), &DataSet::nothing(8).unwrap()).unwrap_err();
         let Error::TimedOut { limit: told, waiting_for } = &error else { panic!("{engine}: {error}") };
         assert_eq!(*told, limit);
         assert!(m.workers().iter().any(|w| waiting_for.contains(&w.name)), "{engine}: {waiting_for}");
         // With this limit a round may be late on a slow machine; without one it cannot be.
-        is_well(&Master::connect(engine).unwrap(), "a time-out");
+        is_well(&e.connect(Master::builder(), engine), "a time-out");
     }
 }
 
 pub(crate) fn a_function_that_asks_is_not_killed(e: &Engine) {
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let before = pids(&m);
         for _ in 0..3 {
             let gate = Gate::new();
@@ -111,13 +111,8 @@ pub(crate) fn threads_that_never_return_are_left_behind(e: &Engine) {
 
 pub(crate) fn very_long_limits_are_no_limits(e: &Engine) {
     for limit in [Duration::MAX, Duration::from_secs(u64::MAX), Duration::from_secs(100 * 365 * 86_400)] {
-        let m = Master::builder()
-            .round_timeout(limit)
-            .deliver_after(limit)
-            .blocks_per_slot(u32::MAX)
-            .cache_limit(u64::MAX)
-            .connect(&e.of(3))
-            .unwrap();
+        let builder = Master::builder().round_timeout(limit).deliver_after(limit);
+        let m = e.connect(builder.blocks_per_slot(u32::MAX).cache_limit(u64::MAX), &e.of(3));
         is_well(&m, "a very long limit");
         let mut pending = m.submit(endless, &NOBODY, &DataSet::nothing(40).unwrap()).unwrap();
         assert_eq!(pending.wait_at_most(limit).unwrap(), Some(40));
@@ -132,7 +127,7 @@ pub(crate) fn a_round_cancelled_while_its_data_is_on_the_way_does_not_harm_the_n
         x.as_slice().iter().sum()
     }
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         for n in 0..60_u32 {
             let mut fresh = values.clone();
             fresh[0] = f64::from(n);

@@ -63,7 +63,7 @@ fn is_well(m: &Master, after: &str) {
 /// One chunk that kills, on processes of every shape. (A thread takes the whole program with it.)
 fn check(e: &Engine, way: Way, expected: impl Fn(&Cause) -> bool) {
     for engine in e.few() {
-        let m = e.quiet().memory_limit(1 << 30).connect(engine).unwrap();
+        let m = e.connect(e.quiet().memory_limit(1 << 30), engine);
         let names: Vec<String> = m.workers().into_iter().map(|w| w.name).collect();
         let chunk = 17;
         let error = m.run(go, &(way, chunk, chunk + 1), &DataSet::nothing(64).unwrap()).unwrap_err();
@@ -100,7 +100,7 @@ pub(crate) fn an_allocation_over_the_limit_is_told_with_limit_and_size(e: &Engin
     check(e, Way::Hog, |cause| {
         *cause == Cause::OutOfMemory { limit_bytes: 1 << 30, asked_bytes: HOG_BYTES as u64 }
     });
-    let m = e.quiet().memory_limit(1 << 30).connect(&e.of(1)).unwrap();
+    let m = e.connect(e.quiet().memory_limit(1 << 30), &e.of(1));
     let text = m.run(go, &(Way::Hog, 0, 1), &DataSet::nothing(1).unwrap()).unwrap_err().to_string();
     for part in ["out of memory", "3221225472", "1073741824", "chunks 0..1"] {
         assert!(text.contains(part), "{part}: {text}");
@@ -158,7 +158,7 @@ pub(crate) fn a_death_costs_only_what_was_not_delivered(e: &Engine) {
     let folder = Folder::new();
     let marks = folder.file("").to_string_lossy().into_owned();
     // Everything is delivered as soon as it is done, and nobody does what another has begun.
-    let m = e.quiet().deliver_after(Duration::ZERO).balance(false).connect(&e.of(2)).unwrap();
+    let m = e.connect(e.quiet().deliver_after(Duration::ZERO).balance(false), &e.of(2));
     let firsts = m.run(once, &marks, &DataSet::nothing(32).unwrap()).unwrap();
     let again = std::fs::read_dir(&marks).unwrap().count() as u64 - 32;
     // What counted the first time was not run a second time, and what did not was.
@@ -171,7 +171,7 @@ pub(crate) fn a_death_costs_only_what_was_not_delivered(e: &Engine) {
 }
 
 pub(crate) fn a_worker_killed_while_idle_is_started_again(e: &Engine) {
-    let m = e.quiet().balance(false).connect(&e.of(3)).unwrap();
+    let m = e.connect(e.quiet().balance(false), &e.of(3));
     for n in 0..4 {
         let joined = || m.journal().iter().filter(|e| matches!(e.what, What::WorkerJoined(_))).count();
         wait_until("that all have joined", || joined() == 3 * (n + 1));

@@ -38,7 +38,7 @@ fn bad_index(bad: &u32, x: &Dense<f64>, ctx: &Ctx) -> u64 {
 pub(crate) fn a_panic_tells_message_line_chunk_worker_and_the_users_frames(e: &Engine) {
     let x = DataSet::dense((0..640).map(f64::from).collect(), 10).unwrap().partitions(64).unwrap();
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let names: Vec<String> = m.workers().into_iter().map(|w| w.name).collect();
         for _ in 0..2 {
             let error = m.run(bad_index, &17, &x).unwrap_err();
@@ -77,7 +77,7 @@ pub(crate) fn a_panic_on_every_chunk_is_one_error(e: &Engine) {
         std::panic::panic_any(ctx.chunk())
     }
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         for _ in 0..5 {
             let error = m.run(always, &(), &x).unwrap_err();
             assert_eq!(error.fault().unwrap().fault.message, "a panic without a message", "{engine}");
@@ -93,7 +93,7 @@ pub(crate) fn a_function_that_is_not_registered_is_told_with_those_that_look_lik
     let x = DataSet::dense(vec![1.0; 10], 1).unwrap();
     // Also on threads, which have the function itself: what runs there runs anywhere.
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let error = m.run(bad_indes, &0, &x).unwrap_err();
         assert!(matches!(error, Error::UnknownFunction(_)), "{engine}: {error}");
         let text = error.to_string();
@@ -119,7 +119,7 @@ pub(crate) fn results_that_do_not_go_together_say_which_field(e: &Engine) {
     }
     let tasks = DataSet::nothing(33).unwrap();
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         // The first, the last, and one in the middle: found by a worker or by the master, as it happens.
         for odd in [0, 7, 16, 32] {
             let error = m.run(ragged, &odd, &tasks).unwrap_err();
@@ -142,7 +142,7 @@ pub(crate) fn text_that_is_no_text_is_told_with_its_line(e: &Engine) {
         lines.len() as u64
     }
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let error = m.run(count, &(), &DataSet::lines(&path).unwrap()).unwrap_err();
         assert_eq!(error.fault().unwrap().fault.kind, FaultKind::Chunk, "{engine}: {error}");
         assert!(error.to_string().contains("UTF-8"), "{engine}: {error}");
@@ -190,7 +190,7 @@ pub(crate) fn records_that_panic_when_they_are_read_and_results_when_they_are_dr
         Loud(before.0)
     }
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let good = DataSet::list((10..50).map(Hasty)).unwrap().partitions(10).unwrap();
         let bad = DataSet::list((0..40).map(Hasty)).unwrap().partitions(10).unwrap();
         let error = m.run(sum, &(), &bad).unwrap_err();
@@ -254,7 +254,7 @@ fn spited(_: &Spiteful, _: &Nothing) -> u64 {
 pub(crate) fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_fault_too(e: &Engine) {
     let tasks = DataSet::nothing(12).unwrap();
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         assert_eq!(m.run(spiteful, &Place::Nowhere, &tasks).unwrap(), Spiteful(Place::Nowhere));
         for place in [Place::EncodingThere, Place::DecodingHere, Place::Merging, Place::RefusedHere] {
             match m.run(spiteful, &place, &tasks) {
@@ -282,7 +282,7 @@ pub(crate) fn rounds_under_way_do_not_suffer_from_one_that_fails(e: &Engine) {
     let x = DataSet::dense(vec![1.0; 640], 10).unwrap().partitions(64).unwrap();
     let tasks = DataSet::nothing(40).unwrap();
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         // It stays under way until the others have failed, in one slot of two or more.
         let gate = Gate::new();
         let alone = DataSet::nothing(1).unwrap();

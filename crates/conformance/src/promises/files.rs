@@ -56,7 +56,7 @@ pub(crate) fn files_larger_than_what_workers_keep_have_one_answer(e: &Engine) {
     let expected = bits(&serial(sums, &0.3, &x, walk));
     let expected_lines = bits(&serial(lengths, &(), &lines, walk));
     for engine in e.shapes() {
-        let m = Master::builder().cache_limit(200_000).connect(engine).unwrap();
+        let m = e.connect(Master::builder().cache_limit(200_000), engine);
         for _ in 0..2 {
             assert!(bits(&m.run(sums, &0.3, &x).unwrap()) == expected, "{engine}: raw");
             assert!(bits(&m.run(sums, &0.3, &same).unwrap()) == expected, "{engine}: npy");
@@ -89,7 +89,7 @@ pub(crate) fn a_file_that_changed_after_the_data_set_was_made_is_named(e: &Engin
                 fs::write(&path, bytes).unwrap();
             }),
         ];
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         for (n, (what, change)) in changes.into_iter().enumerate() {
             write_raw(&path, &vec![n as f64; 40_000]);
             let x = DataSet::<Dense<f64>>::raw(&path, 4).unwrap();
@@ -115,7 +115,7 @@ pub(crate) fn a_file_that_changes_in_the_middle_of_a_round_is_named_with_the_chu
         let values = rugged(40_000);
         write_raw(&path, &values);
         let x = DataSet::<Dense<f64>>::raw(&path, 4).unwrap().partitions(60).unwrap();
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let gate = Gate::new();
         let round = m.submit(held_up, &gate.path(), &x).unwrap();
         gate.wait_for(1);
@@ -143,7 +143,7 @@ pub(crate) fn the_same_content_in_another_file_is_read_from_there(e: &Engine) {
         let values = rugged(40_000);
         write_raw(&first, &values);
         // A worker keeps one chunk at most, so that rounds read the file.
-        let m = Master::builder().cache_limit(0).connect(engine).unwrap();
+        let m = e.connect(Master::builder().cache_limit(0), engine);
         let x = DataSet::<Dense<f64>>::raw(&first, 4).unwrap();
         let expected = m.run(sums, &1.0, &x).unwrap();
 

@@ -32,7 +32,7 @@ fn expected(x: &DataSet<Dense<f64>>) -> Vec<u8> {
 pub(crate) fn any_number_of_kills_leaves_the_bits_alone(e: &Engine) {
     let pause_us = 4_000;
     for engine in e.few() {
-        let m = e.quiet().connect(engine).unwrap();
+        let m = e.connect(e.quiet(), engine);
         for kills in 0..=4 {
             // Fresh data each time, so that it must be sent to whoever is new.
             let x = matrix(f64::from(kills));
@@ -64,7 +64,7 @@ pub(crate) fn twenty_rounds_with_a_death_in_each_have_the_bits_of_an_undisturbed
 
 pub(crate) fn workers_take_over_from_each_other_in_several_rounds_at_once(e: &Engine) {
     // Everything is overdue at once, so that whoever gets more has something to hand over first.
-    let m = e.quiet().deliver_after(Duration::from_millis(1)).connect(&e.of(5)).unwrap();
+    let m = e.connect(e.quiet().deliver_after(Duration::from_millis(1)), &e.of(5));
     for n in 0..8 {
         let sets: Vec<_> = (0..4).map(|k| matrix(f64::from(n * 10 + k))).collect();
         let rounds: Vec<_> = sets.iter().map(|x| m.submit(slow_sums, &2_000, x).unwrap()).collect();
@@ -83,7 +83,7 @@ pub(crate) fn workers_take_over_from_each_other_in_several_rounds_at_once(e: &En
 
 pub(crate) fn a_loss_costs_the_bytes_that_the_dead_one_had(e: &Engine) {
     // What the successor takes from others is another matter.
-    let m = e.quiet().balance(false).connect(&e.of(4)).unwrap();
+    let m = e.connect(e.quiet().balance(false), &e.of(4));
     let x = DataSet::dense(rugged(40_000), 1).unwrap().partitions(2_000).unwrap();
     let sent = || m.last_round().unwrap().bytes_out;
     m.run(slow_sums, &0, &x).unwrap();

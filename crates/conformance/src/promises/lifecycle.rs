@@ -68,7 +68,7 @@ fn in_a_round(workers: &str) -> (Master, qjam::Pending<u64>) {
 pub(crate) fn dropping_the_master_leaves_no_child(e: &Engine) {
     for engine in e.shapes() {
         for in_a_round in [false, true] {
-            let m = Master::connect(engine).unwrap();
+            let m = e.connect(Master::builder(), engine);
             let workers = e.pids(&m);
             assert!(workers.iter().all(|pid| exists(*pid)));
             let tasks = DataSet::nothing(20).unwrap();

@@ -11,12 +11,12 @@ use std::time::Duration;
 type Kept = Arc<Mutex<Vec<LogLine>>>;
 
 /// A master whose lines are kept.
-fn listening(engine: &str) -> (Master, Kept) {
+fn listening(e: &Engine, engine: &str) -> (Master, Kept) {
     let kept: Kept = Arc::default();
     let keep = kept.clone();
     // On a busy machine blocks would go to whoever is awake, and lines with them.
     let m = Master::builder().balance(false).on_log(move |line| keep.lock().unwrap().push(line.clone()));
-    (m.connect(engine).unwrap(), kept)
+    (e.connect(m, engine), kept)
 }
 
 #[qjam::map]
@@ -35,7 +35,7 @@ fn ten_lines(_: &(), _: &Nothing, ctx: &Ctx) -> u64 {
 }
 
 pub(crate) fn every_line_arrives_under_its_workers_name_and_in_order(e: &Engine) {
-    let (m, kept) = listening(&e.of(4));
+    let (m, kept) = listening(e, &e.of(4));
     let names: Vec<String> = m.workers().into_iter().map(|w| w.name).collect();
     for round in 0..3 {
         m.run_each(ten_lines, &()).unwrap();
@@ -65,7 +65,7 @@ pub(crate) fn a_million_lines_are_bounded_counted_and_harmless(e: &Engine) {
         }
         *lines
     }
-    let (m, kept) = listening(&e.of(2));
+    let (m, kept) = listening(e, &e.of(2));
     let million = 1_000_000;
     assert_eq!(m.run(flood, &(million / 2), &DataSet::nothing(2).unwrap()).unwrap(), million);
     let lines = std::mem::take(&mut *kept.lock().unwrap());
@@ -98,7 +98,7 @@ pub(crate) fn raw_bytes_on_standard_output_do_no_harm(e: &Engine) {
         ((bytes + raw) as u64, 1)
     }
     for engine in e.few() {
-        let (m, kept) = listening(engine);
+        let (m, kept) = listening(e, engine);
         for _ in 0..3 {
             let (read, ran) = m.run(rude, &(), &DataSet::nothing(8).unwrap()).unwrap();
             assert_eq!((read, ran), (0, 8), "{engine}: standard input is empty");
@@ -108,12 +108,12 @@ pub(crate) fn raw_bytes_on_standard_output_do_no_harm(e: &Engine) {
 }
 
 pub(crate) fn a_listener_that_panics_or_is_slow_costs_no_round(e: &Engine) {
-    let m = Master::builder().on_log(|line| panic!("cannot bear {}", line.text)).connect(&e.of(2)).unwrap();
+    let m = e.connect(Master::builder().on_log(|line| panic!("cannot bear {}", line.text)), &e.of(2));
     for _ in 0..3 {
         assert_eq!(m.run_each(ten_lines, &()).map_err(|e| e.to_string()), Ok(2));
     }
-    let m =
-        Master::builder().on_log(|_| std::thread::sleep(Duration::from_millis(2))).connect(&e.of(2)).unwrap();
+    let slow = Master::builder().on_log(|_| std::thread::sleep(Duration::from_millis(2)));
+    let m = e.connect(slow, &e.of(2));
     assert_eq!(m.run_each(ten_lines, &()).unwrap(), 2);
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn what_user_code_started_ends_with_the_master(e: &Engine) {
 }
 
 pub(crate) fn what_user_code_started_ends_with_its_process(e: &Engine) {
-    let (m, kept) = listening(&e.of(1));
+    let (m, kept) = listening(e, &e.of(1));
     assert!(m.run_each(leave_a_child, &1).is_err());
     let lines = kept.lock().unwrap().clone();
     let children: Vec<u32> =

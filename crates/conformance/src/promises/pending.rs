@@ -24,7 +24,7 @@ fn wide(n: &[f64], x: &Dense<f64>) -> Vec<f64> {
 pub(crate) fn rounds_may_be_waited_for_in_any_order(e: &Engine) {
     let tasks = DataSet::nothing(20).unwrap();
     for engine in e.shapes() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let mut pending: Vec<_> = (0..12).map(|n| (n, m.submit(numbered, &n, &tasks).unwrap())).collect();
         // Last first, then every other, then the rest; and one more round in the middle of it.
         let mut order = vec![pending.pop().unwrap()];
@@ -41,7 +41,7 @@ pub(crate) fn rounds_may_be_waited_for_in_any_order(e: &Engine) {
 pub(crate) fn rounds_with_long_parameters_do_not_overwrite_each_other(e: &Engine) {
     let x = DataSet::dense((0..64).map(f64::from).collect(), 1).unwrap().partitions(8).unwrap();
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         for _ in 0..5 {
             // Long enough for shared memory, in both directions, and many at once.
             let pending: Vec<_> =
@@ -73,7 +73,7 @@ pub(crate) fn a_cut_that_was_made_twice_is_forgotten_with_the_last(e: &Engine) {
 pub(crate) fn several_threads_share_a_master(e: &Engine) {
     let tasks = DataSet::nothing(6).unwrap();
     for engine in [e.of(2)] {
-        let m = Master::connect(&engine).unwrap();
+        let m = e.connect(Master::builder(), &engine);
         std::thread::scope(|scope| {
             for t in 0..6_u64 {
                 let (m, tasks, engine) = (&m, &tasks, &engine);
@@ -97,7 +97,7 @@ pub(crate) fn several_threads_share_a_master(e: &Engine) {
 pub(crate) fn a_round_goes_on_while_nobody_waits(e: &Engine) {
     let tasks = DataSet::nothing(30).unwrap();
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let pending = m.submit(numbered, &1, &tasks).unwrap();
         wait_until("the end of a round", || pending.is_done());
         assert_eq!(pending.wait().unwrap(), expected(1, 30));
@@ -131,7 +131,7 @@ pub(crate) fn a_round_that_outlives_its_master_gets_an_error(e: &Engine) {
     }
     let tasks = DataSet::nothing(8).unwrap();
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let orphan = m.submit(long, &(), &tasks).unwrap();
         let dropped = m.submit(long, &(), &tasks).unwrap();
         let waited = m.submit(long, &(), &tasks).unwrap();
@@ -157,7 +157,7 @@ pub(crate) fn several_masters_do_not_know_of_each_other(e: &Engine) {
             scope.spawn(move || {
                 for n in 0..3 {
                     let shapes: Vec<&str> = e.shapes().collect();
-                    let m = Master::connect(shapes[(t as usize * 3 + n) % shapes.len()]).unwrap();
+                    let m = e.connect(Master::builder(), shapes[(t as usize * 3 + n) % shapes.len()]);
                     let other = e.master(2);
                     let pending = m.submit(numbered, &t, tasks).unwrap();
                     assert_eq!(other.run(numbered, &7, tasks).unwrap(), expected(7, 16));

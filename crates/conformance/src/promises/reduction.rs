@@ -16,15 +16,14 @@ fn wide(_: &(), x: &Dense<f64>) -> Vec<f64> {
 /// Partial results that came in, in units of one.
 fn partials(e: &Engine, workers: usize, chunks: usize) -> f64 {
     let x = DataSet::dense(rugged(chunks), 1).unwrap().chunk_records(1).unwrap();
-    let m = e
+    let builder = e
         .quiet()
         .blocks_per_slot(64)
         // What is delivered early, lest a death cost too much, is not what is counted here; nor what is taken from one
         // that is slow because something else keeps this machine busy.
         .deliver_after(Duration::from_secs(600))
-        .balance(false)
-        .connect(&e.of(workers))
-        .unwrap();
+        .balance(false);
+    let m = e.connect(builder, &e.of(workers));
     m.run(wide, &(), &x).unwrap();
     m.last_round().unwrap().bytes_in as f64 / (WIDTH * 8) as f64
 }

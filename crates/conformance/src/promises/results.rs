@@ -99,7 +99,7 @@ pub(crate) fn numbers_that_are_none_are_carried_bit_by_bit(e: &Engine) {
     check(e, "all values", every_value, &(), &x);
     check(e, "sums of them", sums, &(), &x);
     for engine in e.shapes() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let there_and_back = m.run(every_value, &(), &x).unwrap();
         assert!(bits(&there_and_back.0) == bits(&values), "{engine}: something was changed or moved");
     }
@@ -113,8 +113,8 @@ pub(crate) fn however_often_results_are_delivered_the_bits_are_the_same(e: &Engi
     let expected = bits(&serial(nested, &(0.5, None), &x, walk));
     for engine in e.shapes() {
         for (blocks, deliver_after) in [(1, Duration::MAX), (3, Duration::ZERO), (1_000, Duration::ZERO)] {
-            let m = Master::builder().blocks_per_slot(blocks).deliver_after(deliver_after).connect(engine);
-            let value = m.unwrap().run(nested, &(0.5, None), &x).unwrap();
+            let builder = Master::builder().blocks_per_slot(blocks).deliver_after(deliver_after);
+            let value = e.connect(builder, engine).run(nested, &(0.5, None), &x).unwrap();
             assert!(bits(&value) == expected, "{engine}, {blocks} blocks a slot: other bits");
         }
     }

@@ -52,16 +52,15 @@ fn data(partitions: usize) -> DataSet<Dense<f64>> {
 }
 
 /// Rounds over states, with what goes wrong in between; all values, and the states at the end.
-fn story(workers: &str, partitions: usize) -> (Vec<u64>, Vec<Tally>) {
-    let m = Master::builder().seed(5).connect(workers).unwrap();
+fn story(m: &Master, partitions: usize) -> (Vec<u64>, Vec<Tally>) {
     let mut held = m.hold::<Tally>(&data(partitions)).unwrap();
     let mut values = Vec::new();
     for n in 0..6 {
         values.push(held.run(add, &(f64::from(n), Mischief::None)).unwrap().to_bits());
         let last = partitions as u32 - 1;
         let error = held.run(add, &(100.0, Mischief::Panic(last))).unwrap_err();
-        assert!(matches!(error.fault(), Some(f) if f.fault.kind == FaultKind::Panic), "{workers}: {error}");
-        assert_eq!(error.fault().unwrap().fault.chunk, Some(last), "{workers}");
+        assert!(matches!(error.fault(), Some(f) if f.fault.kind == FaultKind::Panic), "{error}");
+        assert_eq!(error.fault().unwrap().fault.chunk, Some(last));
         held.submit(add, &(200.0, Mischief::Wait)).unwrap().cancel();
         held.checkpoint().unwrap();
     }
@@ -70,9 +69,14 @@ fn story(workers: &str, partitions: usize) -> (Vec<u64>, Vec<Tally>) {
 
 pub(crate) fn what_failed_or_was_cancelled_has_changed_nothing_and_bits_are_those_of_threads(e: &Engine) {
     for partitions in [1, 2, 3, 5] {
-        let alone = story("local:2", partitions);
+        let seeded = || Master::builder().seed(5);
+        let alone = story(&seeded().connect("local:2").unwrap(), partitions);
         for engine in e.few() {
-            assert_eq!(story(engine, partitions), alone, "{engine}, {partitions} partitions");
+            assert_eq!(
+                story(&e.connect(seeded(), engine), partitions),
+                alone,
+                "{engine}, {partitions} partitions"
+            );
         }
     }
 }
@@ -101,7 +105,7 @@ pub(crate) fn a_run_that_goes_on_makes_the_states_again(e: &Engine) {
             Some(path) => builder.resume(path.to_str().unwrap()),
             None => builder,
         };
-        let m = builder.connect(&e.of(3)).unwrap();
+        let m = e.connect(builder, &e.of(3));
         let mut held = m.hold::<Tally>(&data(4)).unwrap();
         let values: Vec<u64> =
             (0..rounds).map(|n| held.run(add, &(f64::from(n), Mischief::None)).unwrap().to_bits()).collect();

@@ -30,7 +30,7 @@ fn expected(theta: &[f64], tasks: &DataSet<Nothing>, round: usize) -> Vec<u8> {
 pub(crate) fn results_of_many_rounds_at_once_do_not_overwrite_each_other(e: &Engine) {
     let tasks = DataSet::nothing(7).unwrap();
     for engine in e.few() {
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         let pending: Vec<_> =
             (0..8).map(|n| m.submit(scaled, &theta(n, 9_000)[..], &tasks).unwrap()).collect();
         // All are kept, and looked at when workers have used their memory for others again and again.
@@ -47,7 +47,7 @@ pub(crate) fn results_of_many_rounds_at_once_do_not_overwrite_each_other(e: &Eng
 pub(crate) fn what_is_taken_over_as_it_came_is_the_users_own(e: &Engine) {
     let tasks = DataSet::nothing(7).unwrap();
     for engine in e.few() {
-        let m = Master::builder().on_log(|_| {}).connect(engine).unwrap();
+        let m = e.connect(Master::builder().on_log(|_| {}), engine);
         let values: Vec<_> = (0..6)
             .map(|n| m.run(of_one, &theta(n, 20_000)[..], &tasks).unwrap().expect("chunk 5 has a value"))
             .collect();

@@ -34,8 +34,11 @@ fn a_stopped_worker_is_named_after_two_seconds() {
     let pid = Pid::from_raw(victim.pid.unwrap() as i32).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let began = Instant::now();
-    let pending = m.submit(slow, &(), &x).unwrap();
-    wait_until("a word about the wait", || !waits.lock().unwrap().is_empty());
+    let mut pending = m.submit(slow, &(), &x).unwrap();
+    wait_until("a word about the wait", || {
+        assert!(pending.wait_at_most(Duration::from_millis(20)).unwrap().is_none(), "one is stopped");
+        !waits.lock().unwrap().is_empty()
+    });
     kill_process(pid, Signal::CONT).unwrap();
     pending.wait().unwrap();
     let waits = waits.lock().unwrap();
