@@ -3,5 +3,5 @@
 use std::io::Write;
 
 fn main() -> std::io::Result<()> {
-    std::io::stdout().write_all(qjam_algos::options::page::all().as_bytes())
+    std::io::stdout().write_all(qjam_algos::registry::page::all().as_bytes())
 }

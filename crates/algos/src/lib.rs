@@ -1,19 +1,21 @@
 //! Learners on the public interface of `qjam`.
 //!
-//! Each learner is a folder of one shape: `params` (its table of [`options`], and the values that were checked once),
-//! `map` (the function that runs on a chunk), the master's part, and `model`, which is kept in a file ([`models`]). The
-//! rows of a data set go in chunk by chunk, sums come back, and the master turns the total into a step. Arithmetic that
+//! Each learner is a folder of one shape: `params` (its table of [`options`], and the values that were checked once), `mod`
+//! (fit: functions that run on a chunk, and the master's part), `model` (what is asked of it, and its parts for a file,
+//! [`models`]), and `learner`, which is what callers see that take any of them ([`learner`]). The rows of a data set go in chunk by chunk, sums come back, and the master turns the total into a step. Arithmetic that
 //! must not depend on the processor is in [`kernels`]; drivers that need only a function and its gradient are in
 //! [`optimize`].
 
 pub mod clustering;
 pub mod images;
 pub mod kernels;
+pub mod learner;
 pub mod linear;
 pub mod models;
 pub mod neural;
 pub mod optimize;
 pub mod options;
+pub mod registry;
 
 /// The code in the book is run like any other example.
 #[cfg(doctest)]

@@ -8,10 +8,10 @@
 
 qjam::worker_hook!();
 
-use qjam::{Csc, Csr, DataSet, Master, Rng};
+use qjam::{Csc, Csr, DataSet, Master, Rng, Rows};
 use qjam_algos::linear::{
-    Examples, Given, Kind, Learned, Local, Margin, Outcome, Params, Partitioned, Scaling, Spec, Way,
-    logistic, regress, svm, train,
+    Given, Kind, Learned, Local, Margin, Outcome, Params, Partitioned, Scaling, Solver, Spec, logistic,
+    regress, svm, train,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Command;
@@ -315,19 +315,19 @@ fn what_is_trained_has_scikit_learns_coefficients_to_six_digits() {
                 let theirs = at.next().unwrap();
                 let spec = spec.clone().with_intercept(intercept).with_params(params.clone());
                 let targets = if spec.kind().classifies() { &labels } else { &targets };
-                for (way, examples) in [
-                    (Way::Direct, Examples::from(&dense)),
-                    (Way::Direct, Examples::from(&sparse)),
-                    (Way::Cocoa, Examples::from(&dense)),
-                    (Way::Cocoa, Examples::from(&sparse)),
+                for (solver, examples) in [
+                    (Solver::Direct, Rows::from(&dense)),
+                    (Solver::Direct, Rows::from(&sparse)),
+                    (Solver::Cocoa, Rows::from(&dense)),
+                    (Solver::Cocoa, Rows::from(&sparse)),
                 ] {
-                    let Ok(spec) = spec.clone().with_way(way) else { continue };
-                    let spec = spec.with_partitions((way == Way::Cocoa).then_some(2));
+                    let Ok(spec) = spec.clone().with_solver(solver) else { continue };
+                    let spec = spec.with_partitions((solver == Solver::Cocoa).then_some(2));
                     let found = train(&m, &examples, targets, weights, &spec, |_| {}).unwrap();
                     let ours = found.model.coefficients().iter().chain(found.model.intercepts());
                     let worst = ours.zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                     let what = format!(
-                        "{name}, {way:?}, sparse {}, intercept {intercept}, weights {}: {worst:.1e} apart after {} rounds, {:?}",
+                        "{name}, {solver:?}, sparse {}, intercept {intercept}, weights {}: {worst:.1e} apart after {} rounds, {:?}",
                         examples.is_sparse(),
                         weights.is_some(),
                         found.rounds,

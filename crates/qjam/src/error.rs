@@ -3,8 +3,8 @@
 use crate::engine::WorkerStringError;
 pub use crate::engine::ssh::{StartFailure, Step};
 use crate::memory::DoesNotFit;
-use crate::reduce::MergeError;
 use crate::registry::UnknownFunction;
+use crate::runs::CannotResume;
 use crate::source::DataError;
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundFailure};
 use std::fmt;
@@ -319,6 +319,12 @@ pub(crate) fn from_failure(
     }
 }
 
+impl From<CannotResume> for Error {
+    fn from(CannotResume { run, why }: CannotResume) -> Self {
+        Error::Resume { run, source: Box::new(why) }
+    }
+}
+
 impl Error {
     /// The fault, when user code or user data is to blame.
     pub fn fault(&self) -> Option<&RemoteFault> {
@@ -326,17 +332,5 @@ impl Error {
             Error::Fault(fault) => Some(fault),
             _ => None,
         }
-    }
-}
-
-/// A failed merge found by the master.
-pub(crate) fn merge_fault(error: &MergeError) -> Fault {
-    Fault {
-        kind: FaultKind::Merge,
-        chunk: None,
-        message: error.to_string(),
-        location: None,
-        backtrace: None,
-        carried: Vec::new(),
     }
 }

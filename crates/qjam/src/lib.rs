@@ -34,7 +34,7 @@
 //! | mark functions | [`#[map]`](macro@map), [`#[fold]`](macro@fold), [`register!`] for generic ones |
 //! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
 //! | keep state with the data | [`State`], [`Master::hold`], [`Held`] |
-//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Records`] for your own |
+//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Rows`] of either type; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`]; [`watched`] for what a library runs |
@@ -59,7 +59,7 @@ pub use qjam_data::codec;
 pub mod function;
 pub mod registry;
 #[doc(hidden)]
-pub mod state;
+pub use function::state;
 #[doc(hidden)]
 pub mod store;
 
@@ -87,16 +87,17 @@ mod error;
 
 pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
+pub use function::state::State;
 pub use master::{Awaited, Builder, Held, LogLine, Master, Pending, Waiting, WorkerInfo, watched};
 pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
 #[doc(inline)]
 pub use qjam_data::{
-    Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Encoder,
-    Labelled, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Serde, Slab, Wire,
+    Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Dtype,
+    Encoder, Labelled, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Rows, Serde, Slab,
+    Wire, with_rows,
 };
 pub use registry::UnknownFunction;
-pub use state::State;
 
 // What the modules of this crate know their data by.
 pub(crate) use qjam_data::ctx;

@@ -9,8 +9,6 @@
 
 pub use qjam_data::source::{DataError, Records, kept, npy};
 
-pub(crate) use qjam_data::source::{array, slices};
-
 /// Where chunks lie on the master's host.
 pub(crate) mod place {
     pub(crate) use qjam_data::source::location::{ChunkEntry, ChunkLocation as Place, FileStamp, Pieces};

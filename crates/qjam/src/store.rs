@@ -3,4 +3,4 @@
 pub use qjam_cache as cache;
 pub use qjam_data::store::{Arena, ArenaView, Region, RegionMut};
 
-pub(crate) use qjam_data::store::{AlignedBuf, Page, RegionWriter, mapped};
+pub(crate) use qjam_data::store::{AlignedBuf, Page};

@@ -127,6 +127,8 @@ impl Reader<'_> {
             && !words.contains(&"not");
         if is_test {
             self.skip_item();
+        } else {
+            self.at = start + 1; // paths in attributes count, too
         }
     }
 
@@ -314,6 +316,7 @@ mod tests {
     #[test]
     fn paths_in_code_count() {
         check("a", "fn f(x: crate::b::C) { crate::d::e(crate::LIMIT); }", "b::C d::e LIMIT");
+        check("a", "#[error(\"{}\", crate::b::C)] struct S;", "b::C");
         check("a", "macro_rules! m { () => { $crate::b::c(crate::d::E) } }", "d::E");
         check("a", "fn f() -> impl Sized + use<'_> { pub(crate) struct S; }", "");
     }

@@ -1,7 +1,7 @@
 //! Classes among targets: which there are, which rows are whose, and how much they count.
 
-use super::learners::LearnError;
-use super::partition::PrepareError;
+use super::error::LearnError;
+use super::solvers::coordinate::partition::PrepareError;
 
 /// Most classes that are learnt apart.
 pub const CLASSES_MAX: usize = 10_000;

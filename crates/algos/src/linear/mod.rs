@@ -1,9 +1,8 @@
-//! Linear learners that keep their coordinates with their data, exchange one vector a round and carry a certificate.
+//! Linear learners, each of whose results carries a certificate: how far its objective is from the optimum at most.
 //!
-//! The method is CoCoA (Smith, Forte, Ma, Takáč, Jordan, Jaggi): columns are dealt out to partitions ([`partition`]), each goes
-//! downhill on its own ones ([`local`]), and the master puts the changes together ([`cocoa`], [`search`]). How much is done
-//! between two exchanges, and how much a partition allows for the others, is chosen while it runs ([`tuner`]).
-//! An objective is a [`Loss`] of all coordinates together and [`Separable`] terms; how it is scaled is in [`scaling`].
+//! Ridge, lasso, elastic net, logistic regression and support vector machines share all of it. [`tables`] and [`params`] are what
+//! can be chosen, [`train`](fn@train) makes classes ([`classes`]), weights and scales ([`scaled`]) ready and chooses one of the
+//! [`solvers`] by the shape of the data, [`model`] is what comes out. How an objective is scaled is in [`scaling`].
 //!
 //! ```
 //! use qjam::{Csr, DataSet, Master};
@@ -28,52 +27,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod baselines;
 pub mod classes;
-pub mod cocoa;
-pub mod columns;
-mod examples;
-pub mod learners;
-pub mod local;
-pub mod loss;
+mod error;
+pub mod learner;
 pub mod model;
-pub mod narrow;
 pub mod params;
-pub mod partition;
 mod path;
-pub mod plane;
 pub mod rows;
 pub mod scaled;
 pub mod scaling;
-pub mod search;
-pub mod separable;
-pub mod softmax;
-#[cfg(test)]
-mod softmax_tests;
-pub mod spec;
-mod steps;
+pub mod solvers;
 pub mod tables;
-#[cfg(test)]
-mod tests;
 mod train;
 #[cfg(test)]
 mod train_tests;
-pub mod tuner;
-pub mod whole;
-mod wide;
 
-pub use cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit, fit_from};
-pub use columns::{Columns, Value};
-pub use examples::Examples;
-pub use learners::{Given, LearnError, Learned, Margin, logistic, path, regress, svm};
-pub use loss::Loss;
+pub use error::LearnError;
 pub use model::{LinearModel, ModelError};
-pub use params::{Combine, Local, Params, ParamsError};
-pub use partition::{Partitioned, PrepareError};
+pub use params::{Form, Kind, MultiClass, Solver, Spec, SpecError};
 pub use path::{grid, lambda_max, train_path};
 pub use scaling::{Penalty, PenaltyError, Scaling};
-pub use separable::Separable;
-pub use spec::{Form, Kind, MultiClass, Spec, SpecError, Way};
+pub use solvers::coordinate::cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit, fit_from};
+pub use solvers::coordinate::columns::{Columns, Value};
+pub use solvers::coordinate::learners::{Given, Learned, Margin, logistic, path, regress, svm};
+pub use solvers::coordinate::loss::Loss;
+pub use solvers::coordinate::params::{Combine, Local, Params, ParamsError};
+pub use solvers::coordinate::partition::{Partitioned, PrepareError};
+pub use solvers::coordinate::separable::Separable;
+pub use solvers::coordinate::tuner::{Choice, Reason};
+pub use solvers::coordinate::wide::{partitions_for, row_partitions_for};
 pub use train::{Progress, Trained, train};
-pub use tuner::{Choice, Reason};
-pub use wide::{partitions_for, row_partitions_for};

@@ -1,22 +1,21 @@
 //! What fitting leaves: coefficients, which say something about new rows and can be kept in a file.
 
-use super::examples::{Examples, each};
-use super::rows::Rows;
-use super::spec::Kind;
+use super::params::Kind;
+use super::rows::RowChunk;
 use crate::kernels::{Level, elementwise};
-use crate::models::{self, FileError, Notes, Values};
+use crate::models::{self, FileError, Format, Notes, Parts, PartsError, Tensor};
 use crate::options::Value;
-use qjam::{Csr, Ctx, Dense, Master, Reduce};
+use qjam::{Csr, Ctx, Dense, Master, Reduce, Rows, with_rows};
 use std::path::Path;
 use thiserror::Error;
 
-/// What the file calls these models.
-pub const KIND: &str = "linear";
-/// The newest way its parts are laid out that this version knows.
-const VERSION: u32 = 2;
+/// How files have these models.
+pub const FORMAT: Format = Format { kind: "linear", version: 2, attributes: &[LEARNER, MULTI_CLASS] };
 /// What is written where nothing of a later one is needed, so that earlier programs can read it.
 const VERSION_FIRST: u32 = 1;
-/// What the notes call how classes are told apart.
+/// What files call the learner that a model comes from.
+const LEARNER: &str = "learner";
+/// What files call how classes are told apart.
 const MULTI_CLASS: &str = "multi_class";
 
 /// Coefficients and intercepts: one row of them for a regression or two classes, otherwise one for each class.
@@ -58,6 +57,12 @@ pub enum ModelError {
     /// Not a model that has them.
     #[error("linear: {learner} knows no probabilities; logistic does")]
     NoProbabilities {
+        /// What it is.
+        learner: &'static str,
+    },
+    /// Not a classifier.
+    #[error("linear: {learner} decides nothing; decisions are for classifiers")]
+    NoDecisions {
         /// What it is.
         learner: &'static str,
     },
@@ -152,8 +157,8 @@ impl LinearModel {
 
     /// The product of every row with the coefficients, and the intercept: one number a row, or one for each class if there are
     /// more than two.
-    pub fn decision(&self, master: &Master, examples: &Examples<'_>) -> Result<Vec<f64>, ModelError> {
-        each!(examples, data => {
+    pub fn decision(&self, master: &Master, examples: &Rows) -> Result<Vec<f64>, ModelError> {
+        with_rows!(examples, data => {
             self.must_fit(data.chunk(0).map_err(qjam::Error::from)?.width())?;
             let with = Weights { coefficients: self.coefficients.clone(), intercepts: self.intercepts.clone() };
             self.sound(master.run(decide::<_>, &with, data)?)
@@ -161,13 +166,13 @@ impl LinearModel {
     }
 
     /// The same for one chunk, here and now.
-    pub fn decision_of<C: Rows>(&self, chunk: &C) -> Result<Vec<f64>, ModelError> {
+    pub fn decision_of<C: RowChunk>(&self, chunk: &C) -> Result<Vec<f64>, ModelError> {
         self.must_fit(chunk.width())?;
         self.sound(decisions(&self.coefficients, &self.intercepts, chunk))
     }
 
     /// What a regression expects, or the class of every row, as the targets called it.
-    pub fn predict(&self, master: &Master, examples: &Examples<'_>) -> Result<Vec<f64>, ModelError> {
+    pub fn predict(&self, master: &Master, examples: &Rows) -> Result<Vec<f64>, ModelError> {
         Ok(self.answers(self.decision(master, examples)?))
     }
 
@@ -180,19 +185,19 @@ impl LinearModel {
     /// assert_eq!(model.predict_of(&Dense::from_vec(vec![1.0, 1.0, 0.0, 2.0], 2)?)?, [1.5, -1.5]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn predict_of<C: Rows>(&self, chunk: &C) -> Result<Vec<f64>, ModelError> {
+    pub fn predict_of<C: RowChunk>(&self, chunk: &C) -> Result<Vec<f64>, ModelError> {
         Ok(self.answers(self.decision_of(chunk)?))
     }
 
     /// For every row the probability of each class, in their order: those of a logistic regression. Where there are more than
     /// two and each was told from the rest, the models do not agree by themselves, and are scaled to add up to 1.
-    pub fn probabilities(&self, master: &Master, examples: &Examples<'_>) -> Result<Vec<f64>, ModelError> {
+    pub fn probabilities(&self, master: &Master, examples: &Rows) -> Result<Vec<f64>, ModelError> {
         self.must_be_logistic()?;
         Ok(self.chances(self.decision(master, examples)?))
     }
 
     /// The same for one chunk, here and now.
-    pub fn probabilities_of<C: Rows>(&self, chunk: &C) -> Result<Vec<f64>, ModelError> {
+    pub fn probabilities_of<C: RowChunk>(&self, chunk: &C) -> Result<Vec<f64>, ModelError> {
         self.must_be_logistic()?;
         Ok(self.chances(self.decision_of(chunk)?))
     }
@@ -260,48 +265,50 @@ impl LinearModel {
 
     /// Writes the model to a file with notes on how it came about, to which the learner's name is added.
     pub fn save_with(&self, path: impl AsRef<Path>, notes: &Notes) -> Result<(), ModelError> {
-        let mut notes = notes.clone();
-        notes.fitted.retain(|(name, _)| name != "learner" && name != MULTI_CLASS);
-        if self.softmax {
-            notes.fitted.insert(0, (MULTI_CLASS.into(), Value::Text("softmax".into())));
-        }
-        notes.fitted.insert(0, ("learner".into(), Value::Text(self.kind.name().into())));
-        let shape = [self.outputs(), self.features];
-        Ok(models::save(
-            path.as_ref(),
-            KIND,
-            if self.softmax { VERSION } else { VERSION_FIRST },
-            &notes,
-            &[
-                ("classes", &[self.classes.len()], Values::of(&self.classes)),
-                ("coefficients", &shape, Values::of(&self.coefficients)),
-                ("intercepts", &[self.outputs()], Values::of(&self.intercepts)),
-            ],
-        )?)
+        Ok(models::save(path.as_ref(), &self.parts(), notes)?)
     }
 
-    /// Reads a model that [`LinearModel::save`] wrote.
-    pub fn load(path: impl AsRef<Path>) -> Result<LinearModel, ModelError> {
-        let file = models::load(path.as_ref(), KIND, VERSION)?;
-        let learner = file.contents().notes.fitted.iter().find(|(name, _)| name == "learner");
-        let kind = match learner {
-            Some((_, Value::Text(name))) => Kind::named(name),
-            _ => None,
-        };
-        let kind = kind.ok_or_else(|| file.damaged("it does not say which learner it comes from"))?;
-        let ([rows, features], coefficients) = file.matrix("coefficients")?;
-        let ([outputs], intercepts) = file.tensor::<1>("intercepts")?;
-        let (_, classes) = file.tensor::<1>("classes")?;
-        let together = |(name, value): &(String, Value)| {
-            name == MULTI_CLASS && matches!(value, Value::Text(text) if text == "softmax")
-        };
-        let softmax = file.contents().notes.fitted.iter().any(together);
+    /// What it consists of.
+    pub fn parts(&self) -> Parts {
+        let shape = [self.outputs(), self.features];
+        let mut attributes = vec![(LEARNER.into(), Value::Text(self.kind.name().into()))];
+        if self.softmax {
+            attributes.push((MULTI_CLASS.into(), Value::Text("softmax".into())));
+        }
+        Parts {
+            kind: FORMAT.kind,
+            version: if self.softmax { FORMAT.version } else { VERSION_FIRST },
+            tensors: vec![
+                Tensor::new("classes", &[self.classes.len()], &self.classes),
+                Tensor::new("coefficients", &shape, &self.coefficients),
+                Tensor::new("intercepts", &[self.outputs()], &self.intercepts),
+            ],
+            attributes,
+        }
+    }
+
+    /// A model of these parts.
+    pub fn of_parts(parts: &Parts) -> Result<LinearModel, PartsError> {
+        let kind = parts.word(LEARNER).and_then(Kind::named);
+        let kind =
+            kind.ok_or_else(|| PartsError::inconsistent("it does not say which learner it comes from"))?;
+        let ([rows, features], coefficients) = parts.tensor("coefficients")?;
+        let ([outputs], intercepts) = parts.tensor("intercepts")?;
+        let ([_], classes) = parts.tensor("classes")?;
+        let softmax = parts.word(MULTI_CLASS) == Some("softmax");
         let model = LinearModel::new(kind, coefficients, intercepts, classes)
             .map(|model| if softmax { model.with_softmax() } else { model });
         match model {
             Ok(model) if rows == outputs && features == model.features => Ok(model),
-            _ => Err(file.damaged("its parts do not fit together").into()),
+            _ => Err(PartsError::inconsistent("its parts do not fit together")),
         }
+    }
+
+    /// Reads a model that [`LinearModel::save`] wrote.
+    pub fn load(path: impl AsRef<Path>) -> Result<LinearModel, ModelError> {
+        let (parts, _) = models::load(path.as_ref(), FORMAT)?;
+        let damaged = |e: PartsError| FileError::Damaged { path: path.as_ref().into(), what: e.to_string() };
+        Ok(LinearModel::of_parts(&parts).map_err(damaged)?)
     }
 }
 
@@ -335,7 +342,7 @@ impl Reduce for Decisions {
     }
 }
 
-fn decisions<C: Rows>(coefficients: &[f64], intercepts: &[f64], x: &C) -> Decisions {
+fn decisions<C: RowChunk>(coefficients: &[f64], intercepts: &[f64], x: &C) -> Decisions {
     let width = x.width();
     let (mut values, mut bad) = (Vec::with_capacity(x.count() * intercepts.len()), None);
     let mut room = vec![];
@@ -350,7 +357,7 @@ fn decisions<C: Rows>(coefficients: &[f64], intercepts: &[f64], x: &C) -> Decisi
 
 /// The decisions of the rows of a chunk.
 #[qjam::map]
-pub fn decide<C: Rows>(with: &Weights, x: &C, _: &Ctx) -> Decisions {
+pub fn decide<C: RowChunk>(with: &Weights, x: &C, _: &Ctx) -> Decisions {
     decisions(&with.coefficients, &with.intercepts, x)
 }
 qjam::register!(decide::<Dense<f32>>, decide::<Dense<f64>>, decide::<Csr<f32>>, decide::<Csr<f64>>);

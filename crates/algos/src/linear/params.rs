@@ -1,216 +1,502 @@
-//! How a fit is run, checked when it is made.
+//! What a linear learner is asked for, checked when it is made: its kind, its price, its form, and how to look for it.
 
-use super::tuner::Choice;
-use std::time::Duration;
+use super::scaling::Scaling;
+use super::solvers::coordinate::baselines::Batches;
+use super::solvers::coordinate::learners::Margin;
+use super::solvers::coordinate::params::{Combine, Local, Params, ParamsError};
+use crate::options::{OptionError, Settings, Table};
 use thiserror::Error;
 
-/// Where the work of a round and σ' come from.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub enum Local {
-    /// Chosen while running.
-    #[default]
-    Tuned,
-    /// The same for all rounds.
-    Fixed {
-        /// Passes over each partition in a round.
-        work: f64,
-        /// By how much partitions allow for the others: from 1 to their number, which is always safe.
-        sigma: f64,
-    },
-    /// One of them the same for all rounds, the other chosen while running.
-    Partly {
-        /// Passes over each partition in a round, if they are given.
-        work: Option<f64>,
-        /// σ', if it is given.
-        sigma: Option<f64>,
-    },
-    /// As an earlier run chose them, to the same bits.
-    Replayed(Vec<Choice>),
+/// Which of the five.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Least squares and squares of coefficients.
+    Ridge,
+    /// Least squares and sizes of coefficients.
+    Lasso,
+    /// Both.
+    ElasticNet,
+    /// Logistic regression.
+    Logistic,
+    /// Support vector machine.
+    Svm,
 }
 
-/// What is done with the partitions' changes.
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [Kind::Ridge, Kind::Lasso, Kind::ElasticNet, Kind::Logistic, Kind::Svm];
+
+    /// Its table.
+    pub fn table(self) -> &'static Table {
+        use super::tables;
+        match self {
+            Kind::Ridge => &tables::RIDGE,
+            Kind::Lasso => &tables::LASSO,
+            Kind::ElasticNet => &tables::ELASTIC_NET,
+            Kind::Logistic => &tables::LOGISTIC,
+            Kind::Svm => &tables::SVM,
+        }
+    }
+
+    /// What the command calls it.
+    pub fn name(self) -> &'static str {
+        self.table().name
+    }
+
+    /// The one that the command calls this.
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether targets are classes.
+    pub fn classifies(self) -> bool {
+        matches!(self, Kind::Logistic | Kind::Svm)
+    }
+}
+
+/// The form in which a price is given and an objective is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Combine {
-    /// Added, and then gone as far as pays: the lowest point of a plane, see [`search`](super::search).
+pub enum Form {
+    /// As scikit-learn's class has it: `Ridge` twice the ½-sum, `Lasso` and `ElasticNet` the ½-mean, the others `C Σ loss + R`.
     #[default]
-    Searched,
-    /// Added as they are (CoCoA+). With σ' below the number of partitions a round may make things worse; then it is taken back.
-    Added,
-    /// Averaged (CoCoA). Safe with σ' = 1.
-    Averaged,
+    ScikitLearn,
+    /// As a [`Scaling`] says, where λ of a classifier is `1/C`.
+    Of(Scaling),
 }
 
-/// Settings of a fit. A value that exists is valid.
+/// How the optimum is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Solver {
+    /// By the shape of the data.
+    #[default]
+    Auto,
+    /// Sums of products of columns, and exact steps from them.
+    Direct,
+    /// Coordinate descent on partitions.
+    Cocoa,
+    /// Slopes in rounds, and quasi-Newton steps from them.
+    Lbfgs,
+    /// Mini-batch coordinate descent, a baseline.
+    MinibatchScd,
+    /// Mini-batch gradient descent, a baseline.
+    MinibatchSgd,
+}
+
+impl Solver {
+    /// What the command calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Solver::Auto => "auto",
+            Solver::Direct => "direct",
+            Solver::Cocoa => "cocoa",
+            Solver::Lbfgs => "lbfgs",
+            Solver::MinibatchScd => "minibatch-scd",
+            Solver::MinibatchSgd => "minibatch-sgd",
+        }
+    }
+}
+
+/// How more than two classes are told apart by logistic regression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MultiClass {
+    /// By one model of all of them.
+    #[default]
+    Softmax,
+    /// By one model for each against the rest.
+    OneVsRest,
+}
+
+/// What is to be learnt. A value that exists is valid.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Params {
-    tolerance: f64,
-    target: Option<f64>,
-    rounds_max: usize,
-    local: Local,
-    combine: Combine,
-    rests: bool,
-    seed: u64,
-    delay: Duration,
-    costs: Option<(Duration, Duration)>,
+pub struct Spec {
+    pub(in crate::linear) kind: Kind,
+    /// λ, or for classifiers `1/C`.
+    pub(in crate::linear) lambda: f64,
+    /// 1 is ridge and 0 is lasso.
+    pub(in crate::linear) eta: f64,
+    pub(in crate::linear) form: Form,
+    pub(in crate::linear) intercept: bool,
+    pub(in crate::linear) intercept_scaling: f64,
+    pub(in crate::linear) standardize: bool,
+    pub(in crate::linear) margin: Margin,
+    pub(in crate::linear) balanced: bool,
+    pub(in crate::linear) multi_class: MultiClass,
+    pub(in crate::linear) solver: Solver,
+    pub(in crate::linear) partitions: Option<usize>,
+    pub(in crate::linear) work: Option<f64>,
+    pub(in crate::linear) sigma: Option<f64>,
+    pub(in crate::linear) params: Params,
+    pub(in crate::linear) start: Vec<f64>,
 }
 
-/// What is wrong with a setting.
+/// What is wrong with a specification.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum ParamsError {
-    /// Not a tolerance.
-    #[error("linear: the tolerance is {value}; give a finite number that is not negative")]
-    Tolerance {
+pub enum SpecError {
+    /// A price that is none.
+    #[error("linear: {name} is {value}; give a positive, finite number")]
+    Price {
+        /// What it is called.
+        name: &'static str,
         /// What was given.
         value: f64,
     },
-    /// No rounds.
-    #[error("linear: 0 rounds; give at least 1")]
-    NoRounds,
-    /// Not an amount of work.
-    #[error("linear: a round of {value} passes; give a positive number up to {}", Params::WORK_MAX)]
-    Work {
+    /// A share that is none.
+    #[error("linear: the share of the l1 penalty is {value}; give a number from 0 (ridge) to 1 (lasso)")]
+    Share {
         /// What was given.
         value: f64,
     },
-    /// Not a σ'.
-    #[error("linear: σ' is {value}; give a number from 1 to the number of partitions")]
-    Sigma {
-        /// What was given.
-        value: f64,
+    /// No such way.
+    #[error(
+        "linear: a plain hinge has no direct solver; give the solver auto or cocoa, or the loss squared_hinge"
+    )]
+    NoDirectSolver,
+    /// No such way either.
+    #[error("linear: {learner} is not looked for by lbfgs; give the solver auto, direct or cocoa")]
+    NoGradientSolver {
+        /// Which learner.
+        learner: &'static str,
     },
+    /// Two options that say different things.
+    #[error(
+        "the penalty is {penalty} and l1_ratio is {l1_ratio}; leave one of them out, or give the penalty elasticnet"
+    )]
+    Penalties {
+        /// One.
+        penalty: &'static str,
+        /// The other.
+        l1_ratio: f64,
+    },
+    /// A setting of the fit.
+    #[error(transparent)]
+    Params(#[from] ParamsError),
+    /// A value that the learner's table does not allow.
+    #[error(transparent)]
+    Option(#[from] OptionError),
 }
 
-impl Default for Params {
-    fn default() -> Self {
-        Params {
-            tolerance: 1e-4,
-            target: None,
-            rounds_max: 10_000,
-            local: Local::Tuned,
-            combine: Combine::Searched,
-            rests: true,
-            seed: 0,
-            delay: Duration::ZERO,
-            costs: None,
-        }
-    }
-}
-
-impl Local {
-    /// What was given of work and σ', for so many partitions. Where changes are not searched along, nothing makes up for a σ'
-    /// that is too small: then it is not chosen, but the number of partitions.
-    pub fn given(work: Option<f64>, sigma: Option<f64>, combine: Combine, partitions: usize) -> Local {
-        match (work, sigma) {
-            (None, None) => Local::Tuned,
-            (Some(work), Some(sigma)) => Local::Fixed { work, sigma },
-            (Some(work), None) if combine != Combine::Searched => {
-                Local::Fixed { work, sigma: partitions as f64 }
-            }
-            (work, sigma) => Local::Partly { work, sigma },
-        }
-    }
-}
-
-impl Params {
-    /// Most passes in one round.
-    pub const WORK_MAX: f64 = 1e6;
-
-    /// Stop when the duality gap is at most this share of the objective. 0: never by the gap.
-    pub fn with_tolerance(self, tolerance: f64) -> Result<Params, ParamsError> {
-        match tolerance.is_finite() && tolerance >= 0.0 {
-            true => Ok(Params { tolerance, ..self }),
-            false => Err(ParamsError::Tolerance { value: tolerance }),
-        }
-    }
-
-    /// Stop when the objective, in the ½-sum form, is at most this.
-    pub fn with_target(self, target: f64) -> Params {
-        Params { target: Some(target), ..self }
-    }
-
-    /// Most rounds.
-    pub fn with_rounds_max(self, rounds_max: usize) -> Result<Params, ParamsError> {
-        match rounds_max {
-            0 => Err(ParamsError::NoRounds),
-            _ => Ok(Params { rounds_max, ..self }),
-        }
-    }
-
-    /// Where the work of a round and σ' come from.
-    pub fn with_local(self, local: Local) -> Result<Params, ParamsError> {
-        let settings: Vec<(f64, f64)> = match &local {
-            Local::Tuned => vec![],
-            Local::Fixed { work, sigma } => vec![(*work, *sigma)],
-            Local::Partly { work, sigma } => vec![(work.unwrap_or(1.0), sigma.unwrap_or(1.0))],
-            Local::Replayed(choices) => choices.iter().map(|c| (c.work, c.sigma)).collect(),
+impl Spec {
+    /// This learner with the defaults of its table: λ or C of 1, an intercept, scikit-learn's form.
+    pub fn new(kind: Kind) -> Spec {
+        let eta = match kind {
+            Kind::Lasso => 0.0,
+            Kind::ElasticNet => 0.5,
+            _ => 1.0,
         };
-        for (work, sigma) in settings {
-            if !(work > 0.0 && work <= Params::WORK_MAX) {
-                return Err(ParamsError::Work { value: work });
-            }
-            if !(sigma >= 1.0 && sigma.is_finite()) {
-                return Err(ParamsError::Sigma { value: sigma });
-            }
+        Spec {
+            kind,
+            lambda: 1.0,
+            eta,
+            form: Form::ScikitLearn,
+            intercept: true,
+            intercept_scaling: 1.0,
+            standardize: false,
+            margin: Margin::SquaredHinge,
+            balanced: false,
+            multi_class: MultiClass::Softmax,
+            solver: Solver::Auto,
+            partitions: None,
+            work: None,
+            sigma: None,
+            params: Params::default(),
+            start: vec![],
         }
-        Ok(Params { local, ..self })
     }
 
-    /// What is done with the partitions' changes.
-    pub fn with_combine(self, combine: Combine) -> Params {
-        Params { combine, ..self }
+    /// What settings of one of the five tables say.
+    ///
+    /// # Panics
+    ///
+    /// If they are those of another learner.
+    pub fn from_settings(settings: &Settings) -> Result<Spec, SpecError> {
+        let name = settings.table().name;
+        let kind = Kind::named(name).unwrap_or_else(|| panic!("{name} is no linear learner"));
+        let mut spec = Spec::new(kind).with_form(form(settings.word("scaling")?));
+        spec = match kind.classifies() {
+            true => spec.with_c(settings.real("C")?)?,
+            false => spec.with_lambda(settings.real("alpha")?)?,
+        };
+        if kind == Kind::ElasticNet {
+            spec = spec.with_l1_ratio(settings.real("l1_ratio")?)?;
+        }
+        if kind == Kind::Logistic {
+            let l1_ratio = settings.real("l1_ratio")?;
+            let meant = match settings.word("penalty")? {
+                Some("l2") if l1_ratio != 0.0 => {
+                    return Err(SpecError::Penalties { penalty: "l2", l1_ratio });
+                }
+                Some("l1") if l1_ratio != 0.0 && l1_ratio != 1.0 => {
+                    return Err(SpecError::Penalties { penalty: "l1", l1_ratio });
+                }
+                Some("l2") => 0.0,
+                Some("l1") => 1.0,
+                _ => l1_ratio,
+            };
+            spec = spec.with_l1_ratio(meant)?;
+            let ovr = settings.word("multi_class")? == Some("ovr");
+            spec = spec.with_multi_class(if ovr { MultiClass::OneVsRest } else { MultiClass::Softmax });
+        }
+        if kind == Kind::Svm {
+            let hinge = settings.word("loss")? == Some("hinge");
+            spec = spec.with_margin(if hinge { Margin::Hinge } else { Margin::SquaredHinge });
+            spec = spec.with_intercept_scaling(settings.real("intercept_scaling")?)?;
+        }
+        if kind.classifies() {
+            spec = spec.with_balanced(settings.word("class_weight")? == Some("balanced"));
+        }
+        let solver = match settings.word("solver")? {
+            Some("direct") => Solver::Direct,
+            Some("cocoa") => Solver::Cocoa,
+            Some("lbfgs") => Solver::Lbfgs,
+            Some("minibatch-scd") => Solver::MinibatchScd,
+            Some("minibatch-sgd") => Solver::MinibatchSgd,
+            _ => Solver::Auto,
+        };
+        let combine = match settings.word("combine")? {
+            Some("added") => Combine::Added,
+            Some("averaged") => Combine::Averaged,
+            _ => Combine::Searched,
+        };
+        let params = Params::default()
+            .with_tolerance(settings.real("tol")?)?
+            .with_rounds_max(settings.count("max_iter")?)?
+            .with_combine(combine)
+            .with_seed(settings.integer("random_state")?);
+        let number = |name: &str| match settings.word(name)? {
+            Some(_) => Ok::<_, OptionError>(None),
+            None => Ok(Some(settings.real(name)?)),
+        };
+        let partitions = match settings.word("partitions")? {
+            Some(_) => None,
+            None => Some(settings.count("partitions")?),
+        };
+        Ok(Spec { partitions, work: number("h")?, sigma: number("sigma")?, ..spec }
+            .with_solver(solver)?
+            .with_params(params)
+            .with_intercept(settings.flag("fit_intercept")?)
+            .with_standardize(settings.flag("standardize")?))
     }
 
-    /// Whether coordinates that hardly move are visited less often.
-    pub fn with_rests(self, rests: bool) -> Params {
-        Params { rests, ..self }
+    /// Which of the five.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
-    /// Seed of the order in which coordinates are visited.
-    pub fn with_seed(self, seed: u64) -> Params {
-        Params { seed, ..self }
+    /// λ, in the scaling of the form; for classifiers it is `1/C`.
+    pub fn lambda(&self) -> f64 {
+        self.lambda
     }
 
-    /// Sleeps so long in every round, as if the exchange took longer: to see what the tuner makes of it.
-    pub fn with_delay(self, delay: Duration) -> Params {
-        Params { delay, ..self }
+    /// Another λ.
+    pub fn with_lambda(self, lambda: f64) -> Result<Spec, SpecError> {
+        match lambda > 0.0 && lambda.is_finite() {
+            true => Ok(Spec { lambda, ..self }),
+            false => Err(SpecError::Price { name: "λ", value: lambda }),
+        }
     }
 
-    /// Tells the tuner what an exchange and a pass over a partition take, instead of having it measured. Its choices then follow from
-    /// the data alone, and so do the bits of the result.
-    pub fn with_costs(self, exchange: Duration, pass: Duration) -> Params {
-        Params { costs: Some((exchange, pass)), ..self }
+    /// The price of a loss, `1/λ`.
+    pub fn with_c(self, c: f64) -> Result<Spec, SpecError> {
+        match c > 0.0 && c.is_finite() && (1.0 / c).is_finite() {
+            true => Ok(Spec { lambda: 1.0 / c, ..self }),
+            false => Err(SpecError::Price { name: "C", value: c }),
+        }
     }
 
-    /// Has costs measured again.
-    pub fn without_costs(self) -> Params {
-        Params { costs: None, ..self }
+    /// The share of the l1 penalty, as scikit-learn has it: 1 is lasso, 0 ridge.
+    pub fn with_l1_ratio(self, l1_ratio: f64) -> Result<Spec, SpecError> {
+        match (0.0..=1.0).contains(&l1_ratio) {
+            true => Ok(Spec { eta: 1.0 - l1_ratio, ..self }),
+            false => Err(SpecError::Share { value: l1_ratio }),
+        }
     }
 
-    pub(super) fn costs(&self) -> Option<(f64, f64)> {
-        self.costs.map(|(exchange, pass)| (exchange.as_secs_f64(), pass.as_secs_f64()))
+    /// What λ stands beside.
+    pub fn with_form(self, form: Form) -> Spec {
+        Spec { form, ..self }
     }
-    pub(super) fn tolerance(&self) -> f64 {
-        self.tolerance
+
+    /// Whether there is an intercept.
+    pub fn with_intercept(self, intercept: bool) -> Spec {
+        Spec { intercept, ..self }
     }
-    pub(super) fn target(&self) -> Option<f64> {
-        self.target
+
+    /// The constant feature whose weight is a support vector machine's intercept.
+    pub fn with_intercept_scaling(self, intercept_scaling: f64) -> Result<Spec, SpecError> {
+        match intercept_scaling > 0.0 && intercept_scaling.is_finite() {
+            true => Ok(Spec { intercept_scaling, ..self }),
+            false => Err(SpecError::Price { name: "intercept_scaling", value: intercept_scaling }),
+        }
     }
-    pub(super) fn rounds_max(&self) -> usize {
-        self.rounds_max
+
+    /// Whether columns are divided by their standard deviations.
+    pub fn with_standardize(self, standardize: bool) -> Spec {
+        Spec { standardize, ..self }
     }
-    pub(super) fn local(&self) -> &Local {
-        &self.local
+
+    /// What a support vector machine charges.
+    pub fn with_margin(self, margin: Margin) -> Spec {
+        Spec { margin, ..self }
     }
-    pub(super) fn combine(&self) -> Combine {
-        self.combine
+
+    /// Whether all classes count the same.
+    pub fn with_balanced(self, balanced: bool) -> Spec {
+        Spec { balanced, ..self }
     }
-    pub(super) fn rests(&self) -> bool {
-        self.rests
+
+    /// How more than two classes are told apart by logistic regression; others have one model for each in any case.
+    pub fn with_multi_class(self, multi_class: MultiClass) -> Spec {
+        Spec { multi_class, ..self }
     }
-    pub(super) fn seed(&self) -> u64 {
-        self.seed
+
+    /// How the optimum is looked for.
+    pub fn with_solver(self, solver: Solver) -> Result<Spec, SpecError> {
+        if solver == Solver::Lbfgs && self.kind != Kind::Logistic {
+            return Err(SpecError::NoGradientSolver { learner: self.kind.name() });
+        }
+        match solver == Solver::Direct && self.kind == Kind::Svm && self.margin == Margin::Hinge {
+            true => Err(SpecError::NoDirectSolver),
+            false => Ok(Spec { solver, ..self }),
+        }
     }
-    pub(super) fn delay(&self) -> Duration {
-        self.delay
+
+    /// In how many parts CoCoA deals out the columns; `None`: by the size of the data.
+    pub fn with_partitions(self, partitions: Option<usize>) -> Spec {
+        Spec { partitions, ..self }
+    }
+
+    /// How the fit is run: tolerance, rounds, seed, and for CoCoA the rest.
+    pub fn with_params(self, params: Params) -> Spec {
+        Spec { params, ..self }
+    }
+
+    /// How the fit is run.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Coefficients to begin with, one row for each class that has any; none for zeros. Support vector machines, which look
+    /// for something else, begin at zeros in any case.
+    pub fn with_start(self, coefficients: Vec<f64>) -> Spec {
+        Spec { start: coefficients, ..self }
+    }
+
+    /// Params for so many partitions, where work and σ' may have been given.
+    pub(in crate::linear) fn params_for(&self, partitions: usize) -> Result<Params, ParamsError> {
+        if self.work.is_none() && self.sigma.is_none() {
+            return Ok(self.params.clone());
+        }
+        let sigma = self.sigma.map(|sigma| sigma.min(partitions as f64));
+        self.params.clone().with_local(Local::given(self.work, sigma, self.params.combine(), partitions))
+    }
+
+    /// Mini-batches, for the baselines.
+    pub(in crate::linear) fn batches(&self) -> Batches {
+        let rounds = self.params.rounds_max();
+        let share = self.work.unwrap_or(Batches::default().share).min(1.0);
+        Batches { share, rounds, seed: self.params.seed(), ..Batches::default() }
+    }
+
+    /// The scaling that λ is meant in.
+    pub(in crate::linear) fn scaling(&self) -> Scaling {
+        match (self.form, self.kind) {
+            // The loss of a classifier has no half to leave out.
+            (Form::Of(Scaling::Sum), kind) if kind.classifies() => Scaling::HalfSum,
+            (Form::Of(scaling), _) => scaling,
+            (Form::ScikitLearn, Kind::Lasso | Kind::ElasticNet) => Scaling::HalfMean,
+            (Form::ScikitLearn, _) => Scaling::HalfSum,
+        }
+    }
+
+    /// An objective in the ½-sum form, told in the form that was asked for. `rows` is the sum of the rows' weights.
+    pub(in crate::linear) fn told(&self, half_sum: f64, rows: f64) -> f64 {
+        match (self.form, self.kind) {
+            (Form::ScikitLearn, Kind::Ridge) => 2.0 * half_sum,
+            (Form::ScikitLearn, Kind::Logistic | Kind::Svm) => half_sum / self.lambda,
+            _ => half_sum / self.scaling().factor_of(rows),
+        }
+    }
+}
+
+fn form(word: Option<&str>) -> Form {
+    match word {
+        Some("half-sum") => Form::Of(Scaling::HalfSum),
+        Some("sum") => Form::Of(Scaling::Sum),
+        Some("half-mean" | "mean") => Form::Of(Scaling::HalfMean),
+        _ => Form::ScikitLearn,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Spelling;
+
+    fn settings(kind: Kind, values: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::new(kind.table(), Spelling::Command);
+        values.iter().for_each(|(name, text)| settings.set_text(name, text).unwrap());
+        settings
+    }
+
+    #[test]
+    fn defaults_of_the_tables_are_those_of_the_builder() {
+        for kind in Kind::ALL {
+            assert_eq!(Spec::from_settings(&settings(kind, &[])), Ok(Spec::new(kind)), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn settings_say_what_the_builder_says() {
+        let given =
+            settings(Kind::Logistic, &[("c", "4"), ("penalty", "l1"), ("intercept", "false"), ("tol", "0")]);
+        let params = Params::default().with_tolerance(0.0).unwrap();
+        let spec = Spec::new(Kind::Logistic).with_c(4.0).unwrap().with_l1_ratio(1.0).unwrap();
+        assert_eq!(Spec::from_settings(&given), Ok(spec.with_intercept(false).with_params(params)));
+        let given = settings(Kind::Svm, &[("loss", "hinge"), ("class-weight", "balanced"), ("h", "0.5")]);
+        let spec = Spec::from_settings(&given).unwrap();
+        assert_eq!((spec.margin, spec.balanced, spec.work), (Margin::Hinge, true, Some(0.5)));
+        assert_eq!(spec.params_for(4).unwrap().local(), &Local::Partly { work: Some(0.5), sigma: None });
+        let added = Params::default().with_combine(Combine::Added);
+        let added = spec.with_params(added).params_for(4).unwrap();
+        assert_eq!(added.local(), &Local::Fixed { work: 0.5, sigma: 4.0 });
+        let given = settings(Kind::Lasso, &[("sigma", "9")]);
+        let spec = Spec::from_settings(&given).unwrap();
+        assert_eq!(spec.params_for(4).unwrap().local(), &Local::Partly { work: None, sigma: Some(4.0) });
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_words() {
+        let refused = Spec::new(Kind::Ridge).with_lambda(0.0).unwrap_err().to_string();
+        assert_eq!(refused, "linear: λ is 0; give a positive, finite number");
+        let refused = Spec::new(Kind::ElasticNet).with_l1_ratio(1.5).unwrap_err().to_string();
+        assert!(refused.contains("1.5; give a number from 0 (ridge) to 1 (lasso)"), "{refused}");
+        let mut settings = settings(Kind::Logistic, &[("penalty", "l2"), ("l1-ratio", "0.3")]);
+        let refused = Spec::from_settings(&settings).unwrap_err().to_string();
+        assert!(refused.contains("penalty is l2 and l1_ratio is 0.3"), "{refused}");
+        let refused = settings.set_text("c", "-1").unwrap_err().to_string();
+        assert_eq!(refused, "--c is \"-1\"; give a finite number over 0");
+        let hinge = Spec::new(Kind::Svm).with_margin(Margin::Hinge);
+        let refused = hinge.with_solver(Solver::Direct).unwrap_err().to_string();
+        assert!(refused.contains("a plain hinge has no direct solver"), "{refused}");
+        assert!(Spec::new(Kind::Svm).with_solver(Solver::Direct).is_ok());
+    }
+
+    #[test]
+    fn every_form_tells_the_same_objective_in_its_own_numbers() {
+        // A residual of 3 in one row of weight 1 among 7, one coefficient of 2.
+        let (loss, a, rows) = (9.0_f64, 2.0_f64, 7.0);
+        let cases: [(Kind, Form, f64, f64); 5] = [
+            (Kind::Ridge, Form::ScikitLearn, 5.0, loss + 5.0 * a * a),
+            (Kind::Ridge, Form::Of(Scaling::Sum), 5.0, loss + 5.0 * 0.5 * a * a),
+            (Kind::Ridge, Form::Of(Scaling::HalfSum), 5.0, 0.5 * loss + 5.0 * 0.5 * a * a),
+            (Kind::Lasso, Form::ScikitLearn, 5.0, loss / 14.0 + 5.0 * a),
+            (Kind::ElasticNet, Form::ScikitLearn, 5.0, loss / 14.0 + 5.0 * (0.25 * a * a + 0.5 * a)),
+        ];
+        for (kind, form, lambda, own) in cases {
+            let spec = Spec::new(kind).with_form(form).with_lambda(lambda).unwrap();
+            let scaled = lambda * spec.scaling().factor_of(rows);
+            let half_sum = 0.5 * loss + scaled * (spec.eta * 0.5 * a * a + (1.0 - spec.eta) * a.abs());
+            assert!((spec.told(half_sum, rows) - own).abs() < 1e-12, "{kind:?} {form:?}");
+        }
     }
 }

@@ -1,18 +1,17 @@
 //! The same problem for many λ: where the first coefficient appears, and one fit after the other from there on.
 
 use super::classes::Classes;
-use super::examples::{Examples, each};
-use super::learners::LearnError;
+use super::error::LearnError;
+use super::params::Spec;
 use super::scaled::{deviations, pulled, surveyed};
-use super::spec::Spec;
 use super::train::{Progress, Trained, must_be_weights, train};
-use qjam::Master;
+use qjam::{Master, Rows, with_rows};
 
 /// The smallest λ, in the form of the spec (for a classifier `1/C`), for which no coefficient differs from 0; infinite where
 /// sizes of coefficients cost nothing, as in ridge.
 pub fn lambda_max(
     master: &Master,
-    examples: &Examples<'_>,
+    examples: &Rows,
     targets: &[f64],
     weights: Option<&[f64]>,
     spec: &Spec,
@@ -20,7 +19,7 @@ pub fn lambda_max(
     if spec.eta >= 1.0 {
         return Ok(f64::INFINITY);
     }
-    super::partition::must_be_targets(targets, examples.rows())?;
+    super::solvers::coordinate::partition::must_be_targets(targets, examples.records() as usize)?;
     let total = must_be_weights(weights, targets.len())?;
     let survey = surveyed(master, examples)?;
     let deviations = match spec.standardize {
@@ -62,7 +61,7 @@ pub fn lambda_max(
                 targets.iter().enumerate().map(|(row, b)| weight(row) * (mean - b)).collect()
             }
         };
-        let pulls = each!(examples, data => pulled(master, data, slopes, &survey))?;
+        let pulls = with_rows!(examples, data => pulled(master, data, slopes, &survey))?;
         let deviation = |j: usize| deviations.get(j).copied().unwrap_or(1.0);
         steepest =
             pulls.iter().enumerate().fold(steepest, |most, (j, pull)| most.max(pull.abs() / deviation(j)));
@@ -80,7 +79,7 @@ pub fn grid(largest: f64, least_share: f64, count: usize) -> Vec<f64> {
 /// Trains for several λ, each from where the one before ended. From the largest to the smallest they are cheapest.
 pub fn train_path(
     master: &Master,
-    examples: &Examples<'_>,
+    examples: &Rows,
     targets: &[f64],
     weights: Option<&[f64]>,
     spec: &Spec,

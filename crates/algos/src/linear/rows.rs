@@ -4,7 +4,7 @@ use crate::kernels::vectors;
 use qjam::{Chunk, Csr, Ctx, Dense, Reduce};
 
 /// Chunks of rows: `Dense<f32>`, `Dense<f64>`, `Csr<f32>`, `Csr<f64>`.
-pub trait Rows: Chunk {
+pub trait RowChunk: Chunk {
     /// Number of rows.
     fn count(&self) -> usize;
     /// Number of columns.
@@ -27,7 +27,7 @@ pub trait Rows: Chunk {
 
 macro_rules! rows {
     ($($value:ty),*) => {$(
-        impl Rows for Dense<$value> {
+        impl RowChunk for Dense<$value> {
             fn count(&self) -> usize {
                 self.rows()
             }
@@ -66,7 +66,7 @@ macro_rules! rows {
             }
         }
 
-        impl Rows for Csr<$value> {
+        impl RowChunk for Csr<$value> {
             fn count(&self) -> usize {
                 self.rows()
             }
@@ -144,7 +144,7 @@ impl Reduce for Survey {
 
 /// Looks at all rows of a chunk.
 #[qjam::map]
-pub fn survey<C: Rows>(_: &(), x: &C, _: &Ctx) -> Survey {
+pub fn survey<C: RowChunk>(_: &(), x: &C, _: &Ctx) -> Survey {
     let (mut sums, mut squares) = (vec![0.0; x.width()], vec![0.0; x.width()]);
     let mut bad = None;
     for row in 0..x.count() {

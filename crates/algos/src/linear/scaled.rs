@@ -3,37 +3,20 @@
 //! Zeros stay zeros, so sparse rows stay sparse; means are not taken off. Values become 64-bit numbers, since 32 bits would
 //! round what was scaled.
 
-use super::columns::Value;
-use super::examples::{Examples, each};
-use super::learners::LearnError;
-use super::partition::{LARGEST, PrepareError};
-use super::rows::{Rows, Survey, survey};
-use qjam::{Csr, Ctx, DataSet, Dense, Master};
+use super::error::LearnError;
+use super::rows::{RowChunk, Survey, survey};
+use super::solvers::coordinate::columns::Value;
+use super::solvers::coordinate::partition::{LARGEST, PrepareError};
+use qjam::{Csr, Ctx, DataSet, Dense, Master, Rows, with_rows};
 
-/// Rows that were scaled.
-pub(super) enum Scaled {
-    Dense(DataSet<Dense<f64>>),
-    Sparse(DataSet<Csr<f64>>),
-}
-
-impl Scaled {
-    pub(super) fn examples(&self) -> Examples<'_> {
-        match self {
-            Scaled::Dense(data) => data.into(),
-            Scaled::Sparse(data) => data.into(),
-        }
-    }
-
-    /// Each value times its column's number.
-    pub(super) fn of(examples: &Examples<'_>, columns: &[f64]) -> Result<Scaled, LearnError> {
-        let scaled = match examples {
-            Examples::DenseF32(data) => Scaled::Dense(dense(data, columns)?),
-            Examples::DenseF64(data) => Scaled::Dense(dense(data, columns)?),
-            Examples::CsrF32(data) => Scaled::Sparse(sparse(data, columns)?),
-            Examples::CsrF64(data) => Scaled::Sparse(sparse(data, columns)?),
-        };
-        Ok(scaled)
-    }
+/// The rows with each value multiplied by its column's number.
+pub(super) fn scaled(rows: &Rows, columns: &[f64]) -> Result<Rows, LearnError> {
+    Ok(match rows {
+        Rows::DenseF32(data) => dense(data, columns)?.into(),
+        Rows::DenseF64(data) => dense(data, columns)?.into(),
+        Rows::CsrF32(data) => sparse(data, columns)?.into(),
+        Rows::CsrF64(data) => sparse(data, columns)?.into(),
+    })
 }
 
 fn must_be_finite(value: f64, row: usize, column: usize) -> Result<(), PrepareError> {
@@ -79,12 +62,12 @@ fn sparse<T: Value>(data: &DataSet<Csr<T>>, columns: &[f64]) -> Result<DataSet<C
 }
 
 /// Looks at all rows once.
-pub(super) fn surveyed(master: &Master, examples: &Examples<'_>) -> Result<Survey, LearnError> {
-    let found = each!(examples, data => master.run(survey::<_>, &(), data))?;
+pub(super) fn surveyed(master: &Master, examples: &Rows) -> Result<Survey, LearnError> {
+    let found = with_rows!(examples, data => master.run(survey::<_>, &(), data))?;
     if let Some((row, column, value)) = found.bad {
         return Err(PrepareError::NotFinite { row, column, value }.into());
     }
-    let most = LARGEST * LARGEST * examples.rows() as f64;
+    let most = LARGEST * LARGEST * examples.records() as f64;
     if let Some(column) = found.squares.iter().position(|squares| *squares > most) {
         return Err(PrepareError::TooLarge { column: column as u64 }.into());
     }
@@ -120,7 +103,7 @@ pub struct Spread {
 
 /// What the rows of a chunk add to the spread of their columns.
 #[qjam::map]
-pub fn spread<C: Rows>(with: &Measured, x: &C, ctx: &Ctx) -> Spread {
+pub fn spread<C: RowChunk>(with: &Measured, x: &C, ctx: &Ctx) -> Spread {
     let from = with.starts[ctx.chunk() as usize] as usize;
     let (mut sums, mut squares) = (vec![0.0; x.width()], vec![0.0; x.width()]);
     for row in 0..x.count() {
@@ -134,7 +117,7 @@ qjam::register!(spread::<Dense<f32>>, spread::<Dense<f64>>, spread::<Csr<f32>>, 
 /// The standard deviation of every column, of rows with weights; 1 for columns in which all is the same.
 pub(super) fn deviations(
     master: &Master,
-    examples: &Examples<'_>,
+    examples: &Rows,
     weights: Option<&[f64]>,
     survey: &Survey,
 ) -> Result<Vec<f64>, LearnError> {
@@ -143,7 +126,7 @@ pub(super) fn deviations(
     let total = weights.map_or(rows, |weights| weights.iter().sum());
     let with =
         Measured { means, weights: weights.unwrap_or_default().to_vec(), starts: starts(&survey.counts) };
-    let found = each!(examples, data => master.run(spread::<_>, &with, data))?;
+    let found = with_rows!(examples, data => master.run(spread::<_>, &with, data))?;
     // What is left of rounding is no deviation.
     let rounding = match examples.is_sparse() {
         true => 1e-14,
@@ -158,7 +141,7 @@ pub(super) fn deviations(
 }
 
 /// The product of every column with a vector of one number for each row.
-pub(super) fn pulled<C: Rows>(
+pub(super) fn pulled<C: RowChunk>(
     master: &Master,
     data: &DataSet<C>,
     vector: Vec<f64>,

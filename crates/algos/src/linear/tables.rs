@@ -1,7 +1,7 @@
 //! What can be chosen of the linear learners: one table for each, made of options that they share.
 
-use super::params::Params;
-use crate::options::{Kind, Learner, Opt, Preset};
+use super::solvers::coordinate::params::Params;
+use crate::options::{Kind, Opt, Preset, Table, Target};
 
 const POSITIVE: Kind = Kind::Real { min: 0.0, max: f64::INFINITY, open: true };
 
@@ -239,12 +239,15 @@ const PRICE_SCALING: Opt = Opt {
 };
 
 /// Ridge regression.
-pub const RIDGE: Learner = Learner {
+pub const RIDGE: Table = Table {
     name: "ridge",
     class: "Ridge",
     about: "Least squares with a price on the squares of coefficients",
     detail: "Minimises `Σ (xᵢ·a + c − bᵢ)² + alpha ‖a‖²`. Carries a certificate: how far the objective is from the best one at most.",
+    target: Target::Values,
     weighted: true,
+    sparse: true,
+    dtype: None,
     options: &[
         ALPHA,
         FIT_INTERCEPT,
@@ -266,23 +269,29 @@ pub const RIDGE: Learner = Learner {
 };
 
 /// Lasso.
-pub const LASSO: Learner = Learner {
+pub const LASSO: Table = Table {
     name: "lasso",
     class: "Lasso",
     about: "Least squares with a price on the size of coefficients, which leaves few of them",
     detail: "Minimises `1/(2N) Σ (xᵢ·a + c − bᵢ)² + alpha ‖a‖₁`. What is left out is exactly 0.",
+    target: Target::Values,
     weighted: true,
+    sparse: true,
+    dtype: None,
     options: RIDGE.options,
     examples: &["fit lasso x.libsvm --alpha 0.01 --out x.model"],
 };
 
 /// Elastic net.
-pub const ELASTIC_NET: Learner = Learner {
+pub const ELASTIC_NET: Table = Table {
     name: "elasticnet",
     class: "ElasticNet",
     about: "Least squares with a price on both the size and the squares of coefficients",
     detail: "Minimises `1/(2N) Σ (xᵢ·a + c − bᵢ)² + alpha (½ (1 − l1_ratio) ‖a‖² + l1_ratio ‖a‖₁)`.",
+    target: Target::Values,
     weighted: true,
+    sparse: true,
+    dtype: None,
     options: &[
         ALPHA,
         Opt {
@@ -311,7 +320,7 @@ pub const ELASTIC_NET: Learner = Learner {
 };
 
 /// Logistic regression.
-pub const LOGISTIC: Learner = Learner {
+pub const LOGISTIC: Table = Table {
     name: "logistic",
     class: "LogisticRegression",
     about: "Probabilities of classes, by logistic regression",
@@ -319,7 +328,10 @@ pub const LOGISTIC: Learner = Learner {
 Two classes: minimises `C Σ ln(1 + exp(−yᵢ (xᵢ·a + c))) + R(a)`, where yᵢ is 1 for the larger class and −1 for the other. More
 classes: one model of all of them, which minimises `C Σ (ln Σₖ exp(vᵢₖ) − vᵢᵧ) + R(A)`, where vᵢₖ is xᵢ·aₖ + cₖ and y the class
 of row i; or, by `--multi-class ovr`, one model for each against the rest.",
+    target: Target::Classes,
     weighted: true,
+    sparse: true,
+    dtype: None,
     options: &[
         C,
         Opt {
@@ -384,14 +396,17 @@ of row i; or, by `--multi-class ovr`, one model for each against the rest.",
 };
 
 /// Linear support vector machines.
-pub const SVM: Learner = Learner {
+pub const SVM: Table = Table {
     name: "svm",
     class: "LinearSVC",
     about: "Classes that a plane parts with a margin: a linear support vector machine",
     detail: "\
 Two classes: minimises `½ ‖w‖² + C Σ margin(yᵢ xᵢ·w)`, where yᵢ is 1 for the larger class and −1 for the other. More
 classes: one such model for each against the rest; the one that is surest wins.",
+    target: Target::Classes,
     weighted: true,
+    sparse: true,
+    dtype: None,
     options: &[
         C,
         Opt {

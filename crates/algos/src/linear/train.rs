@@ -1,22 +1,22 @@
 //! Training a linear learner: classes, weights and scales are made ready, a solver is chosen by the shape of the data, and
 //! what it finds becomes a model in the units of the data.
 
-use super::baselines::{Problem, RowLoss, minibatch_sgd};
 use super::classes::Classes;
-use super::cocoa::{Fit, Outcome, Seen};
-use super::examples::{Examples, each};
-use super::learners::{LearnError, Margin};
+use super::error::LearnError;
 use super::model::LinearModel;
-use super::narrow::slopes::Of;
-use super::narrow::{self, Narrow};
-use super::partition::must_be_targets;
+use super::params::{Kind, MultiClass, Solver, Spec};
 use super::rows::Survey;
-use super::scaled::{Scaled, deviations, surveyed};
+use super::scaled::{deviations, scaled, surveyed};
 use super::scaling::Penalty;
-use super::softmax;
-use super::spec::{Kind, MultiClass, Spec, Way};
-use super::wide::{self, Dealt};
-use qjam::Master;
+use super::solvers::coordinate::baselines::{Problem, RowLoss, minibatch_sgd};
+use super::solvers::coordinate::cocoa::{Fit, Outcome, Seen};
+use super::solvers::coordinate::learners::Margin;
+use super::solvers::coordinate::partition::{PrepareError, must_be_targets};
+use super::solvers::coordinate::wide::{self, Dealt};
+use super::solvers::direct::slopes::Of;
+use super::solvers::direct::{self, Narrow};
+use super::solvers::softmax;
+use qjam::{Master, Rows, with_rows};
 
 /// What was trained, and how it went.
 #[derive(Clone, Debug)]
@@ -31,8 +31,8 @@ pub struct Trained {
     pub rounds: usize,
     /// Why it ended; of several models, the one that came least far.
     pub outcome: Outcome,
-    /// What looked for the optimum: [`Way::Direct`], [`Way::Cocoa`], [`Way::Lbfgs`] or a baseline.
-    pub solver: Way,
+    /// What looked for the optimum: [`Solver::Direct`], [`Solver::Cocoa`], [`Solver::Lbfgs`] or a baseline.
+    pub solver: Solver,
     /// Why that one, in words.
     pub why: String,
     /// Partitions of the columns, or for a support vector machine of the rows; 0 where there are none.
@@ -78,13 +78,13 @@ pub struct Progress<'a> {
 /// ```
 pub fn train(
     master: &Master,
-    examples: &Examples<'_>,
+    examples: &Rows,
     targets: &[f64],
     weights: Option<&[f64]>,
     spec: &Spec,
     mut observer: impl FnMut(&Progress<'_>),
 ) -> Result<Trained, LearnError> {
-    let (rows, columns) = (examples.rows(), examples.columns()?);
+    let (rows, columns) = (examples.records() as usize, examples.cols().map_err(PrepareError::from)?);
     must_be_targets(targets, rows)?;
     let weight = must_be_weights(weights, rows)?;
     let classes = match spec.kind.classifies() {
@@ -96,11 +96,11 @@ pub fn train(
     if !spec.start.is_empty() && spec.start.len() != models * columns && spec.kind != Kind::Svm {
         return Err(LearnError::Start { found: spec.start.len(), expected: models * columns });
     }
-    let (way, why) = match together {
+    let (solver, why) = match together {
         Some(classes) => choose_together(spec, columns, classes.values().len())?,
         None => choose(spec, examples, columns)?,
     };
-    let survey = match matches!(way, Way::Direct | Way::Lbfgs) || spec.standardize {
+    let survey = match matches!(solver, Solver::Direct | Solver::Lbfgs) || spec.standardize {
         true => Some(surveyed(master, examples)?),
         false => None,
     };
@@ -116,7 +116,7 @@ pub fn train(
         columns,
         survey,
         deviations,
-        way,
+        solver,
         dealt: None,
         trained: Parts { why, ..Parts::default() },
     };
@@ -181,21 +181,24 @@ const SPARSE_SVM_MAX: usize = 200;
 const SMALL: f64 = 2e8;
 
 /// Which solver, and why. A function of the data's shape alone.
-fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, String), LearnError> {
-    if spec.way == Way::Lbfgs {
+fn choose(spec: &Spec, examples: &Rows, columns: usize) -> Result<(Solver, String), LearnError> {
+    if spec.solver == Solver::Lbfgs {
         return Err(LearnError::NotApart);
     }
-    let has_way = spec.kind != Kind::Svm || spec.margin != Margin::Hinge;
-    match spec.way {
-        Way::Auto => {}
-        Way::Direct if !has_way => {}
-        Way::Direct if columns > narrow::COLUMNS_MAX => {
-            return Err(LearnError::TooWide { columns, most: narrow::COLUMNS_MAX });
+    let has_direct = spec.kind != Kind::Svm || spec.margin != Margin::Hinge;
+    match spec.solver {
+        Solver::Auto => {}
+        Solver::Direct if !has_direct => {}
+        Solver::Direct if columns > direct::COLUMNS_MAX => {
+            return Err(LearnError::TooWide { columns, most: direct::COLUMNS_MAX });
         }
         other => return Ok((other, "it was asked for".into())),
     }
-    if !has_way {
-        return Ok((Way::Cocoa, "a support vector machine with a plain hinge is found by its dual".into()));
+    if !has_direct {
+        return Ok((
+            Solver::Cocoa,
+            "a support vector machine with a plain hinge is found by its dual".into(),
+        ));
     }
     let (is_sparse, has_l1) = (examples.is_sparse(), spec.eta < 1.0);
     let most = match (is_sparse, spec.kind) {
@@ -205,19 +208,19 @@ fn choose(spec: &Spec, examples: &Examples<'_>, columns: usize) -> Result<(Way, 
         (false, Kind::Logistic) => LOGISTIC_MAX,
         (false, _) => DENSE_MAX,
     };
-    let products = examples.rows() as f64 * columns as f64 * columns as f64;
+    let products = examples.records() as usize as f64 * columns as f64 * columns as f64;
     let is_small = !is_sparse && !has_l1 && products <= SMALL && columns <= DENSE_MAX;
     let kind = if examples.is_sparse() { "sparse" } else { "dense" };
     Ok(match columns <= most || is_small {
-        true => (Way::Direct, format!("{columns} columns are few")),
-        false => (Way::Cocoa, format!("{columns} {kind} columns are many")),
+        true => (Solver::Direct, format!("{columns} columns are few")),
+        false => (Solver::Cocoa, format!("{columns} {kind} columns are many")),
     })
 }
 
 /// Whether all classes are learnt together: more than two of them, or as many as there are where slopes were asked for.
 pub(super) fn is_together(spec: &Spec, classes: &Classes) -> bool {
     let several = classes.values().len() > 2 && spec.multi_class == MultiClass::Softmax;
-    spec.kind == Kind::Logistic && (several || (spec.way == Way::Lbfgs && classes.values().len() == 2))
+    spec.kind == Kind::Logistic && (several || (spec.solver == Solver::Lbfgs && classes.values().len() == 2))
 }
 
 /// Coefficients of all classes up to which products of all pairs are summed up, where nobody says how to look.
@@ -225,25 +228,29 @@ const TOGETHER_MAX: usize = 150;
 const TOGETHER_L1_MAX: usize = 300;
 
 /// The same for one model of all classes.
-fn choose_together(spec: &Spec, columns: usize, classes: usize) -> Result<(Way, String), LearnError> {
+fn choose_together(spec: &Spec, columns: usize, classes: usize) -> Result<(Solver, String), LearnError> {
     let coefficients = (columns + 1) * classes;
     if classes > softmax::CLASSES_MAX {
         return Err(LearnError::TooManyClasses { classes, most: softmax::CLASSES_MAX });
     }
-    match spec.way {
-        Way::Auto => {}
-        Way::Direct if coefficients > narrow::COLUMNS_MAX => {
-            return Err(LearnError::TooMany { coefficients, most: narrow::COLUMNS_MAX });
+    match spec.solver {
+        Solver::Auto => {}
+        Solver::Direct if coefficients > direct::COLUMNS_MAX => {
+            return Err(LearnError::TooMany { coefficients, most: direct::COLUMNS_MAX });
         }
-        Way::Direct | Way::Lbfgs => return Ok((spec.way, "it was asked for".into())),
-        Way::Cocoa => return Err(LearnError::NotTogether { solver: "cocoa", classes }),
-        Way::MinibatchScd => return Err(LearnError::NotTogether { solver: "minibatch-scd", classes }),
-        Way::MinibatchSgd => return Err(LearnError::NotTogether { solver: "minibatch-sgd", classes }),
+        Solver::Direct | Solver::Lbfgs => return Ok((spec.solver, "it was asked for".into())),
+        Solver::Cocoa => return Err(LearnError::NotTogether { solver: "cocoa", classes }),
+        Solver::MinibatchScd => return Err(LearnError::NotTogether { solver: "minibatch-scd", classes }),
+        Solver::MinibatchSgd => return Err(LearnError::NotTogether { solver: "minibatch-sgd", classes }),
     }
     let most = if spec.eta < 1.0 { TOGETHER_L1_MAX } else { TOGETHER_MAX };
     Ok(match coefficients <= most {
-        true => (Way::Direct, format!("{coefficients} coefficients of {classes} classes together are few")),
-        false => (Way::Lbfgs, format!("{coefficients} coefficients of {classes} classes together are many")),
+        true => {
+            (Solver::Direct, format!("{coefficients} coefficients of {classes} classes together are few"))
+        }
+        false => {
+            (Solver::Lbfgs, format!("{coefficients} coefficients of {classes} classes together are many"))
+        }
     })
 }
 
@@ -266,7 +273,7 @@ struct Parts {
 /// What all models of one training share.
 struct Training<'a> {
     master: &'a Master,
-    examples: &'a Examples<'a>,
+    examples: &'a Rows,
     spec: &'a Spec,
     /// The sum of the rows' weights.
     weight: f64,
@@ -274,7 +281,7 @@ struct Training<'a> {
     survey: Option<Survey>,
     /// What columns are divided by; none for ones.
     deviations: Vec<f64>,
-    way: Way,
+    solver: Solver,
     dealt: Option<Dealt>,
     trained: Parts,
 }
@@ -289,20 +296,20 @@ impl Training<'_> {
         weights: Option<&[f64]>,
         tell: Tell<'_>,
     ) -> Result<(), LearnError> {
-        if self.way == Way::Direct {
+        if self.solver == Solver::Direct {
             if self.directly(model, targets, weights, tell)? {
                 return Ok(());
             }
-            if self.spec.way == Way::Direct {
+            if self.spec.solver == Solver::Direct {
                 return Err(LearnError::Singular);
             }
-            self.way = Way::Cocoa;
+            self.solver = Solver::Cocoa;
             self.trained.why =
                 "the columns depend on each other so much that products of them cannot tell them apart"
                     .into();
         }
-        match (self.way, self.spec.kind) {
-            (Way::MinibatchSgd, _) => self.by_gradients(targets, weights, tell),
+        match (self.solver, self.spec.kind) {
+            (Solver::MinibatchSgd, _) => self.by_gradients(targets, weights, tell),
             (_, Kind::Svm) => self.dually(targets, weights, tell),
             _ => self.by_columns(model, targets, weights, tell),
         }
@@ -317,7 +324,7 @@ impl Training<'_> {
     ) -> Result<(), LearnError> {
         let penalty = self.penalty()?;
         let scaled = self.scaled()?;
-        let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
+        let examples = scaled.as_ref().unwrap_or(self.examples);
         let counts = surveyed(self.master, &examples)?.counts;
         let loss = match self.spec.kind {
             Kind::Logistic => RowLoss::Logistic,
@@ -329,8 +336,7 @@ impl Training<'_> {
         let problem = Problem { loss, targets, weights, l1, l2, intercept: self.spec.intercept };
         let (rows, batches) = (self.weight, self.spec.batches());
         let seen = |round: usize, mean: f64| tell(round, mean * rows, f64::INFINITY, None);
-        let found =
-            each!(examples, data => minibatch_sgd(self.master, data, &counts, &problem, &batches, seen))?;
+        let found = with_rows!(examples, data => minibatch_sgd(self.master, data, &counts, &problem, &batches, seen))?;
         let coefficients =
             found.coefficients.iter().enumerate().map(|(j, b)| b / self.deviation(j)).collect();
         let value = (found.objective * rows, f64::NEG_INFINITY);
@@ -378,7 +384,7 @@ impl Training<'_> {
             intercept_price,
             params: self.spec.params(),
         };
-        let task = narrow::Task {
+        let task = direct::Task {
             of,
             targets,
             weights,
@@ -429,13 +435,13 @@ impl Training<'_> {
         };
         let mut rounds = 1;
         let mut solved = None;
-        if self.way == Way::Direct {
+        if self.solver == Solver::Direct {
             solved = task.by_newton(tell)?;
             if solved.is_none() {
-                if self.spec.way == Way::Direct {
+                if self.spec.solver == Solver::Direct {
                     return Err(LearnError::Singular);
                 }
-                self.way = Way::Lbfgs;
+                self.solver = Solver::Lbfgs;
                 self.trained.why =
                     "the columns depend on each other so much that products of them cannot tell them apart"
                         .into();
@@ -472,8 +478,8 @@ impl Training<'_> {
     ) -> Result<(), LearnError> {
         if self.dealt.is_none() {
             let scaled = self.scaled()?;
-            let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
-            let dealt = Dealt::columns_of(&examples, self.asked(examples.entries()))?;
+            let examples = scaled.as_ref().unwrap_or(self.examples);
+            let dealt = Dealt::columns_of(examples, self.asked(examples.entries()))?;
             self.remark(dealt.partitions(), "columns");
             self.dealt = Some(dealt);
         }
@@ -494,10 +500,10 @@ impl Training<'_> {
 
     fn dually(&mut self, labels: &[f64], weights: Option<&[f64]>, tell: Tell<'_>) -> Result<(), LearnError> {
         let scaled = self.scaled()?;
-        let examples = scaled.as_ref().map_or(*self.examples, Scaled::examples);
+        let examples = scaled.as_ref().unwrap_or(self.examples);
         let constant = if self.spec.intercept { self.spec.intercept_scaling } else { 0.0 };
         let asked = self.spec.partitions.unwrap_or_else(|| wide::row_partitions_for(examples.entries()));
-        let dealt = Dealt::rows_of(&examples, labels, constant, asked)?;
+        let dealt = Dealt::rows_of(examples, labels, constant, asked)?;
         let dealt = dealt.with_prices(weights)?;
         self.remark(dealt.partitions(), "rows");
         let price = 1.0 / self.penalty()?.l2();
@@ -535,12 +541,12 @@ impl Training<'_> {
     }
 
     /// The rows with columns divided by their deviations, if that is asked for.
-    fn scaled(&self) -> Result<Option<Scaled>, LearnError> {
+    fn scaled(&self) -> Result<Option<Rows>, LearnError> {
         if self.deviations.is_empty() {
             return Ok(None);
         }
         let inverse: Vec<f64> = self.deviations.iter().map(|deviation| 1.0 / deviation).collect();
-        Ok(Some(Scaled::of(self.examples, &inverse)?))
+        Ok(Some(scaled(self.examples, &inverse)?))
     }
 
     fn deviation(&self, column: usize) -> f64 {
@@ -574,7 +580,7 @@ impl Training<'_> {
         let closed = self.spec.params().tolerance() * objective.abs();
         let outcome = match outcome {
             Outcome::RoundsUsedUp
-                if self.way == Way::Cocoa && closed > 0.0 && objective - bound <= closed =>
+                if self.solver == Solver::Cocoa && closed > 0.0 && objective - bound <= closed =>
             {
                 Outcome::Converged
             }
@@ -599,7 +605,7 @@ impl Training<'_> {
             gap: self.spec.told(parts.gap, self.weight).max(0.0),
             rounds: parts.rounds,
             outcome: parts.outcome.unwrap_or(Outcome::Converged),
-            solver: self.way,
+            solver: self.solver,
             why: parts.why,
             partitions: parts.partitions,
             remarks: parts.remarks,

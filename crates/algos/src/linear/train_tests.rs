@@ -1,7 +1,7 @@
 //! Training: weights and repetitions, scales, classes, words for what is wrong, and the two solvers against each other.
 
 use super::*;
-use qjam::{Csr, DataSet, Dense, Master, Rng};
+use qjam::{Csr, DataSet, Dense, Master, Rng, Rows};
 
 struct Case {
     columns: usize,
@@ -110,12 +110,13 @@ fn weights_are_repetitions_and_zeros_are_rows_that_are_not_there() {
     let repeated = case.repeated();
     for spec in specs() {
         for spec in [spec.clone(), spec.clone().with_intercept(false), spec.with_standardize(true)] {
-            for way in [Way::Direct, Way::Cocoa] {
-                let Ok(spec) = spec.clone().with_way(way) else { continue };
-                let weighted = fitted(&m, &case, &spec, true, way == Way::Cocoa);
-                let expected = fitted(&m, &repeated, &spec, false, way == Way::Cocoa);
+            for solver in [Solver::Direct, Solver::Cocoa] {
+                let Ok(spec) = spec.clone().with_solver(solver) else { continue };
+                let weighted = fitted(&m, &case, &spec, true, solver == Solver::Cocoa);
+                let expected = fitted(&m, &repeated, &spec, false, solver == Solver::Cocoa);
                 let worst = apart(&weighted, &expected);
-                let what = format!("{:?} {:?} η {} intercept {}", spec.kind(), way, spec.eta, spec.intercept);
+                let what =
+                    format!("{:?} {:?} η {} intercept {}", spec.kind(), solver, spec.eta, spec.intercept);
                 assert!(worst < 1e-6, "{what}: {worst:e}, {:?} {:?}", weighted.outcome, expected.outcome);
                 let objective = (weighted.objective - expected.objective).abs() / expected.objective;
                 assert!(objective < 1e-9, "{what}: {} and {}", weighted.objective, expected.objective);
@@ -127,12 +128,12 @@ fn weights_are_repetitions_and_zeros_are_rows_that_are_not_there() {
 #[test]
 fn both_solvers_come_to_the_same_point_and_certify_it() {
     let (case, m) = (case(80, 9), master());
-    let has_both = |spec: &Spec| spec.clone().with_way(Way::Direct).is_ok();
+    let has_both = |spec: &Spec| spec.clone().with_solver(Solver::Direct).is_ok();
     for spec in specs().into_iter().filter(has_both) {
         for intercept in [true, false] {
             let spec = spec.clone().with_intercept(intercept);
-            let direct = fitted(&m, &case, &spec.clone().with_way(Way::Direct).unwrap(), true, false);
-            let cocoa = fitted(&m, &case, &spec.clone().with_way(Way::Cocoa).unwrap(), true, true);
+            let direct = fitted(&m, &case, &spec.clone().with_solver(Solver::Direct).unwrap(), true, false);
+            let cocoa = fitted(&m, &case, &spec.clone().with_solver(Solver::Cocoa).unwrap(), true, true);
             let what = format!("{:?} η {} intercept {intercept}", spec.kind(), spec.eta);
             assert!(apart(&direct, &cocoa) < 1e-6, "{what}: {:e}", apart(&direct, &cocoa));
             assert!((direct.objective - cocoa.objective).abs() <= 1e-9 * direct.objective, "{what}");
@@ -143,7 +144,7 @@ fn both_solvers_come_to_the_same_point_and_certify_it() {
                 direct.gap,
                 direct.outcome
             );
-            assert_eq!((direct.solver, cocoa.solver), (Way::Direct, Way::Cocoa));
+            assert_eq!((direct.solver, cocoa.solver), (Solver::Direct, Solver::Cocoa));
         }
     }
 }
@@ -155,7 +156,7 @@ fn the_direct_solver_is_exact_whatever_the_tolerance_and_however_rows_are_cut() 
         let spec = Spec::new(kind).with_lambda(0.1).unwrap();
         let loose = fitted(&m, &case, &spec, true, false);
         let exact = fitted(&m, &case, &spec.clone().with_params(tight()), true, true);
-        assert_eq!((loose.solver, loose.outcome), (Way::Direct, Outcome::Converged));
+        assert_eq!((loose.solver, loose.outcome), (Solver::Direct, Outcome::Converged));
         assert!(apart(&loose, &exact) < 1e-11, "{kind:?}: {:e}", apart(&loose, &exact));
         assert!(loose.rounds <= 3, "{kind:?}: {} rounds", loose.rounds);
     }
@@ -263,23 +264,23 @@ fn baselines_can_be_asked_for_and_come_near() {
     for spec in specs() {
         let spec = spec.with_standardize(true);
         let best = fitted(&m, &case, &spec, true, false);
-        for (way, rounds, near) in [(Way::MinibatchScd, 400, 0.1), (Way::MinibatchSgd, 200, 0.3)] {
+        for (solver, rounds, near) in [(Solver::MinibatchScd, 400, 0.1), (Solver::MinibatchSgd, 200, 0.3)] {
             let few = Params::default().with_rounds_max(rounds).unwrap();
-            let spec = spec.clone().with_way(way).unwrap().with_params(few);
+            let spec = spec.clone().with_solver(solver).unwrap().with_params(few);
             let spec = Spec { work: Some(1.0), ..spec };
-            let found = fitted(&m, &case, &spec, true, way == Way::MinibatchScd);
+            let found = fitted(&m, &case, &spec, true, solver == Solver::MinibatchScd);
             let what = format!(
-                "{:?} η {} {way:?}: {} and {}",
+                "{:?} η {} {solver:?}: {} and {}",
                 spec.kind(),
                 spec.eta,
                 found.objective,
                 best.objective
             );
-            assert_eq!((found.solver, found.rounds, found.outcome), (way, rounds, Outcome::RoundsUsedUp));
-            let free = way == Way::MinibatchSgd && spec.kind() == Kind::Svm;
+            assert_eq!((found.solver, found.rounds, found.outcome), (solver, rounds, Outcome::RoundsUsedUp));
+            let free = solver == Solver::MinibatchSgd && spec.kind() == Kind::Svm;
             assert!(free || found.objective >= best.objective * (1.0 - 1e-9), "{what}");
             assert!(found.objective <= best.objective * (1.0 + near), "{what}");
-            assert_eq!(found.gap.is_finite(), way == Way::MinibatchScd);
+            assert_eq!(found.gap.is_finite(), solver == Solver::MinibatchScd);
         }
     }
 }
@@ -316,14 +317,14 @@ fn what_cannot_be_learnt_from_is_named() {
     let mut values = case.values.clone();
     values[4 * 13 + 2] = f64::NAN;
     let bad = DataSet::dense(values, 4).unwrap();
-    for way in [Way::Direct, Way::Cocoa] {
+    for solver in [Solver::Direct, Solver::Cocoa] {
         for standardize in [false, true] {
-            let spec = ridge.clone().with_way(way).unwrap().with_standardize(standardize);
+            let spec = ridge.clone().with_solver(solver).unwrap().with_standardize(standardize);
             let said = train(&m, &(&bad).into(), &case.targets, None, &spec, |_| {}).unwrap_err().to_string();
             assert!(said.contains("row 13, column 2 (counted from 0) is NaN"), "{said}");
         }
     }
-    let spec = ridge.with_way(Way::Cocoa).unwrap().with_partitions(Some(9));
+    let spec = ridge.with_solver(Solver::Cocoa).unwrap().with_partitions(Some(9));
     let trained = train(&m, &(&rows).into(), &case.targets, None, &spec, |_| {}).unwrap();
     assert_eq!(
         (trained.partitions, &trained.remarks[..]),
@@ -337,8 +338,8 @@ fn data_of_nothing_but_zeros_and_equal_columns_are_no_trouble() {
     let zeros = DataSet::dense(vec![0.0; 12], 3).unwrap();
     let twins = DataSet::dense((0..12).map(|i| f64::from(i / 2)).collect(), 2).unwrap();
     for spec in specs() {
-        for way in [Way::Auto, Way::Cocoa] {
-            let spec = spec.clone().with_way(way).unwrap();
+        for solver in [Solver::Auto, Solver::Cocoa] {
+            let spec = spec.clone().with_solver(solver).unwrap();
             let targets = if spec.kind().classifies() { [0.0, 1.0, 1.0, 1.0] } else { [1.0, 3.0, 2.0, 6.0] };
             let trained = train(&m, &(&zeros).into(), &targets, None, &spec, |_| {}).unwrap();
             assert_eq!(trained.model.coefficients(), [0.0; 3], "{:?}", spec.kind());
@@ -347,7 +348,7 @@ fn data_of_nothing_but_zeros_and_equal_columns_are_no_trouble() {
                 Kind::Logistic => 3.0_f64.ln(),
                 _ => 3.0,
             };
-            assert!((trained.model.intercepts()[0] - expected).abs() < 1e-7, "{:?} {way:?}", spec.kind());
+            assert!((trained.model.intercepts()[0] - expected).abs() < 1e-7, "{:?} {solver:?}", spec.kind());
             let targets = [targets, targets].concat();
             let spec = spec.clone().with_params(Params::default().with_tolerance(1e-9).unwrap());
             let trained = train(&m, &(&twins).into(), &targets[..6], None, &spec, |_| {}).unwrap();
@@ -376,17 +377,17 @@ fn rows_of_32_bits_are_learnt_from_as_if_they_had_64() {
     let three: Vec<f64> = case.targets.iter().map(|t| (t / 2.0).clamp(0.0, 2.0).floor()).collect();
     let weights = Some(&case.weights[..]);
     for spec in specs() {
-        for way in [Way::Direct, Way::Cocoa, Way::Lbfgs] {
-            let Ok(spec) = spec.clone().with_way(way) else { continue };
+        for solver in [Solver::Direct, Solver::Cocoa, Solver::Lbfgs] {
+            let Ok(spec) = spec.clone().with_solver(solver) else { continue };
             let fixed = Spec { work: Some(1.0), sigma: Some(1.0), ..spec };
-            let targets = if way == Way::Lbfgs { &three } else { case.targets(fixed.kind()) };
+            let targets = if solver == Solver::Lbfgs { &three } else { case.targets(fixed.kind()) };
             for spec in [fixed.clone(), fixed.with_standardize(true)] {
-                let pairs: [(Examples<'_>, Examples<'_>); 2] =
+                let pairs: [(Rows, Rows); 2] =
                     [((&dense).into(), (&dense_64).into()), ((&sparse).into(), (&sparse_64).into())];
                 for (n, (of_32, of_64)) in pairs.into_iter().enumerate() {
                     let a = train(&m, &of_32, targets, weights, &spec, |_| {}).unwrap();
                     let b = train(&m, &of_64, targets, weights, &spec, |_| {}).unwrap();
-                    let what = format!("{:?} {way:?} η {} {n}", spec.kind(), spec.eta);
+                    let what = format!("{:?} {solver:?} η {} {n}", spec.kind(), spec.eta);
                     assert!(apart(&a, &b) < 1e-9, "{what}: {:e}", apart(&a, &b));
                     assert!((a.objective - b.objective).abs() <= 1e-12 * b.objective, "{what}");
                     assert_eq!(a.model.predict(&m, &of_32).unwrap(), a.model.predict(&m, &of_64).unwrap());
@@ -425,7 +426,7 @@ fn the_shape_of_the_data_says_which_solver_and_how_many_partitions() {
             };
             let found = fitted(&m, &case, &spec, false, sparse).solver;
             let what = format!("{:?} η {} {columns} {sparse}", spec.kind(), spec.eta);
-            assert_eq!(found, if expected { Way::Direct } else { Way::Cocoa }, "{what}");
+            assert_eq!(found, if expected { Solver::Direct } else { Solver::Cocoa }, "{what}");
         }
     }
     assert_eq!([1, 1 << 18, 1 << 25].map(partitions_for), [1, 2, 9]);

@@ -62,6 +62,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// What it is called in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::FlatGradient => "flat gradient",
+            Outcome::SmallDecrease => "small decrease",
+            Outcome::EvaluationsSpent => "evaluations spent",
+            Outcome::NoDescent => "no descent",
+            Outcome::NotFinite => "not finite",
+        }
+    }
+
     /// Whether a minimum was found to the precision asked for.
     pub fn converged(self) -> bool {
         matches!(self, Outcome::FlatGradient | Outcome::SmallDecrease)

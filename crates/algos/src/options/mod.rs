@@ -1,17 +1,18 @@
 //! What can be chosen of a learner: one constant table for each, from which everything else is made.
 //!
-//! A [`Learner`] lists its [`Opt`]s: what Python and the command call them, what values they take, what they are when nobody
+//! A [`Table`] lists the [`Opt`]s: what Python and the command call them, what values they take, what they are when nobody
 //! says, and what they do. From the table come the command's arguments and help, the signature and documentation of the
-//! Python class, the page of the book ([`page`]), and the checks: [`Settings`] has values that are known to be allowed, and
+//! Python class, the page of the book ([`registry::page`](crate::registry::page)), and the checks: [`Settings`] has values that are known to be allowed, and
 //! a learner's `Params::from_settings` takes them. So an option is added in one place, and what is written about it
 //! cannot differ from what it does.
 //!
 //! ```
 //! use qjam_algos::clustering::kmeans::Params;
-//! use qjam_algos::options::{self, Settings, Spelling};
+//! use qjam_algos::registry;
+//! use qjam_algos::options::{Settings, Spelling};
 //!
-//! let learner = options::learner("kmeans").expect("there is one of this name");
-//! let mut settings = Settings::new(learner, Spelling::Command);
+//! let learner = registry::find("kmeans").expect("there is one of this name");
+//! let mut settings = Settings::new(learner.table(), Spelling::Command);
 //! settings.set_text("k", "20")?;
 //! assert_eq!(Params::from_settings(&settings)?.k(), 20);
 //!
@@ -20,35 +21,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod page;
 mod settings;
 mod value;
 
 pub use settings::{OptionError, Settings, Spelling};
 pub use value::Value;
 
-use crate::{clustering, linear, neural};
-
-/// All learners there are, in the order of the book.
-pub const LEARNERS: &[&Learner] = &[
-    &clustering::kmeans::params::LEARNER,
-    &clustering::kmeans::params::MINIBATCH,
-    &linear::tables::RIDGE,
-    &linear::tables::LASSO,
-    &linear::tables::ELASTIC_NET,
-    &linear::tables::LOGISTIC,
-    &linear::tables::SVM,
-    &neural::autoencoder::params::LEARNER,
-];
-
-/// The learner of this name.
-pub fn learner(name: &str) -> Option<&'static Learner> {
-    LEARNERS.iter().find(|learner| learner.name == name).copied()
-}
+use qjam::Dtype;
 
 /// A learner and what can be chosen of it.
 #[derive(Debug)]
-pub struct Learner {
+pub struct Table {
     /// What the command calls it: `qjam fit NAME`.
     pub name: &'static str,
     /// What Python calls it: a class in `qjam.learn`.
@@ -57,19 +40,36 @@ pub struct Learner {
     pub about: &'static str,
     /// More of that: a paragraph or two, in Markdown.
     pub detail: &'static str,
+    /// What it must be told about each row.
+    pub target: Target,
     /// Whether rows may have weights.
     pub weighted: bool,
+    /// Whether it takes sparse rows.
+    pub sparse: bool,
+    /// The type of the numbers that rows are read as when nobody says.
+    pub dtype: Option<Dtype>,
     /// Its options, the most important first.
     pub options: &'static [Opt],
     /// What people type, without the program's name.
     pub examples: &'static [&'static str],
 }
 
-impl Learner {
+impl Table {
     /// The option that Python calls this.
     pub fn option(&self, name: &str) -> Option<&'static Opt> {
         self.options.iter().find(|option| option.name == name)
     }
+}
+
+/// What a learner must be told about each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Nothing.
+    None,
+    /// A number.
+    Values,
+    /// A whole number that stands for its class.
+    Classes,
 }
 
 /// One thing that can be chosen.
@@ -202,11 +202,12 @@ fn reals(min: f64, max: f64, open: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::LEARNERS;
     use std::collections::BTreeSet;
 
     #[test]
     fn every_default_is_allowed_and_every_name_is_there_once() {
-        for learner in LEARNERS {
+        for learner in LEARNERS.iter().map(|learner| learner.table()) {
             let settings = Settings::new(learner, Spelling::Python);
             let mut names = BTreeSet::new();
             for option in learner.options {

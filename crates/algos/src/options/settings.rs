@@ -1,6 +1,6 @@
 //! The options of a learner with their values, every one of which is allowed.
 
-use super::{Learner, Opt, Value};
+use super::{Opt, Table, Value};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -51,7 +51,7 @@ pub enum OptionError {
 /// Values for the options of a learner.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    learner: &'static Learner,
+    table: &'static Table,
     spelling: Spelling,
     /// By Python's name; those without a value are not there.
     values: BTreeMap<&'static str, Value>,
@@ -59,14 +59,14 @@ pub struct Settings {
 
 impl Settings {
     /// All defaults.
-    pub fn new(learner: &'static Learner, spelling: Spelling) -> Settings {
+    pub fn new(table: &'static Table, spelling: Spelling) -> Settings {
         let default = |option: &'static Opt| Some((option.name, Option::<Value>::from(option.default)?));
-        Settings { learner, spelling, values: learner.options.iter().filter_map(default).collect() }
+        Settings { table, spelling, values: table.options.iter().filter_map(default).collect() }
     }
 
-    /// Whose settings these are.
-    pub fn learner(&self) -> &'static Learner {
-        self.learner
+    /// The table that these are values for.
+    pub fn table(&self) -> &'static Table {
+        self.table
     }
 
     /// Sets an option, by either of its names, to a value that is checked.
@@ -102,7 +102,7 @@ impl Settings {
     pub fn integer(&self, name: &str) -> Result<u64, OptionError> {
         match self.need(name)? {
             Value::Integer(n) => Ok(*n),
-            other => panic!("option {name} of {} is {other}, and no whole number", self.learner.name),
+            other => panic!("option {name} of {} is {other}, and no whole number", self.table.name),
         }
     }
 
@@ -118,7 +118,7 @@ impl Settings {
     pub fn real(&self, name: &str) -> Result<f64, OptionError> {
         match self.need(name)? {
             Value::Real(x) => Ok(*x),
-            other => panic!("option {name} of {} is {other}, and no number", self.learner.name),
+            other => panic!("option {name} of {} is {other}, and no number", self.table.name),
         }
     }
 
@@ -126,7 +126,7 @@ impl Settings {
     pub fn flag(&self, name: &str) -> Result<bool, OptionError> {
         match self.need(name)? {
             Value::Flag(yes) => Ok(*yes),
-            other => panic!("option {name} of {} is {other}, not yes or no", self.learner.name),
+            other => panic!("option {name} of {} is {other}, not yes or no", self.table.name),
         }
     }
 
@@ -147,7 +147,7 @@ impl Settings {
 
     /// Every option that has a value, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Opt, &Value)> {
-        self.learner.options.iter().filter_map(|option| Some((option, self.values.get(option.name)?)))
+        self.table.options.iter().filter_map(|option| Some((option, self.values.get(option.name)?)))
     }
 
     /// What the user calls an option.
@@ -158,12 +158,17 @@ impl Settings {
         }
     }
 
+    /// What the user calls the option of this name in the table, to be used in advice: `--max-rounds`.
+    pub fn spelled(&self, name: &str) -> String {
+        self.called(self.option(name))
+    }
+
     fn find(&self, name: &str) -> Result<&'static Opt, OptionError> {
-        let options = self.learner.options;
+        let options = self.table.options;
         options.iter().find(|option| option.name == name || option.flag == name).ok_or_else(|| {
             let present: Vec<String> = options.iter().map(|option| self.called(option)).collect();
             OptionError::Unknown {
-                learner: self.learner.name,
+                learner: self.table.name,
                 option: name.into(),
                 present: present.join(", "),
             }
@@ -171,14 +176,14 @@ impl Settings {
     }
 
     fn option(&self, name: &str) -> &'static Opt {
-        let found = self.learner.option(name);
-        found.unwrap_or_else(|| panic!("the table of {} has no option {name}", self.learner.name))
+        let found = self.table.option(name);
+        found.unwrap_or_else(|| panic!("the table of {} has no option {name}", self.table.name))
     }
 
     fn need(&self, name: &str) -> Result<&Value, OptionError> {
         let option = self.option(name);
         self.values.get(name).ok_or_else(|| OptionError::Needed {
-            learner: self.learner.name,
+            learner: self.table.name,
             option: self.called(option),
             allowed: option.allowed(),
         })
@@ -192,7 +197,11 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::learner;
+    use crate::registry::find;
+
+    fn learner(name: &str) -> Option<&'static Table> {
+        find(name).map(|learner| learner.table())
+    }
 
     #[test]
     fn errors_speak_in_the_names_that_the_user_has() {

@@ -5,8 +5,8 @@
 
 use super::{Data, bytes};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
-use qjam_algos::linear;
-use qjam_algos::options::{Kind, LEARNERS, Learner, Opt, Preset, Settings, Spelling, Value, learner};
+use qjam_algos::options::{Kind, Opt, Preset, Settings, Spelling, Table, Target, Value};
+use qjam_algos::registry::{LEARNERS, find};
 use std::path::PathBuf;
 
 pub(super) const FIT_HELP: &str = "\
@@ -84,7 +84,7 @@ const LABELS: &str = "labels";
 impl Subcommand for Fit {
     fn augment_subcommands(command: Command) -> Command {
         LEARNERS.iter().fold(command.subcommand_required(true), |command, learner| {
-            command.subcommand(subcommand(learner))
+            command.subcommand(subcommand(learner.table()))
         })
     }
 
@@ -93,19 +93,19 @@ impl Subcommand for Fit {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        learner(name).is_some()
+        find(name).is_some()
     }
 }
 
 impl FromArgMatches for Fit {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Fit, clap::Error> {
-        let chosen = matches.subcommand().and_then(|(name, matches)| Some((learner(name)?, matches)));
-        let Some((learner, matches)) = chosen else {
+        let chosen = matches.subcommand().and_then(|(name, matches)| Some((find(name)?.table(), matches)));
+        let Some((table, matches)) = chosen else {
             return Err(clap::Error::raw(clap::error::ErrorKind::MissingSubcommand, "which learner?\n"));
         };
         let refused = |e| clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{e}\n"));
-        let mut settings = Settings::new(learner, Spelling::Command);
-        for option in learner.options {
+        let mut settings = Settings::new(table, Spelling::Command);
+        for option in table.options {
             let value = match option.kind {
                 // The switch of an option that is on by default turns it off.
                 Kind::Flag => Some(Value::Flag(matches.get_flag(option.name) != is_on(option))),
@@ -115,8 +115,8 @@ impl FromArgMatches for Fit {
                 settings.set(option.name, value).map_err(refused)?;
             }
         }
-        let weights = if learner.weighted { matches.get_one::<String>(WEIGHTS).cloned() } else { None };
-        let labels = if is_taught(learner) { matches.get_one::<PathBuf>(LABELS).cloned() } else { None };
+        let weights = if table.weighted { matches.get_one::<String>(WEIGHTS).cloned() } else { None };
+        let labels = if has_target(table) { matches.get_one::<PathBuf>(LABELS).cloned() } else { None };
         Ok(Fit { settings, weights, labels, args: FitArgs::from_arg_matches(matches)? })
     }
 
@@ -126,14 +126,14 @@ impl FromArgMatches for Fit {
     }
 }
 
-fn subcommand(learner: &'static Learner) -> Command {
-    let examples: Vec<String> = learner.examples.iter().map(|example| format!("  qjam {example}")).collect();
-    let command = Command::new(learner.name).args(learner.options.iter().map(argument));
-    let command = match is_taught(learner) {
+fn subcommand(table: &'static Table) -> Command {
+    let examples: Vec<String> = table.examples.iter().map(|example| format!("  qjam {example}")).collect();
+    let command = Command::new(table.name).args(table.options.iter().map(argument));
+    let command = match has_target(table) {
         true => command.arg(labels()),
         false => command,
     };
-    let command = match (learner.weighted, is_taught(learner)) {
+    let command = match (table.weighted, has_target(table)) {
         (true, false) => command.arg(Arg::new(WEIGHTS).long(WEIGHTS).value_name("COLUMN").help(
             "Column with row weights: its name in a table, `label` in a LIBSVM file, otherwise `last`",
         )),
@@ -144,8 +144,8 @@ fn subcommand(learner: &'static Learner) -> Command {
     };
     // After the shared arguments, which set a description of their own.
     FitArgs::augment_args(command)
-        .about(learner.about)
-        .long_about(format!("{}\n\n{}", learner.about, learner.detail.replace('\n', " ")))
+        .about(table.about)
+        .long_about(format!("{}\n\n{}", table.about, table.detail.replace('\n', " ")))
         .after_help(format!("Examples:\n{}", examples.join("\n")))
 }
 
@@ -156,9 +156,9 @@ fn labels() -> Arg {
     )
 }
 
-/// Whether a learner needs targets.
-fn is_taught(learner: &Learner) -> bool {
-    linear::Kind::named(learner.name).is_some()
+/// Whether a learner needs a target for each row.
+fn has_target(table: &Table) -> bool {
+    table.target != Target::None
 }
 
 /// Whether an option is on by default.

@@ -5,6 +5,7 @@ use super::{npy, placing};
 use crate::output;
 use anyhow::{Context, bail};
 use qjam_algos::kernels::nearest::Real;
+use qjam_algos::learner::Answer;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -22,18 +23,38 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
+    /// For answers like this one about so many rows.
+    pub(crate) fn of(out: Option<&Path>, rows: u64, answer: &Answer) -> anyhow::Result<Answers> {
+        match answer {
+            Answer::Labels(_) => Answers::labels(out, rows),
+            Answer::Values(_) | Answer::Number(_) => Answers::values(out, rows),
+            Answer::Singles(_, columns) => Answers::new::<f32>(out, rows, *columns),
+            Answer::Doubles(_, columns) => Answers::new::<f64>(out, rows, *columns),
+        }
+    }
+
+    /// Writes some of them.
+    pub(crate) fn write_answer(&mut self, answer: &Answer) -> anyhow::Result<()> {
+        match answer {
+            Answer::Labels(labels) => self.write_labels(labels),
+            Answer::Values(values) | Answer::Doubles(values, _) => self.write(values),
+            Answer::Singles(values, _) => self.write(values),
+            Answer::Number(number) => self.write(&[*number]),
+        }
+    }
+
     /// For so many labels.
-    pub(crate) fn labels(out: Option<&Path>, rows: u64) -> anyhow::Result<Answers> {
+    fn labels(out: Option<&Path>, rows: u64) -> anyhow::Result<Answers> {
         Answers::begin(out, 1, output::count(rows, "label"), || npy::header("<u4", &format!("({rows},)")))
     }
 
     /// For one number for each of so many rows.
-    pub(crate) fn values(out: Option<&Path>, rows: u64) -> anyhow::Result<Answers> {
+    fn values(out: Option<&Path>, rows: u64) -> anyhow::Result<Answers> {
         Answers::begin(out, 1, output::count(rows, "value"), || npy::header("<f8", &format!("({rows},)")))
     }
 
     /// For so many rows of numbers.
-    pub(crate) fn new<T: Real>(out: Option<&Path>, rows: u64, columns: usize) -> anyhow::Result<Answers> {
+    fn new<T: Real>(out: Option<&Path>, rows: u64, columns: usize) -> anyhow::Result<Answers> {
         let kind = if size_of::<T>() == 4 { "<f4" } else { "<f8" };
         let what = format!("{} of {}", output::count(rows, "row"), output::count(columns as u64, "number"));
         Answers::begin(out, columns, what, || npy::header(kind, &format!("({rows}, {columns})")))
@@ -66,7 +87,7 @@ impl Answers {
     }
 
     /// Writes labels.
-    pub(crate) fn write_labels(&mut self, labels: &[u32]) -> anyhow::Result<()> {
+    fn write_labels(&mut self, labels: &[u32]) -> anyhow::Result<()> {
         let binary = self.binary;
         self.put(|to| {
             labels.iter().try_for_each(|label| match binary {
@@ -77,7 +98,7 @@ impl Answers {
     }
 
     /// Writes whole rows of numbers.
-    pub(crate) fn write<T: Real>(&mut self, values: &[T]) -> anyhow::Result<()> {
+    fn write<T: Real>(&mut self, values: &[T]) -> anyhow::Result<()> {
         let (binary, columns) = (self.binary, self.columns);
         self.put(|to| match binary {
             true => npy::write_values(to, values),

@@ -3,16 +3,16 @@
 //! What is counted: from the first round to the last. Before that the matrix was read, dealt out by columns, and brought to
 //! the workers; after it objective and gap are computed anew from the data and the coefficients.
 
-use super::bench_kmeans::hash;
 use super::certificate::{Matrix, objective_and_bound};
-use super::{choices, npy, reading, taught};
+use super::{choices, npy, reading, supervised};
 use crate::args::BenchCocoa;
 use crate::output;
 use anyhow::{anyhow, bail};
 use qjam::Master;
 use qjam_algos::linear::{
-    Columns, Fit, Local, Loss, Objective, Outcome, Params, Partitioned, Penalty, Scaling, Seen, fit,
+    Columns, Fit, Local, Loss, Objective, Params, Partitioned, Penalty, Scaling, Seen, fit,
 };
+use qjam_algos::models::hash;
 use qjam_readers::{OpenOptions, ReadError, Rows, open};
 use serde::Serialize;
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &BenchCocoa) -> anyhow::Result<()> {
 /// Targets of their own file, or of the data's.
 fn targets(args: &BenchCocoa, own: Option<Vec<f64>>, rows: usize) -> anyhow::Result<Vec<f64>> {
     match (&args.labels, own) {
-        (Some(path), _) => taught::beside(path, "--labels", rows, &args.data),
+        (Some(path), _) => supervised::beside(path, "--labels", rows, &args.data),
         (None, Some(labels)) => Ok(labels),
         (None, None) => bail!("{} has no targets in it; name them with --labels B.npy", args.data.display()),
     }
@@ -204,7 +204,7 @@ fn measured<C: Columns>(
         columns: data.columns(),
         entries: data.entries(),
         partitions: data.partitions(),
-        outcome: said(found.outcome),
+        outcome: found.outcome.name(),
         seconds: times.total_s,
         rounds: found.rounds,
         passes: found.passes,
@@ -218,16 +218,6 @@ fn measured<C: Columns>(
         choices: found.choices.len(),
         nonzero: found.coordinates.iter().filter(|a| **a != 0.0).count(),
         hash: hash(&found.coordinates),
-    }
-}
-
-/// Why a fit ended, in words.
-pub(super) fn said(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Converged => "converged",
-        Outcome::TargetReached => "target reached",
-        Outcome::Stalled => "stalled",
-        Outcome::RoundsUsedUp => "rounds used up",
     }
 }
 

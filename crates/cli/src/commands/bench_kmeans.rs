@@ -4,14 +4,16 @@
 //! through once, so it lies with the workers. Iterations end at the fixed point unless pruning is off; what that means for
 //! the numbers is in the command's help.
 
-use super::fit_kmeans::centres;
-use super::npy;
+use super::{npy, reading};
 use crate::args::BenchKmeans;
 use crate::output;
-use qjam::{DataSet, Dense, Master};
-use qjam_algos::clustering::kmeans::{Lloyd, Params, Points};
+use anyhow::Context;
+use qjam::{DataSet, Dense, Dtype, Master};
+use qjam_algos::clustering::kmeans::{self, Centres, Lloyd, Model, Params, Points};
 use qjam_algos::kernels::nearest::Real;
+use qjam_algos::models::{Parts, hash};
 use serde::Serialize;
+use std::path::Path;
 use std::time::Instant;
 
 /// Runs the command.
@@ -110,11 +112,10 @@ fn say(measured: &Measured) {
     output::line(format!("  inertia {:.9e}, hash {}", measured.inertia, measured.hash));
 }
 
-/// The first half of a cryptographic hash of the numbers.
-pub(super) fn hash<T: Real>(values: &[T]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    values.iter().for_each(|v| {
-        hasher.update(&v.to_f64().to_bits().to_le_bytes());
-    });
-    hasher.finalize().to_hex()[..32].to_string()
+/// First centres from a file of any kind.
+fn centres<T: Real>(path: &Path) -> anyhow::Result<Centres<T>> {
+    let dtype = if size_of::<T>() == 4 { Dtype::F32 } else { Dtype::F64 };
+    let tensor = reading::matrix("--init", path, dtype, "a file of centres")?.named("centres");
+    let parts = Parts::new(kmeans::model::FORMAT, vec![tensor]);
+    Ok(Model::of_parts(&parts).with_context(|| format!("--init {}", path.display()))?.centres().clone())
 }

@@ -16,11 +16,8 @@ mod choices;
 mod clean;
 mod demo;
 mod fit;
-mod fit_autoencoder;
-mod fit_kmeans;
-mod fit_linear;
 mod hosts;
-mod models;
+mod inspect;
 mod npy;
 mod placing;
 mod predict;
@@ -28,7 +25,8 @@ mod progress;
 mod reading;
 mod runs;
 mod show;
-mod taught;
+mod spent;
+mod supervised;
 mod training;
 
 use crate::args::{Bench, Command};
@@ -53,7 +51,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Cocoa(args)) => bench_cocoa::run(&args)?,
         Command::Fit(args) => fit::run(&args)?,
         Command::Predict(args) => predict::run(&args)?,
-        Command::Inspect(args) => models::inspect(&args)?,
+        Command::Inspect(args) => inspect::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,150 +1,135 @@
-//! `qjam predict`: what a model says of the rows of a file.
+//! `qjam predict`: what a model answers about the rows of a file. The same for all kinds of models.
 //!
-//! Labels of all rows come home at once, four bytes each. Distances and activations are many numbers for each row; they
-//! are made chunk by chunk and written as they come, so that they need not fit into memory.
+//! One answer for each row comes home from the workers at once. Answers of many numbers for each row are made chunk by
+//! chunk and written as they come, so that they need not fit into memory.
 
 use super::answers::Answers;
-use super::fit_linear::examples;
-use super::reading::{self, Read, Wanted};
+use super::reading::{self, Read, ReadAs};
 use crate::args::Predict;
 use crate::output;
 use anyhow::{anyhow, bail};
-use qjam::{DataSet, Dense, Master};
-use qjam_algos::clustering::kmeans::{self, Model, ModelError, Points};
-use qjam_algos::linear::{self, LinearModel};
-use qjam_algos::models::{self, Contents};
-use qjam_algos::neural::autoencoder::{self, Autoencoder};
-use qjam_readers::{Dtype, Rows};
+use qjam::Master;
+use qjam_algos::learner::{About, LearnerError, Model, Question};
+use qjam_algos::models::Contents;
+use qjam_algos::registry::{LEARNERS, load};
+use qjam_readers::Dtype;
 
 /// Runs the command.
 pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
-    let contents = models::inspect(&args.model)?;
     // A kind or version that is not known is told before the data is read.
-    let mut features = None;
-    match contents.kind.as_str() {
-        kmeans::model::KIND => drop(Model::<f64>::load(&args.model)?),
-        linear::model::KIND => features = Some(LinearModel::load(&args.model)?.features()),
-        autoencoder::model::KIND => drop(Autoencoder::load(&args.model)?),
-        other => bail!(
-            "{} has a model of kind {other}, which this program does not know: update it",
-            args.model.display()
-        ),
-    }
-    for (is_typed, flag, of) in [
-        (args.transform, "--transform", kmeans::model::KIND),
-        (args.probabilities, "--probabilities", linear::model::KIND),
-        (args.decisions, "--decisions", linear::model::KIND),
-    ] {
-        if is_typed && contents.kind != of {
-            bail!(
-                "{flag} is for models of kind {of}, and {} is of kind {}",
-                args.model.display(),
-                contents.kind
-            );
-        }
-    }
+    let (model, contents) = load(&args.model)?;
+    let question = question(args, &contents.kind)?;
     if let Some(out) = &args.out {
         reading::can_be_written("--out", out)?;
     }
     // Rows are compared in the numbers that the model has.
     let single = contents.tensors.iter().any(|(_, dtype, _)| dtype == "F32");
     let dtype = if single { Dtype::F32 } else { Dtype::F64 };
-    let wanted = Wanted { columns: &contents.notes.columns, features, dtype: Some(dtype) };
-    let read = reading::read(&args.data, None, &wanted, args.memory_limit)?;
+    let features = Some(model.columns());
+    let read_as = ReadAs { columns: &contents.notes.columns, features, dtype: Some(dtype) };
+    let read = reading::read(&args.data, None, &read_as, args.memory_limit)?;
     if read.dropped > 0 {
         output::note(&format!(
             "{} left out; there are answers for the others only",
             output::count(read.dropped, "row")
         ));
     }
-    match contents.kind.as_str() {
-        kmeans::model::KIND => match &read.rows {
-            Rows::DenseF32(data) => nearest(args, &contents, &read, data),
-            Rows::DenseF64(data) => nearest(args, &contents, &read, data),
-            Rows::CsrF32(data) => nearest(args, &contents, &read, data),
-            Rows::CsrF64(data) => nearest(args, &contents, &read, data),
-        },
-        linear::model::KIND => decided(args, &contents, &read),
-        _ => match &read.rows {
-            Rows::DenseF64(data) => activations(args, data),
-            _ => bail!(
-                "{}: the autoencoder takes dense rows of 64 bits; leave --dtype out",
-                args.data.path.display()
-            ),
-        },
+    let answers = match question.is_wide() {
+        true => by_chunks(args, &*model, question, &read),
+        false => all_at_once(args, &*model, question, &read),
+    };
+    answers.map_err(|e| match e {
+        Failure::Answer(e) => refused(e, args, &contents, &read),
+        Failure::Output(e) => e,
+    })
+}
+
+/// What was asked: what was typed, or the first question that models of this kind answer.
+fn question(args: &Predict, kind: &str) -> anyhow::Result<Question> {
+    let answering = |question: Question| {
+        let mut kinds: Vec<&str> = LEARNERS
+            .iter()
+            .filter(|learner| learner.questions().contains(&question))
+            .map(|learner| learner.format().kind)
+            .collect();
+        kinds.dedup();
+        kinds
+    };
+    for (is_typed, flag, question) in [
+        (args.transform, "--transform", Question::Transform),
+        (args.probabilities, "--probabilities", Question::Probabilities),
+        (args.decisions, "--decisions", Question::Decisions),
+    ] {
+        if is_typed {
+            let kinds = answering(question);
+            return match kinds.contains(&kind) {
+                true => Ok(question),
+                false => bail!(
+                    "{flag} is for models of kind {}, and {} is of kind {kind}",
+                    kinds.join(" or "),
+                    args.model.display()
+                ),
+            };
+        }
+    }
+    let first = LEARNERS.iter().find(|learner| learner.format().kind == kind);
+    Ok(first.and_then(|learner| learner.questions().first().copied()).unwrap_or(Question::Predict))
+}
+
+/// Why there are no answers.
+enum Failure {
+    Answer(LearnerError),
+    Output(anyhow::Error),
+}
+
+impl From<LearnerError> for Failure {
+    fn from(e: LearnerError) -> Failure {
+        Failure::Answer(e)
     }
 }
 
-fn nearest<C: Points>(
-    args: &Predict,
-    contents: &Contents,
-    read: &Read,
-    data: &DataSet<C>,
-) -> anyhow::Result<()> {
-    let model = Model::<C::Number>::load(&args.model)?;
-    let refused = |e: ModelError| match e {
-        ModelError::Columns { found, expected } => {
-            let (model, named) = (args.model.display(), named(contents, read));
-            anyhow!(
-                "{}: it has {found} columns and {model} was fitted to {expected}{named}; give rows like those",
-                args.data.path.display()
-            )
-        }
-        ModelError::Run(e) => e.into(),
-        ModelError::NotFinite { .. } => {
-            anyhow!("{}: {e}: --missing mean or --missing drop", args.data.path.display())
-        }
-        e => anyhow!("{}: {e}", args.data.path.display()),
-    };
-    if args.transform {
-        let mut answers =
-            Answers::new::<C::Number>(args.out.as_deref(), data.records(), model.centres().len())?;
-        for index in 0..data.len() {
-            let distances = model.transform_matrix(&data.chunk(index)?).map_err(refused)?;
-            answers.write(&distances)?;
-        }
-        return answers.finish();
+impl From<anyhow::Error> for Failure {
+    fn from(e: anyhow::Error) -> Failure {
+        Failure::Output(e)
     }
-    let master = reading::limited(Master::builder(), args.memory_limit).connect(&args.workers)?;
-    let labels = model.predict_all(&master, data).map_err(refused)?;
-    let mut answers = Answers::labels(args.out.as_deref(), labels.len() as u64)?;
-    answers.write_labels(&labels)?;
-    answers.finish()
 }
 
-/// What a linear model says of the rows: values, classes, probabilities or what it decides by.
-fn decided(args: &Predict, contents: &Contents, read: &Read) -> anyhow::Result<()> {
-    let (model, data) = (LinearModel::load(&args.model)?, args.data.path.display());
-    if args.decisions && !model.kind().classifies() {
-        bail!("--decisions is for classifiers, and {} is of {}", args.model.display(), model.kind().name());
+fn by_chunks(args: &Predict, model: &dyn Model, question: Question, read: &Read) -> Result<(), Failure> {
+    let mut answers = None;
+    for index in 0..read.rows.chunks() {
+        let answer = model.answer(question, &About::chunk(&read.rows, index))?;
+        let answers = match &mut answers {
+            Some(answers) => answers,
+            none => none.insert(Answers::of(args.out.as_deref(), read.rows.records(), &answer)?),
+        };
+        answers.write_answer(&answer)?;
     }
-    let master = reading::limited(Master::builder(), args.memory_limit).connect(&args.workers)?;
-    let rows = examples(&read.rows);
-    let found = match (args.probabilities, args.decisions) {
-        (true, _) => model.probabilities(&master, &rows),
-        (_, true) => model.decision(&master, &rows),
-        _ => model.predict(&master, &rows),
-    };
-    let found = found.map_err(|e| match e {
-        linear::ModelError::Columns { found, expected } => {
-            let model = args.model.display();
-            anyhow!(
-                "{data}: it has {found} columns and {model} was fitted to {expected}{}; give rows like those",
-                named(contents, read)
-            )
-        }
-        linear::ModelError::Run(e) => e.into(),
-        linear::ModelError::NotFinite { .. } => anyhow!("{data}: {e}: --missing mean or --missing drop"),
-        e => anyhow!("{}: {e}", args.model.display()),
-    })?;
-    let rows = read.rows.records();
-    let columns = found.len() / (rows.max(1) as usize);
-    let mut answers = match columns {
-        1 => Answers::values(args.out.as_deref(), rows)?,
-        _ => Answers::new::<f64>(args.out.as_deref(), rows, columns)?,
-    };
-    answers.write(&found)?;
-    answers.finish()
+    answers.map_or(Ok(()), |answers| Ok(answers.finish()?))
+}
+
+fn all_at_once(args: &Predict, model: &dyn Model, question: Question, read: &Read) -> Result<(), Failure> {
+    let master = reading::limited(Master::builder(), args.memory_limit).connect(&args.workers);
+    let master = master.map_err(anyhow::Error::from)?;
+    let answer = model.answer(question, &About::all(&master, &read.rows))?;
+    let mut answers = Answers::of(args.out.as_deref(), read.rows.records(), &answer)?;
+    answers.write_answer(&answer)?;
+    Ok(answers.finish()?)
+}
+
+/// Errors say which file it is, and what to type.
+fn refused(e: LearnerError, args: &Predict, contents: &Contents, read: &Read) -> anyhow::Error {
+    let (data, model) = (args.data.path.display(), args.model.display());
+    match &e {
+        LearnerError::Run(_) => e.into(),
+        LearnerError::Columns { found, expected, .. } => anyhow!(
+            "{data}: it has {found} columns and {model} was fitted to {expected}{}; give rows like those",
+            named(contents, read)
+        ),
+        LearnerError::NotFinite { .. } => anyhow!("{data}: {e}: --missing mean or --missing drop"),
+        LearnerError::Type { .. } => anyhow!("{data}: {e}; leave --dtype out"),
+        LearnerError::NoAnswer { .. } => anyhow!("{model}: {e}"),
+        _ => anyhow!("{data}: {e}"),
+    }
 }
 
 /// Names of the columns that a model was fitted to, where both have names.
@@ -153,21 +138,4 @@ fn named(contents: &Contents, read: &Read) -> String {
         true => String::new(),
         false => format!(" ({})", contents.notes.columns.join(", ")),
     }
-}
-
-fn activations(args: &Predict, data: &DataSet<Dense<f64>>) -> anyhow::Result<()> {
-    let model = Autoencoder::load(&args.model)?;
-    let (visible, found) = (model.shape().visible(), data.chunk(0)?.cols());
-    if visible != found {
-        bail!(
-            "{}: it has {found} columns and {} was fitted to {visible}; give rows like those",
-            args.data.path.display(),
-            args.model.display()
-        );
-    }
-    let mut answers = Answers::new::<f64>(args.out.as_deref(), data.records(), model.shape().hidden())?;
-    for index in 0..data.len() {
-        answers.write(&model.activations(data.chunk(index)?.as_slice())?)?;
-    }
-    answers.finish()
 }

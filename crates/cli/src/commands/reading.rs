@@ -3,9 +3,11 @@
 use super::placing;
 use crate::args::Data;
 use crate::output;
-use anyhow::bail;
-use qjam::Builder;
+use anyhow::{anyhow, bail};
 use qjam::source::kept;
+use qjam::{Builder, DataSet, Dense, chunk::Element};
+use qjam_algos::learner::Weights;
+use qjam_algos::models::{Tensor, Values};
 use qjam_readers::{Dtype, Kind, OpenOptions, Opened, Problem, ReadError, Rows, open};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +16,50 @@ use std::time::{Duration, Instant};
 /// So often the line changes, and so long a reading takes at least before there is one.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// What was read, and whether it has weights.
+/// What was read.
 pub(crate) struct Read {
     pub(crate) rows: Rows,
     /// Names of the coordinates, if they have any.
     pub(crate) columns: Vec<String>,
-    pub(crate) weighted: bool,
+    /// A target for each row, for learners that need them.
+    pub(crate) targets: Option<Vec<f64>>,
+    pub(crate) weights: ReadWeights,
+    /// Rows that were left out because a value was missing.
     pub(crate) dropped: u64,
+    /// Values that were put where some were missing.
     pub(crate) filled: u64,
 }
 
-/// What a model wants of the rows that it is asked about, unless somebody asks for something else.
+impl Read {
+    /// Columns of the rows, without the one that has weights.
+    pub(crate) fn columns_of_rows(&self) -> anyhow::Result<usize> {
+        let has_weights_last = matches!(self.weights, ReadWeights::InRows) && !self.rows.is_sparse();
+        Ok(self.rows.cols()? - usize::from(has_weights_last))
+    }
+}
+
+/// Weights of the rows that were read.
+pub(crate) enum ReadWeights {
+    None,
+    /// The last column of dense rows, the labels of sparse ones.
+    InRows,
+    Each(Vec<f64>),
+}
+
+impl ReadWeights {
+    /// The same as learners take them.
+    pub(crate) fn borrowed(&self) -> Weights<'_> {
+        match self {
+            ReadWeights::None => Weights::None,
+            ReadWeights::InRows => Weights::InRows,
+            ReadWeights::Each(weights) => Weights::Each(weights),
+        }
+    }
+}
+
+/// How to read rows where the user does not say.
 #[derive(Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct ReadAs<'a> {
     /// Columns of a table.
     pub(crate) columns: &'a [String],
     /// Columns of a LIBSVM file, in which the last ones may be missing.
@@ -39,19 +72,19 @@ pub(crate) struct Wanted<'a> {
 pub(crate) fn read(
     data: &Data,
     weights: Option<&str>,
-    wanted: &Wanted<'_>,
+    read_as: &ReadAs<'_>,
     memory_limit: Option<u64>,
 ) -> anyhow::Result<Read> {
     let (weighted, name) = of_weights(data, weights)?;
     let mut options = data.options(name);
-    options.dtype = options.dtype.or(wanted.dtype);
+    options.dtype = options.dtype.or(read_as.dtype);
     let kind = || options.kind.map_or_else(|| Kind::of(&data.path), Ok).map_err(|e| hinted(e, data));
-    if data.takes_all_columns() && !wanted.columns.is_empty() && matches!(kind()?, Kind::Csv | Kind::Parquet)
+    if data.takes_all_columns() && !read_as.columns.is_empty() && matches!(kind()?, Kind::Csv | Kind::Parquet)
     {
-        options.columns = Some(wanted.columns.to_vec());
+        options.columns = Some(read_as.columns.to_vec());
     }
-    if options.features.is_none() && wanted.features.is_some() && kind()? == Kind::Libsvm {
-        options.features = wanted.features;
+    if options.features.is_none() && read_as.features.is_some() && kind()? == Kind::Libsvm {
+        options.features = read_as.features;
     }
     if let Some(limit) = memory_limit {
         within(&mut options, &data.path, limit);
@@ -68,7 +101,8 @@ pub(crate) fn read(
     if counted || !matches!(kind, Kind::Csv | Kind::Parquet) {
         columns.clear();
     }
-    Ok(Read { rows, columns, weighted, dropped, filled })
+    let weights = if weighted { ReadWeights::InRows } else { ReadWeights::None };
+    Ok(Read { rows, columns, targets: None, weights, dropped, filled })
 }
 
 /// An error of the readers, with the file and with what to type.
@@ -101,14 +135,14 @@ pub(super) fn hinted(e: ReadError, data: &Data) -> anyhow::Error {
             "--kind images or --kind audio".into()
         }
         (ReadError::Format { reason, .. }, _) if reason.contains("leave it out") => "--without NAME".into(),
-        _ => return anyhow::anyhow!(text),
+        _ => return anyhow!(text),
     };
     let hint: String = hint;
     if hint.starts_with("what is to be learnt") {
         // Its column cannot be left out.
         text = text.replace("; leave the column out, or choose the columns to read", "");
     }
-    anyhow::anyhow!("{text}: {hint}")
+    anyhow!("{text}: {hint}")
 }
 
 /// What readers call options, and what is typed for them.
@@ -216,5 +250,40 @@ pub(crate) fn can_be_written(flag: &str, path: &Path) -> anyhow::Result<()> {
         true => std::fs::OpenOptions::new().write(true).open(path).map(drop),
         false => std::fs::File::create(&probe).and_then(|_| std::fs::remove_file(&probe)),
     };
-    tried.map_err(|e| anyhow::anyhow!("{flag} {shown} cannot be written: {e}; name another file"))
+    tried.map_err(|e| anyhow!("{flag} {shown} cannot be written: {e}; name another file"))
+}
+
+/// A dense matrix that was read.
+pub(crate) struct Matrix {
+    shape: [usize; 2],
+    values: Values,
+}
+
+impl Matrix {
+    /// The same as a tensor of this name.
+    pub(crate) fn named(self, name: &str) -> Tensor {
+        Tensor { name: name.into(), shape: self.shape.to_vec(), values: self.values }
+    }
+}
+
+/// A dense matrix from a file of any kind, which was typed after `flag`; `allowed` is what could have been typed.
+pub(crate) fn matrix(flag: &str, path: &Path, dtype: Dtype, allowed: &str) -> anyhow::Result<Matrix> {
+    fn all<T: Element>(data: &DataSet<Dense<T>>) -> anyhow::Result<([usize; 2], Vec<T>)> {
+        let rows = data.partitions(1)?.chunk(0)?;
+        Ok(([rows.rows(), rows.cols()], rows.as_slice().to_vec()))
+    }
+    let shown = path.display();
+    let read = open(path, &OpenOptions { dtype: Some(dtype), ..OpenOptions::default() })
+        .map_err(|e| anyhow!("{flag} {shown}: {e}; give {allowed}"))?;
+    match &read.rows {
+        Rows::DenseF32(data) => {
+            all(data).map(|(shape, values)| Matrix { shape, values: Values::F32(values) })
+        }
+        Rows::DenseF64(data) => {
+            all(data).map(|(shape, values)| Matrix { shape, values: Values::F64(values) })
+        }
+        Rows::CsrF32(_) | Rows::CsrF64(_) => {
+            bail!("{flag} {shown}: it is sparse; save it as .npy or CSV")
+        }
+    }
 }

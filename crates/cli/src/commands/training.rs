@@ -25,13 +25,9 @@ pub(crate) struct Spent {
 }
 
 impl Trained {
-    /// A fingerprint of the parameters' bits.
+    /// A hash of the parameters' bits.
     pub(crate) fn hash(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        for v in self.model.theta() {
-            hasher.update(&v.to_le_bytes());
-        }
-        hasher.finalize().to_hex()[..32].to_owned()
+        qjam_algos::models::hash(self.model.theta())
     }
 
     pub(crate) fn median_us(&self) -> u64 {

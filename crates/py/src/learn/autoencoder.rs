@@ -3,7 +3,7 @@
 use super::arrays::{array, numbers};
 use super::errors::Wrong;
 use super::options::settings;
-use super::rows::{Rows, Table};
+use super::rows::Rows;
 use super::running::running;
 use crate::buffer::{Borrowed, release_waiting};
 use crate::master::Master;
@@ -31,8 +31,8 @@ pub(super) fn autoencoder_fit<'py>(
     let fit = running(py, master, tick, NAME, |master| {
         let theta = autoencoder::initial(&params.shape(), seed);
         match &rows.table {
-            Table::DenseF64(data) => Ok(autoencoder::fit(master, &params, data, theta, |_| {})?),
-            Table::DenseF32(data) => Ok(autoencoder::fit(master, &params, data, theta, |_| {})?),
+            qjam::Rows::DenseF64(data) => Ok(autoencoder::fit(master, &params, data, theta, |_| {})?),
+            qjam::Rows::DenseF32(data) => Ok(autoencoder::fit(master, &params, data, theta, |_| {})?),
             _ => {
                 Err(Wrong::Python(PyTypeError::new_err("the autoencoder takes dense rows, not sparse ones")))
             }

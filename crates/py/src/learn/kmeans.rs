@@ -3,12 +3,13 @@
 use super::arrays::{Number, array, labels, numbers};
 use super::errors::Wrong;
 use super::options::settings;
-use super::rows::{Rows, with_rows};
+use super::rows::Rows;
 use super::running::running;
 use crate::buffer::Borrowed;
 use crate::master::Master;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use qjam::with_rows;
 use qjam_algos::clustering::kmeans::{self, Centres, Fit, Model, Outcome, Params};
 use qjam_algos::kernels::nearest::Real;
 

@@ -3,28 +3,16 @@
 use super::arrays::{array, numbers};
 use super::errors::Wrong;
 use super::options::settings;
-use super::rows::{Rows, Table};
+use super::rows::Rows;
 use super::running::running;
 use crate::buffer::{Borrowed, release_waiting};
 use crate::master::Master;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use qjam_algos::linear::{self, Choice, Examples, Kind, LinearModel, Outcome, Spec, Trained, Way};
+use qjam_algos::linear::{self, Choice, Kind, LinearModel, Outcome, Spec, Trained};
 
 /// What errors of rounds call it where no learner is named.
 pub(super) const NAME: &str = "linear";
-
-impl Table {
-    /// The same rows, as linear learners take them.
-    fn examples(&self) -> Examples<'_> {
-        match self {
-            Table::DenseF32(data) => Examples::DenseF32(data),
-            Table::DenseF64(data) => Examples::DenseF64(data),
-            Table::CsrF32(data) => Examples::CsrF32(data),
-            Table::CsrF64(data) => Examples::CsrF64(data),
-        }
-    }
-}
 
 /// Trains a model. `targets` are numbers, or indices of classes; `weights` of rows and coefficients to `start` with may be
 /// missing. Gives all there is to know of it, by name.
@@ -52,7 +40,7 @@ pub(super) fn linear_fit<'py>(
     let trained = running(py, master, tick, learner, |master| {
         let targets = numbers::<f64>(targets.as_ref())?;
         let weights = weights.as_ref().map(|weights| numbers::<f64>(weights.as_ref())).transpose()?;
-        Ok(linear::train(master, &rows.table.examples(), &targets, weights.as_deref(), &spec, |_| {})?)
+        Ok(linear::train(master, &rows.table, &targets, weights.as_deref(), &spec, |_| {})?)
     });
     drop((targets, weights));
     release_waiting(py);
@@ -67,8 +55,8 @@ fn told(py: Python<'_>, trained: Trained) -> PyResult<Bound<'_, PyDict>> {
     told.set_item("gap", trained.gap)?;
     told.set_item("rounds", trained.rounds)?;
     told.set_item("converged", trained.outcome == Outcome::Converged)?;
-    told.set_item("outcome", outcome(trained.outcome))?;
-    told.set_item("solver", way(trained.solver))?;
+    told.set_item("outcome", trained.outcome.name())?;
+    told.set_item("solver", trained.solver.name())?;
     told.set_item("why", trained.why)?;
     told.set_item("remarks", trained.remarks)?;
     let choices = trained.fit.iter().flat_map(|fit| &fit.choices).map(|choice| chosen(py, choice));
@@ -82,26 +70,6 @@ fn parts<'py>(py: Python<'py>, told: &Bound<'py, PyDict>, model: &LinearModel) -
     told.set_item("coefficients", array(py, model.coefficients().to_vec(), &[outputs, features])?)?;
     told.set_item("intercepts", array(py, model.intercepts().to_vec(), &[outputs])?)?;
     told.set_item("classes", array(py, model.classes().to_vec(), &[model.classes().len()])?)
-}
-
-fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Converged => "converged",
-        Outcome::TargetReached => "target reached",
-        Outcome::Stalled => "stalled",
-        Outcome::RoundsUsedUp => "rounds used up",
-    }
-}
-
-fn way(way: Way) -> &'static str {
-    match way {
-        Way::Auto => "auto",
-        Way::Direct => "direct",
-        Way::Cocoa => "cocoa",
-        Way::Lbfgs => "lbfgs",
-        Way::MinibatchScd => "minibatch-scd",
-        Way::MinibatchSgd => "minibatch-sgd",
-    }
 }
 
 fn chosen<'py>(py: Python<'py>, choice: &Choice) -> PyResult<Bound<'py, PyDict>> {
@@ -130,7 +98,7 @@ pub(super) fn linear_decide<'py>(
         for (coefficients, intercept) in coefficients.chunks(features.max(1)).zip(&intercepts) {
             // One output is one output, whatever it is of.
             let model = LinearModel::new(Kind::Ridge, coefficients.to_vec(), vec![*intercept], vec![])?;
-            all.push(model.decision(master, &rows.table.examples())?);
+            all.push(model.decision(master, &rows.table)?);
         }
         Ok(all)
     })?;

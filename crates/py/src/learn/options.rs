@@ -4,10 +4,13 @@ use super::errors::Wrong;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
-use qjam_algos::options::{self, Kind, Learner, Opt, Preset, Settings, Spelling, Value};
+use qjam_algos::options::{Kind, Opt, Preset, Settings, Spelling, Table, Value};
+use qjam_algos::registry;
 
-fn find(name: &str) -> PyResult<&'static Learner> {
-    options::learner(name).ok_or_else(|| PyValueError::new_err(format!("there is no learner {name:?}")))
+fn find(name: &str) -> PyResult<&'static Table> {
+    registry::find(name)
+        .map(|learner| learner.table())
+        .ok_or_else(|| PyValueError::new_err(format!("there is no learner {name:?}")))
 }
 
 /// The table of a learner: what it does, and of each option its name, default, kind, what is allowed, and what it does.

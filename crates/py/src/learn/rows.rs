@@ -6,35 +6,13 @@ use crate::data::{Data, raise};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use qjam::python::{Layout, Raw};
-use qjam::{Csr, DataSet, Dense};
+use qjam::{Csr, DataSet, Dtype};
 use qjam_algos::clustering::kmeans;
-
-/// A data set of one of the kinds that learners take.
-#[derive(Clone)]
-pub(super) enum Table {
-    DenseF32(DataSet<Dense<f32>>),
-    DenseF64(DataSet<Dense<f64>>),
-    CsrF32(DataSet<Csr<f32>>),
-    CsrF64(DataSet<Csr<f64>>),
-}
-
-/// Does the same with whatever kind of rows there is.
-macro_rules! with_rows {
-    ($table:expr, $data:ident => $work:expr) => {
-        match $table {
-            $crate::learn::rows::Table::DenseF32($data) => $work,
-            $crate::learn::rows::Table::DenseF64($data) => $work,
-            $crate::learn::rows::Table::CsrF32($data) => $work,
-            $crate::learn::rows::Table::CsrF64($data) => $work,
-        }
-    };
-}
-pub(super) use with_rows;
 
 /// Rows for a learner. Made by `qjam.learn`.
 #[pyclass(frozen, module = "qjam._native")]
 pub(crate) struct Rows {
-    pub(super) table: Table,
+    pub(super) table: qjam::Rows,
     #[pyo3(get)]
     rows: u64,
     /// Columns without weights.
@@ -54,10 +32,10 @@ impl Rows {
         let set = set.partitions(kmeans::parts(set.records())).map_err(raise)?;
         let set = if shares { set.shared().map_err(raise)? } else { set };
         let table = match (header.kind.as_str(), header.dtype.as_str()) {
-            ("dense", "f32") => Table::DenseF32(set.typed().map_err(raise)?),
-            ("dense", "f64") => Table::DenseF64(set.typed().map_err(raise)?),
-            ("csr", "f32") => Table::CsrF32(set.typed().map_err(raise)?),
-            ("csr", "f64") => Table::CsrF64(set.typed().map_err(raise)?),
+            ("dense", "f32") => qjam::Rows::DenseF32(set.typed().map_err(raise)?),
+            ("dense", "f64") => qjam::Rows::DenseF64(set.typed().map_err(raise)?),
+            ("csr", "f32") => qjam::Rows::CsrF32(set.typed().map_err(raise)?),
+            ("csr", "f64") => qjam::Rows::CsrF64(set.typed().map_err(raise)?),
             (kind, dtype) => {
                 return Err(PyTypeError::new_err(format!(
                     "a data set of {kind} chunks of {dtype}; learners take dense and csr chunks of f32 and f64"
@@ -130,26 +108,26 @@ impl Rows {
     /// Whether its numbers have 64 bits.
     #[getter]
     fn doubles(&self) -> bool {
-        matches!(self.table, Table::DenseF64(_) | Table::CsrF64(_))
+        self.table.dtype() == Dtype::F64
     }
 
     /// Bytes of all rows together.
     #[getter]
     fn nbytes(&self) -> u64 {
-        with_rows!(&self.table, data => data.bytes())
+        self.table.bytes()
     }
 
     /// The name of these rows in their cut, and whether they have weights.
     #[getter]
     fn id(&self) -> String {
-        let id = with_rows!(&self.table, data => data.id());
+        let id = self.table.id();
         let digits: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{digits}{}", if self.weighted { " weighted" } else { "" })
     }
 
     #[getter]
     fn sparse(&self) -> bool {
-        matches!(self.table, Table::CsrF32(_) | Table::CsrF64(_))
+        self.table.is_sparse()
     }
 }
 

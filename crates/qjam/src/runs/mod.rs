@@ -28,11 +28,10 @@ pub use run::{DataInfo, FunctionInfo, Note, Round, Run, State};
 pub(crate) use saved::Saved;
 
 use crate::codec::Encoder;
-use crate::error::Error;
 use folder::Place;
 use std::io;
 use std::path::{Path, PathBuf};
-use thiserror::Error as ThisError;
+use thiserror::Error;
 
 /// Names the run to go on from.
 pub const RESUME: &str = "QJAM_RESUME";
@@ -42,7 +41,7 @@ pub const RESUME_ANYWAY: &str = "QJAM_RESUME_ANYWAY";
 pub const RECORD_COST: &str = "QJAM_RECORD_COST";
 
 /// Why a run file cannot be used.
-#[derive(Debug, ThisError)]
+#[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// There is none of that name.
@@ -161,7 +160,7 @@ pub(crate) struct Begun {
 }
 
 /// Makes the run file of a new master, and opens that of the run it goes on from.
-pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, Error> {
+pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, CannotResume> {
     let nth = process::next_master();
     let program = wanted.program.clone().unwrap_or_default();
     let mut begun = Begun::default();
@@ -199,6 +198,15 @@ pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, 
     Ok(begun)
 }
 
+/// The run to go on from cannot be used.
+#[derive(Debug)]
+pub(crate) struct CannotResume {
+    /// Which.
+    pub(crate) run: String,
+    /// Why.
+    pub(crate) why: RunError,
+}
+
 /// The run to go on from, with its seed.
 fn earlier(
     wanted: &Wanted,
@@ -206,7 +214,7 @@ fn earlier(
     folder: Option<&Path>,
     nth: u32,
     words: &mut Vec<String>,
-) -> Result<Option<(Memory, u64)>, Error> {
+) -> Result<Option<(Memory, u64)>, CannotResume> {
     let from_environment = || std::env::var(RESUME).ok().filter(|name| !name.is_empty());
     // What the environment names is a whole program's run: each of its masters finds the file of its own number.
     let (name, whole_program) = match &wanted.resume {
@@ -216,7 +224,7 @@ fn earlier(
             None => return Ok(None),
         },
     };
-    let failed = |source| Error::Resume { run: name.clone(), source: Box::new(source) };
+    let failed = |why| CannotResume { run: name.clone(), why };
     let path = if name == "last" {
         last_of_this_program(program, folder, nth).map_err(failed)?
     } else {

@@ -20,6 +20,7 @@ use bytes::Bytes;
 use qjam_core::ids::{DataSetId, HoldId, Version};
 use qjam_core::journal::{RoundReport, What};
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -342,10 +343,9 @@ impl Recorder {
         }
     }
 
-    /// A round has failed.
-    pub(crate) fn round_failed(&mut self, round: u64, error: &crate::Error) {
+    /// A round has failed; `is_wanted` if somebody cancelled it.
+    pub(crate) fn round_failed(&mut self, round: u64, error: &dyn Display, is_wanted: bool) {
         self.failed += 1;
-        let is_wanted = matches!(error, crate::Error::Cancelled);
         let error = shortened(&error.to_string(), TEXT_BYTES_MAX);
         if self.rounds <= ROUNDS_MAX || self.failed < 1000 {
             let at_us = self.at_us();
@@ -358,7 +358,7 @@ impl Recorder {
     }
 
     /// The run fails for another reason than a round.
-    pub(crate) fn fail(&mut self, error: &crate::Error) {
+    pub(crate) fn fail(&mut self, error: &dyn Display) {
         self.error = Some(shortened(&error.to_string(), TEXT_BYTES_MAX));
     }
 

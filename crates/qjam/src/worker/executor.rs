@@ -439,11 +439,7 @@ impl Executor {
         let common = self.common.clone();
         let look = move || {
             // Should it fail, the main thread will see the same.
-            let _ = common.send(
-                &ToMaster::Runtime(python::find::facts().map(|facts| facts.to_bytes())),
-                &[],
-                &[],
-            );
+            let _ = common.send(&ToMaster::Runtime(python::facts().map(|facts| facts.to_bytes())), &[], &[]);
         };
         let started =
             std::thread::Builder::new().name("qjam-find".into()).stack_size(STACK_BYTES).spawn(look);

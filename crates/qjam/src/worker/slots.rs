@@ -1,5 +1,6 @@
 //! Threads that run blocks, when a worker has more than one slot or lives inside the master.
 
+use crate::python;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,14 +33,6 @@ struct Shared {
     waiting: AtomicUsize,
 }
 
-/// Of all pools of this process.
-static IN_PROCESS: AtomicUsize = AtomicUsize::new(0);
-
-/// How many slots are threads of pools. A process whose only slot is its main thread has none.
-pub(crate) fn in_process() -> usize {
-    IN_PROCESS.load(Relaxed)
-}
-
 /// So many threads, and what they are to do.
 pub(crate) struct Slots {
     shared: Arc<Shared>,
@@ -68,7 +61,7 @@ impl Slots {
         let shared = Shared { queue: Mutex::new(queue), bell: Condvar::new(), waiting: AtomicUsize::new(0) };
         let shared = Arc::new(shared);
         let pool = Slots { shared: shared.clone(), slots: slots as usize };
-        IN_PROCESS.fetch_add(pool.slots, Relaxed);
+        python::add_thread_slots(pool.slots as isize);
         for slot in 0..slots {
             let shared = shared.clone();
             // Not joined: a thread inside user code cannot be stopped, and one outside ends when the queue is closed.
@@ -110,7 +103,7 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        IN_PROCESS.fetch_sub(self.slots, Relaxed);
+        python::add_thread_slots(-(self.slots as isize));
         let mut queue = lock(&self.shared.queue);
         queue.closed = true;
         queue.waiting.clear();

@@ -12,18 +12,10 @@ use crate::Spectrum;
 use crate::settings::{Place, Settings};
 use crate::{Csv, Header, Idx, Libsvm, Missing, Npy, Npz, Progress, ReadError, Real, Table};
 use qjam::{Csr, DataSet, Dense};
+pub use qjam::{Dtype, Rows};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The type of the numbers that are made of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dtype {
-    /// 32 bits.
-    F32,
-    /// 64 bits.
-    F64,
-}
 
 /// What becomes of the target: a named column of a table, or the label in each line of a LIBSVM file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,59 +93,6 @@ impl fmt::Debug for OpenOptions {
         all.field("kind", &self.kind).field("dtype", &self.dtype).field("columns", &self.columns);
         all.field("without", &self.without).field("target", &self.target).field("labels", &self.labels);
         all.field("missing", &self.missing).finish_non_exhaustive()
-    }
-}
-
-/// Rows of real numbers of either type, dense or sparse.
-#[derive(Clone, Debug)]
-pub enum Rows {
-    /// Dense rows of `f32`.
-    DenseF32(DataSet<Dense<f32>>),
-    /// Dense rows of `f64`.
-    DenseF64(DataSet<Dense<f64>>),
-    /// Sparse rows of `f32`.
-    CsrF32(DataSet<Csr<f32>>),
-    /// Sparse rows of `f64`.
-    CsrF64(DataSet<Csr<f64>>),
-}
-
-impl Rows {
-    /// How many there are.
-    pub fn records(&self) -> u64 {
-        match self {
-            Rows::DenseF32(data) => data.records(),
-            Rows::DenseF64(data) => data.records(),
-            Rows::CsrF32(data) => data.records(),
-            Rows::CsrF64(data) => data.records(),
-        }
-    }
-
-    /// Their bytes.
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Rows::DenseF32(data) => data.bytes(),
-            Rows::DenseF64(data) => data.bytes(),
-            Rows::CsrF32(data) => data.bytes(),
-            Rows::CsrF64(data) => data.bytes(),
-        }
-    }
-
-    /// Columns of each, with a label that is the last of them.
-    pub fn cols(&self) -> Result<usize, ReadError> {
-        Ok(match self {
-            Rows::DenseF32(data) => data.chunk(0)?.cols(),
-            Rows::DenseF64(data) => data.chunk(0)?.cols(),
-            Rows::CsrF32(data) => data.chunk(0)?.cols(),
-            Rows::CsrF64(data) => data.chunk(0)?.cols(),
-        })
-    }
-
-    /// The type of the numbers.
-    pub fn dtype(&self) -> Dtype {
-        match self {
-            Rows::DenseF32(_) | Rows::CsrF32(_) => Dtype::F32,
-            Rows::DenseF64(_) | Rows::CsrF64(_) => Dtype::F64,
-        }
     }
 }
 

@@ -25,6 +25,7 @@ pub mod bounds;
 #[cfg(test)]
 mod cases;
 mod exact;
+pub mod learner;
 pub mod lloyd;
 pub mod minibatch;
 pub mod model;

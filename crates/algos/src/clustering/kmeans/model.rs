@@ -4,7 +4,7 @@ use super::Params;
 use super::lloyd::{Centres, Labels, Measure, distances, first_unusable, inertia, label};
 use super::points::{DenseRows, Points, View};
 use crate::kernels::nearest::{Real, Rows};
-use crate::models::{self, FileError, Notes};
+use crate::models::{self, FileError, Format, Notes, Parts, PartsError, Tensor};
 use qjam::{DataSet, Master};
 use std::path::Path;
 use thiserror::Error;
@@ -57,10 +57,8 @@ pub enum ModelError {
     File(#[from] FileError),
 }
 
-/// What the file calls this model.
-pub const KIND: &str = "kmeans";
-/// The newest way its parts are laid out that this version knows.
-const VERSION: u32 = 1;
+/// How files have this model.
+pub const FORMAT: Format = Format { kind: "kmeans", version: 1, attributes: &[] };
 
 impl<T: Real> Model<T> {
     /// A model of these centres.
@@ -71,6 +69,12 @@ impl<T: Real> Model<T> {
     /// Its centres.
     pub fn centres(&self) -> &Centres<T> {
         &self.centres
+    }
+
+    /// The same centres in numbers of another type.
+    pub fn converted<U: Real>(&self) -> Model<U> {
+        let values = self.centres.values.iter().map(|v| U::from_f64(v.to_f64())).collect();
+        Model { centres: Centres { values, dims: self.centres.dims } }
     }
 
     /// The nearest centre of each of some row-major rows.
@@ -170,24 +174,28 @@ impl<T: Real> Model<T> {
 
     /// Writes the model to a file with notes on how it came about.
     pub fn save_with(&self, path: impl AsRef<Path>, notes: &Notes) -> Result<(), ModelError> {
-        let shape = [self.centres.len(), self.centres.dims()];
-        Ok(models::save(
-            path.as_ref(),
-            KIND,
-            VERSION,
-            notes,
-            &[("centres", &shape, models::Values::of(&self.centres.values))],
-        )?)
+        Ok(models::save(path.as_ref(), &self.parts(), notes)?)
     }
 
     /// Reads a model that [`Model::save`] wrote. One of 32-bit numbers can be read as 64-bit ones and the other way round.
     pub fn load(path: impl AsRef<Path>) -> Result<Model<T>, ModelError> {
-        let file = models::load(path.as_ref(), KIND, VERSION)?;
-        let (shape, values) = file.matrix("centres")?;
+        let (parts, _) = models::load(path.as_ref(), FORMAT)?;
+        let damaged = |e: PartsError| FileError::Damaged { path: path.as_ref().into(), what: e.to_string() };
+        Ok(Model::of_parts(&parts).map_err(damaged)?)
+    }
+
+    /// What it consists of.
+    pub fn parts(&self) -> Parts {
+        let shape = [self.centres.len(), self.centres.dims()];
+        Parts::new(FORMAT, vec![Tensor::new("centres", &shape, &self.centres.values)])
+    }
+
+    /// A model of these parts.
+    pub fn of_parts(parts: &Parts) -> Result<Model<T>, PartsError> {
+        let ([_, columns], values) = parts.tensor("centres")?;
         let values = values.iter().map(|v| T::from_f64(*v)).collect();
-        let centres =
-            Centres::new(values, shape[1]).ok_or_else(|| file.damaged("there are no centres in it"))?;
-        Ok(Model { centres })
+        let centres = Centres::new(values, columns);
+        centres.map(Model::new).ok_or_else(|| PartsError::inconsistent("there are no centres in it"))
     }
 
     fn label<C: Points<Number = T>>(

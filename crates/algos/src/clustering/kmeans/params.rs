@@ -1,8 +1,8 @@
 //! What a run of k-means is asked to do, checked when it is made.
 //!
-//! [`LEARNER`] and [`MINIBATCH`] are the tables of what can be chosen; [`Params`] is what the code takes.
+//! [`TABLE`] and [`MINIBATCH`] are the tables of what can be chosen; [`Params`] is what the code takes.
 
-use crate::options::{Kind, Learner, Opt, OptionError, Preset, Settings};
+use crate::options::{Kind, Opt, OptionError, Preset, Settings, Table, Target};
 use thiserror::Error;
 
 const N_CLUSTERS: Opt = Opt {
@@ -60,14 +60,17 @@ const SKIP_BAD_ROWS: Opt = Opt {
 };
 
 /// What can be chosen of k-means.
-pub const LEARNER: Learner = Learner {
+pub const TABLE: Table = Table {
     name: "kmeans",
     class: "KMeans",
     about: "Group rows around k centres; the same bits on any workers",
     detail: "\
 Lloyd's algorithm: every row goes to its nearest centre, every centre to the mean of its rows, until no centre moves.
 Running out of iterations is no error; the result says so.",
+    target: Target::None,
     weighted: true,
+    sparse: true,
+    dtype: None,
     options: &[
         N_CLUSTERS,
         INIT,
@@ -141,14 +144,17 @@ where no centre moves at all.",
 };
 
 /// What can be chosen of k-means on batches.
-pub const MINIBATCH: Learner = Learner {
+pub const MINIBATCH: Table = Table {
     name: "minibatch-kmeans",
     class: "MiniBatchKMeans",
     about: "Group rows around k centres, looking at a few rows at a time",
     detail: "\
 For data that is too much to be read in every iteration. An iteration draws a batch of rows, and every centre moves to the
 mean of all rows it was ever given. The rows drawn depend on the seed alone, so the bits are the same on any workers.",
+    target: Target::None,
     weighted: true,
+    sparse: true,
+    dtype: None,
     options: &[
         N_CLUSTERS,
         INIT,
@@ -290,7 +296,7 @@ impl Params {
         })
     }
 
-    /// What settings of [`LEARNER`] or [`MINIBATCH`] say. First centres that are given, a file or an array, are for the
+    /// What settings of [`TABLE`] or [`MINIBATCH`] say. First centres that are given, a file or an array, are for the
     /// caller to hand over: here they are as good as the default.
     pub fn from_settings(settings: &Settings) -> Result<Params, ParamsError> {
         let start = match settings.word("init")? {
@@ -304,7 +310,7 @@ impl Params {
             .with_tolerance(settings.real("tol")?)?
             .with_skip_bad_rows(settings.flag("skip_bad_rows")?)
             .with_seed(settings.integer("random_state")?);
-        if settings.learner().name == MINIBATCH.name {
+        if settings.table().name == MINIBATCH.name {
             let patience = match settings.word("max_no_improvement")? {
                 None => Some(settings.count("max_no_improvement")?),
                 Some(_) => None,
@@ -473,7 +479,7 @@ mod tests {
 
     #[test]
     fn settings_say_what_the_builder_says() {
-        let mut settings = Settings::new(&LEARNER, Spelling::Command);
+        let mut settings = Settings::new(&TABLE, Spelling::Command);
         let defaults = Params::new(8).unwrap();
         assert_eq!(Params::from_settings(&settings), Ok(defaults));
         for (flag, text) in [

@@ -18,6 +18,7 @@
 pub mod cost;
 pub mod input;
 mod layers;
+pub mod learner;
 pub mod map;
 pub mod model;
 pub mod params;

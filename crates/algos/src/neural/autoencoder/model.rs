@@ -3,14 +3,12 @@
 use super::layers::{Batch, Weights};
 use super::params::Shape;
 use crate::kernels::Level;
-use crate::models::{self, FileError, Notes, Values};
+use crate::models::{self, FileError, Format, Notes, Parts, PartsError, Tensor};
 use std::path::Path;
 use thiserror::Error;
 
-/// What the file calls this model.
-pub const KIND: &str = "autoencoder";
-/// The newest way its parts are laid out that this version knows.
-const VERSION: u32 = 1;
+/// How files have this model.
+pub const FORMAT: Format = Format { kind: "autoencoder", version: 1, attributes: &[] };
 
 /// What is wrong with something handed to a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -94,30 +92,41 @@ impl Autoencoder {
 
     /// Writes the network to a file with notes on how it came about.
     pub fn save_with(&self, path: impl AsRef<Path>, notes: &Notes) -> Result<(), FileError> {
-        let (visible, hidden) = (self.shape.visible(), self.shape.hidden());
-        let [w1, w2, b1, b2] = self.shape.parts(&self.theta).map(Values::of);
-        let tensors: [(&str, &[usize], Values); 4] = [
-            ("w1", &[hidden, visible], w1),
-            ("w2", &[visible, hidden], w2),
-            ("b1", &[hidden], b1),
-            ("b2", &[visible], b2),
-        ];
-        models::save(path.as_ref(), KIND, VERSION, notes, &tensors)
+        models::save(path.as_ref(), &self.parts(), notes)
     }
 
     /// Reads a network that [`Autoencoder::save`] wrote.
     pub fn load(path: impl AsRef<Path>) -> Result<Autoencoder, FileError> {
-        let file = models::load(path.as_ref(), KIND, VERSION)?;
-        let ([hidden, visible], mut theta) = file.tensor("w1")?;
-        let (shape2, w2) = file.tensor::<2>("w2")?;
-        let ([of_hidden], b1) = file.tensor("b1")?;
-        let ([of_visible], b2) = file.tensor("b2")?;
+        let (parts, _) = models::load(path.as_ref(), FORMAT)?;
+        let damaged = |e: PartsError| FileError::Damaged { path: path.as_ref().into(), what: e.to_string() };
+        Autoencoder::of_parts(&parts).map_err(damaged)
+    }
+
+    /// What it consists of.
+    pub fn parts(&self) -> Parts {
+        let (visible, hidden) = (self.shape.visible(), self.shape.hidden());
+        let [w1, w2, b1, b2] = self.shape.parts(&self.theta);
+        let tensors = vec![
+            Tensor::new("w1", &[hidden, visible], w1),
+            Tensor::new("w2", &[visible, hidden], w2),
+            Tensor::new("b1", &[hidden], b1),
+            Tensor::new("b2", &[visible], b2),
+        ];
+        Parts::new(FORMAT, tensors)
+    }
+
+    /// A network of these parts.
+    pub fn of_parts(parts: &Parts) -> Result<Autoencoder, PartsError> {
+        let ([hidden, visible], mut theta) = parts.tensor("w1")?;
+        let (shape2, w2) = parts.tensor::<2>("w2")?;
+        let ([of_hidden], b1) = parts.tensor("b1")?;
+        let ([of_visible], b2) = parts.tensor("b2")?;
         if shape2 != [visible, hidden] || of_hidden != hidden || of_visible != visible {
-            return Err(file.damaged("its tensors do not belong to one network"));
+            return Err(PartsError::inconsistent("its tensors do not belong to one network"));
         }
         theta.extend([w2, b1, b2].concat());
-        let shape = Shape::new(visible, hidden).map_err(|e| file.damaged(&e.to_string()))?;
-        Autoencoder::new(shape, theta).map_err(|e| file.damaged(&e.to_string()))
+        let shape = Shape::new(visible, hidden).map_err(PartsError::inconsistent)?;
+        Autoencoder::new(shape, theta).map_err(PartsError::inconsistent)
     }
 
     fn forward(&self, rows: &[f64], mut seen: impl FnMut(&mut Batch, &Weights)) -> Result<(), ModelError> {

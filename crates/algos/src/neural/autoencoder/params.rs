@@ -4,18 +4,22 @@
 //! learner comes from: 64 visible and 30 hidden units, weight decay 0.002, sparsity weight 4 and target 0.002.
 
 use crate::optimize::lbfgs::Options;
-use crate::options::{Kind, Learner, Opt, OptionError, Preset, Settings};
+use crate::options::{Kind, Opt, OptionError, Preset, Settings, Table, Target};
+use qjam::Dtype;
 use thiserror::Error;
 
 /// What can be chosen of the sparse autoencoder.
-pub const LEARNER: Learner = Learner {
+pub const TABLE: Table = Table {
     name: "autoencoder",
     class: "SparseAutoencoder",
     about: "Learn features: a network that reproduces its rows through few, rarely active hidden units",
     detail: "\
 Two layers of tanh units, trained on all rows by L-BFGS: the squared error of the reproduction, plus weight decay, plus a
 penalty on hidden units that are active more or less often than the target. Values of rows should lie within -1 and 1.",
+    target: Target::None,
     weighted: false,
+    sparse: false,
+    dtype: Some(Dtype::F64),
     options: &[
         Opt {
             name: "n_hidden",
@@ -212,7 +216,7 @@ impl Params {
         Params { stopping, decay: 0.004, target: 0.01, ..Params::new(shape) }
     }
 
-    /// What settings of [`LEARNER`] say, for rows of this many columns. The seed is for [`initial`](super::initial).
+    /// What settings of [`TABLE`] say, for rows of this many columns. The seed is for [`initial`](super::initial).
     pub fn from_settings(settings: &Settings, visible: usize) -> Result<Params, ParamsError> {
         let stopping = Options {
             evaluations_max: settings.count("max_evaluations")?,
@@ -298,7 +302,7 @@ mod tests {
 
     #[test]
     fn defaults_of_the_table_are_those_of_the_report() {
-        let settings = Settings::new(&LEARNER, crate::options::Spelling::Python);
+        let settings = Settings::new(&TABLE, crate::options::Spelling::Python);
         assert_eq!(Params::from_settings(&settings, 64), Ok(Params::default()));
         assert!(matches!(Params::from_settings(&settings, 0), Err(ParamsError::Shape { visible: 0, .. })));
     }

@@ -6,7 +6,7 @@ use super::sum::Summable;
 use super::wire::{Failure, Gathered, RankEffort, RankLine, Upward, encoded, tag};
 use super::words::{self, Doing};
 use crate::codec::Encoder;
-use crate::error::merge_fault;
+use crate::function::merge_fault;
 use crate::function::{AnyBox, Function};
 use crate::source::place::ChunkEntry;
 use crate::worker::caught;

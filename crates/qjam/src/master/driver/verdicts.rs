@@ -30,7 +30,7 @@ impl Driver {
         };
         let merged = value.and_then(|value| {
             running.tree.insert(node, value, |left, right| {
-                caught(|| function.merge(left, right))?.map_err(|e| error::merge_fault(&e))
+                caught(|| function.merge(left, right))?.map_err(|e| crate::function::merge_fault(&e))
             })
         });
         running.report.master_us += start.elapsed().as_micros() as u64;
@@ -101,7 +101,7 @@ impl Driver {
                 Ok(value) => {
                     recorder.round_done(&report, running.params_hash, &running.function, value, false);
                 }
-                Err(error) => recorder.round_failed(round.0, error),
+                Err(error) => recorder.round_failed(round.0, error, matches!(error, Error::Cancelled)),
             }
         }
         if finished {

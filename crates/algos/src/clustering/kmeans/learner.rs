@@ -1,0 +1,331 @@
+//! K-means and its mini-batch variant as callers see them that take any learner.
+
+use super::model::FORMAT;
+use super::params::{MINIBATCH, TABLE};
+use super::{Centres, Fit, FitError, Iteration, Model, ModelError, Outcome, Params, Points};
+use crate::kernels::nearest::Real;
+use crate::learner::{
+    self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, Weights,
+    count,
+};
+use crate::models::{Format, Parts, PartsError, Values};
+use crate::options::{Settings, Table, Value};
+use qjam::{DataSet, with_rows};
+
+const QUESTIONS: &[Question] = &[Question::Predict, Question::Transform, Question::Score];
+/// The option that may name a file of first centres, and the tensor that it is.
+const START: (&str, &str) = ("init", "centres");
+const NAME: &str = "k-means";
+
+/// K-means on all rows at once.
+#[derive(Debug)]
+pub struct KMeans;
+
+/// K-means on batches of rows.
+#[derive(Debug)]
+pub struct MiniBatchKMeans;
+
+impl Learner for KMeans {
+    fn table(&self) -> &'static Table {
+        &TABLE
+    }
+
+    fn format(&self) -> Format {
+        FORMAT
+    }
+
+    fn questions(&self) -> &'static [Question] {
+        QUESTIONS
+    }
+
+    fn fit(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError> {
+        with_rows!(job.training.rows, data => fit_of(job, data, false))
+    }
+
+    fn assemble(&self, parts: &Parts) -> Result<Box<dyn learner::Model>, PartsError> {
+        assemble(parts)
+    }
+
+    fn start(&self) -> Option<(&'static str, &'static str)> {
+        Some(START)
+    }
+
+    fn sample_options(&self) -> &'static [(&'static str, &'static str)] {
+        &[("k", "3")]
+    }
+}
+
+impl Learner for MiniBatchKMeans {
+    fn table(&self) -> &'static Table {
+        &MINIBATCH
+    }
+
+    fn format(&self) -> Format {
+        FORMAT
+    }
+
+    fn questions(&self) -> &'static [Question] {
+        QUESTIONS
+    }
+
+    fn fit(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError> {
+        with_rows!(job.training.rows, data => fit_of(job, data, true))
+    }
+
+    fn update(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError> {
+        with_rows!(job.training.rows, data => update(job, data))
+    }
+
+    fn assemble(&self, parts: &Parts) -> Result<Box<dyn learner::Model>, PartsError> {
+        assemble(parts)
+    }
+
+    fn start(&self) -> Option<(&'static str, &'static str)> {
+        Some(START)
+    }
+
+    fn sample_options(&self) -> &'static [(&'static str, &'static str)] {
+        &[("k", "3"), ("batch", "60"), ("iterations", "3")]
+    }
+}
+
+fn assemble(parts: &Parts) -> Result<Box<dyn learner::Model>, PartsError> {
+    match parts.get("centres").map(|centres| &centres.values) {
+        Some(Values::F32(_)) => Ok(Box::new(Model::<f32>::of_parts(parts)?)),
+        _ => Ok(Box::new(Model::<f64>::of_parts(parts)?)),
+    }
+}
+
+fn params(job: &Job<'_>) -> Result<Params, LearnerError> {
+    let params = Params::from_settings(job.settings).map_err(LearnerError::unusable)?;
+    Ok(params.with_weights_last(job.has_weights_in_rows()))
+}
+
+/// Centres to begin from, in the numbers of the rows.
+fn given<T: Real>(job: &Job<'_>) -> Result<Option<Centres<T>>, LearnerError> {
+    let parts = job.training.start.filter(|parts| parts.get("centres").is_some());
+    let wrong = |source| LearnerError::Parts { learner: NAME, source };
+    Ok(parts.map(Model::of_parts).transpose().map_err(wrong)?.map(|model| model.centres().clone()))
+}
+
+fn fit_of<C: Points>(job: &mut Job<'_>, data: &DataSet<C>, by_batches: bool) -> Result<Fitted, LearnerError> {
+    let params = params(job)?;
+    let params = params.with_pruning(params.pruning() && bounds_fit(job, &params, data.records()));
+    let (given, settings, master) = (given::<C::Number>(job)?, job.settings, job.master);
+    let (observer, mut has_begun) = (&mut job.observer, false);
+    let tell = |seen: &Iteration| {
+        let is_first = !std::mem::replace(&mut has_begun, true);
+        let moved = seen.moved.sqrt();
+        observer(&Progress {
+            step: seen.number as u64,
+            text: &format_args!("iteration {}: centres moved {moved:.3e}", seen.number),
+            phase_done: is_first.then_some("first centres and iteration"),
+        });
+    };
+    let fitted = match (given, by_batches) {
+        (Some(centres), false) => super::fit_from(master, &params, data, centres, tell),
+        (None, false) => super::fit(master, &params, data, tell),
+        (Some(centres), true) => super::fit_minibatch_from(master, &params, data, centres, tell),
+        (None, true) => super::fit_minibatch(master, &params, data, tell),
+    };
+    let fitted = fitted.map_err(|e| sorted(e, settings))?;
+    let answer = match job.training.answers {
+        true => Some(Answer::Labels(fitted.model.labels(master, data, &params)?)),
+        false => None,
+    };
+    let report = report(settings, &params, &fitted, data.records(), by_batches);
+    Ok(Fitted { model: Box::new(fitted.model), report, answer })
+}
+
+/// Learns from one batch: all rows of the job. `counts` is the weight of the rows that each centre was given before.
+fn update<C: Points>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<Fitted, LearnerError> {
+    let (params, master) = (params(job)?, job.master);
+    let wrong = |e| sorted(e, job.settings);
+    let before = match given(job)? {
+        Some(centres) => centres,
+        None => super::first_centres(master, &params, data).map_err(wrong)?,
+    };
+    let mut counts = match job.training.start.filter(|parts| parts.get("counts").is_some()) {
+        Some(parts) => {
+            parts.tensor::<1>("counts").map_err(|source| LearnerError::Parts { learner: NAME, source })?.1
+        }
+        None => vec![0.0; params.k()],
+    };
+    let model = Model::new(super::learn(master, &params, data, &before, &mut counts).map_err(wrong)?);
+    let mut report = Report { lists: vec![("counts", counts)], ..Report::default() };
+    let answer = match job.training.answers {
+        true => {
+            let labels = model.labels(master, data, &params)?;
+            let inertia = model.inertia_all(master, data, params.weighted())?;
+            report.facts.push(("inertia", Value::Real(inertia)));
+            Some(Answer::Labels(labels))
+        }
+        false => None,
+    };
+    Ok(Fitted { model: Box::new(model), report, answer })
+}
+
+/// Whether what pruning keeps of each row fits into the memory limit: a bound for each panel of 16 centres, in two versions.
+/// Decides about time and about no bit.
+fn bounds_fit(job: &Job<'_>, params: &Params, rows: u64) -> bool {
+    let Some(limit) = job.memory_limit else { return true };
+    let processes = job.master.workers().iter().filter(|worker| worker.pid.is_some()).count().max(1);
+    let bounds = rows.saturating_mul(2 * (8 + 8 * params.k().div_ceil(16) as u64));
+    bounds <= limit / 8 * processes as u64
+}
+
+fn sorted(e: FitError, settings: &Settings) -> LearnerError {
+    match e {
+        FitError::Run(e) => LearnerError::Run(e),
+        FitError::NotFinite { .. } => LearnerError::not_finite(e, vec![settings.spelled("skip_bad_rows")]),
+        e => LearnerError::unusable(e),
+    }
+}
+
+impl From<ModelError> for LearnerError {
+    fn from(e: ModelError) -> LearnerError {
+        match e {
+            ModelError::Run(e) => LearnerError::Run(e),
+            ModelError::File(e) => LearnerError::File(e),
+            ModelError::NotFinite { .. } => LearnerError::not_finite(e, vec![]),
+            ModelError::Columns { found, expected } => {
+                LearnerError::Columns { found, expected, source: e.into() }
+            }
+            e => LearnerError::unusable(e),
+        }
+    }
+}
+
+fn report<T: Real>(
+    settings: &Settings,
+    params: &Params,
+    fit: &Fit<T>,
+    rows: u64,
+    by_batches: bool,
+) -> Report {
+    let iterations = count(fit.iterations as u64, "iteration");
+    let (outcome, result) = match fit.outcome {
+        Outcome::FixedPoint => {
+            ("fixed point", format!("converged after {iterations}: no centre moves any more"))
+        }
+        Outcome::Tolerance => {
+            let tolerance = settings.spelled("tol");
+            ("tolerance", format!("converged after {iterations}: centres move less than {tolerance}"))
+        }
+        Outcome::NoImprovement => {
+            ("no improvement", format!("stopped after {iterations}: batches get no better"))
+        }
+        Outcome::IterationsUsedUp => {
+            ("iterations used up", format!("stopped after {iterations}, before convergence"))
+        }
+    };
+    let mut lines = vec![("result", result), ("inertia", format!("{:.9e}", fit.inertia))];
+    if !fit.sizes.is_empty() {
+        let what = match (by_batches, params.weighted()) {
+            (true, _) => "rows drawn",
+            (false, true) => "weight",
+            (false, false) => "rows",
+        };
+        lines.push(("clusters", shown(&fit.sizes, what)));
+    }
+    if fit.skipped > 0 {
+        lines.push(("skipped", count(fit.skipped, "row with NaN or an infinity")));
+    }
+    let advice = match (fit.empty, fit.outcome) {
+        (0, Outcome::IterationsUsedUp) if !by_batches => {
+            let (more, less) = (settings.spelled("max_iter"), settings.spelled("tol"));
+            Some(format!("not converged; give more with {more}, or accept less with {less}"))
+        }
+        (0, _) => None,
+        (1, _) => {
+            Some("one of the centres has no rows; there may be fewer different rows than clusters".into())
+        }
+        (n, _) => {
+            Some(format!("{n} of the centres have no rows; there may be fewer different rows than clusters"))
+        }
+    };
+    Report {
+        size: count(params.k() as u64, "cluster"),
+        lines,
+        facts: vec![
+            ("k", Value::Integer(params.k() as u64)),
+            ("inertia", Value::Real(fit.inertia)),
+            ("iterations", Value::Integer(fit.iterations as u64)),
+            ("outcome", Value::Text(outcome.into())),
+            ("converged", Value::Flag(fit.outcome != Outcome::IterationsUsedUp)),
+            ("empty", Value::Integer(fit.empty as u64)),
+            ("skipped", Value::Integer(fit.skipped)),
+            ("rows", Value::Integer(rows)),
+        ],
+        lists: vec![("sizes", fit.sizes.clone())],
+        advice,
+        phase: "iterations and inertia",
+        answers_file: "labels.npy",
+        ..Report::default()
+    }
+}
+
+/// Sizes for people: all of a few, else those that stand out.
+fn shown(sizes: &[f64], what: &str) -> String {
+    const SHOWN: usize = 8;
+    let mut sorted = sizes.to_vec();
+    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+    let text = |sizes: &[f64]| sizes.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
+    if sorted.len() <= SHOWN {
+        return format!("{what}: {}", text(&sorted));
+    }
+    let (median, smallest) = (sorted[sorted.len() / 2], sorted[sorted.len() - 1]);
+    format!(
+        "{what} of the largest {}, of the median {median}, of the smallest {smallest}",
+        text(&sorted[..3])
+    )
+}
+
+impl<T: Real> learner::Model for Model<T> {
+    fn columns(&self) -> usize {
+        self.centres().dims()
+    }
+
+    fn parts(&self) -> Parts {
+        Model::parts(self)
+    }
+
+    fn answer(&self, question: Question, about: &About<'_>) -> Result<Answer, LearnerError> {
+        with_rows!(about.rows, data => answer(&self.converted(), question, about, data))
+    }
+}
+
+fn answer<C: Points>(
+    model: &Model<C::Number>,
+    question: Question,
+    about: &About<'_>,
+    data: &DataSet<C>,
+) -> Result<Answer, LearnerError> {
+    let chunk = |index: usize| data.chunk(index).map_err(qjam::Error::from);
+    let distances = |values| Answer::rows(values, model.centres().len());
+    Ok(match (question, about.scope) {
+        (Question::Predict, Scope::All(master)) => Answer::Labels(model.predict_all(master, data)?),
+        (Question::Predict, Scope::Chunk(index)) => Answer::Labels(model.predict_matrix(&chunk(index)?)?),
+        (Question::Transform, Scope::All(master)) => distances(model.transform_all(master, data)?),
+        (Question::Transform, Scope::Chunk(index)) => distances(model.transform_matrix(&chunk(index)?)?),
+        (Question::Score, Scope::All(master)) => {
+            Answer::Number(model.inertia_all(master, data, about.weights == Weights::InRows)?)
+        }
+        (other, _) => return Err(LearnerError::unanswered(NAME, other)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn many_sizes_are_said_in_short() {
+        assert_eq!(shown(&[1.0, 3.0, 2.5], "weight"), "weight: 3, 2.5, 1");
+        let many: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(
+            shown(&many, "rows"),
+            "rows of the largest 100, 99, 98, of the median 50, of the smallest 1"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! What a learner is to callers that do not know which one they have: the command, the Python package, model files, the
+//! book, fuzzing, and the tests that run for every learner.
+//!
+//! ```text
+//!   table ──▶ Settings ─┐
+//!   Rows, targets, … ───┼──▶ Learner::fit ──▶ Fitted { model, report }
+//!   Master ─────────────┘                        │
+//!                                                ├── Model::answer(question, rows) ──▶ Answer
+//!                                                └── Model::parts ──▶ a file, or a dictionary of arrays in Python
+//!   Parts ──▶ Learner::assemble ──▶ Model
+//! ```
+//!
+//! A learner implements [`Learner`] and [`Model`] in its own folder and is one line of [`registry::LEARNERS`](crate::registry::LEARNERS). Its own
+//! functions (`kmeans::fit` and the like), with their types, stay the way in for programs in Rust. Not converging is an outcome
+//! that the [`Report`] tells, never an error.
+
+mod error;
+mod model;
+mod report;
+pub mod sample;
+mod training;
+
+pub use error::LearnerError;
+pub use model::{About, Answer, Model, Question, Scope};
+pub use report::{Fitted, Progress, Report, count};
+pub use training::{Job, Training, Weights};
+
+use crate::models::{Format, Parts, PartsError};
+use crate::options::{Settings, Table};
+use std::fmt;
+
+/// A way to learn from rows. Implementations have no state: what is chosen is in the [`Settings`].
+pub trait Learner: fmt::Debug + Send + Sync {
+    /// Its options, what it needs to be told, and which rows it takes.
+    fn table(&self) -> &'static Table;
+
+    /// How its models are laid out in files. Learners whose models are of one kind share a format.
+    fn format(&self) -> Format;
+
+    /// The questions that its models answer. The first is what `qjam predict` asks when nobody says.
+    fn questions(&self) -> &'static [Question];
+
+    /// Refuses settings that do not go together. Called before any data is read.
+    fn check(&self, _: &Settings) -> Result<(), LearnerError> {
+        Ok(())
+    }
+
+    /// Fits a model to all rows of the job. The bits follow from data and settings alone.
+    fn fit(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError>;
+
+    /// Learns from one more batch: the rows of the job, beginning from its `start` if it has one.
+    fn update(&self, _: &mut Job<'_>) -> Result<Fitted, LearnerError> {
+        Err(LearnerError::NoBatches { learner: self.table().name })
+    }
+
+    /// A model of these parts.
+    fn assemble(&self, parts: &Parts) -> Result<Box<dyn Model>, PartsError>;
+
+    /// The option whose file is read as the tensor of this name, for [`Training::start`].
+    fn start(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// Flags and values that make a fit of a [`sample`] small.
+    fn sample_options(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+}

@@ -1,0 +1,88 @@
+//! All learners there are. A new learner is one line of [`LEARNERS`].
+//!
+//! ```
+//! use qjam::Master;
+//! use qjam_algos::learner::sample;
+//! use qjam_algos::registry::LEARNERS;
+//!
+//! let master = Master::connect("local:2")?;
+//! for learner in LEARNERS {
+//!     let fitted = sample::small(*learner).fit(&master)?;
+//!     let again = learner.assemble(&fitted.model.parts())?;
+//!     assert_eq!(again.hash(), fitted.model.hash());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod page;
+
+use crate::learner::{Learner, LearnerError, Model};
+use crate::models::{self, Contents, FileError, Parts};
+use crate::{clustering, linear, neural};
+use std::path::Path;
+
+/// All learners, in the order of the book.
+pub const LEARNERS: &[&dyn Learner] = &[
+    &clustering::kmeans::learner::KMeans,
+    &clustering::kmeans::learner::MiniBatchKMeans,
+    &linear::learner::Linear(linear::Kind::Ridge),
+    &linear::learner::Linear(linear::Kind::Lasso),
+    &linear::learner::Linear(linear::Kind::ElasticNet),
+    &linear::learner::Linear(linear::Kind::Logistic),
+    &linear::learner::Linear(linear::Kind::Svm),
+    &neural::autoencoder::learner::SparseAutoencoder,
+];
+
+/// The learner that the command calls this.
+///
+/// ```
+/// assert_eq!(qjam_algos::registry::find("kmeans").map(|learner| learner.table().class), Some("KMeans"));
+/// ```
+pub fn find(name: &str) -> Option<&'static dyn Learner> {
+    LEARNERS.iter().find(|learner| learner.table().name == name).copied()
+}
+
+/// A learner whose models are of this kind. Any of several will do: the parts say the rest.
+fn of_kind(kind: &str) -> Option<&'static dyn Learner> {
+    LEARNERS.iter().find(|learner| learner.format().kind == kind).copied()
+}
+
+/// Reads a model file of any kind. Checks that kind and version are known before it reads numbers.
+pub fn load(path: &Path) -> Result<(Box<dyn Model>, Contents), FileError> {
+    let contents = models::inspect(path)?;
+    let Some(learner) = of_kind(&contents.kind) else {
+        return Err(FileError::UnknownKind { path: path.into(), found: contents.kind });
+    };
+    load_as(learner, path)
+}
+
+/// Reads a model file of the kind that this learner fits.
+pub fn load_as(learner: &dyn Learner, path: &Path) -> Result<(Box<dyn Model>, Contents), FileError> {
+    let (parts, contents) = models::load(path, learner.format())?;
+    let model = learner
+        .assemble(&parts)
+        .map_err(|e| FileError::Damaged { path: path.into(), what: e.to_string() })?;
+    Ok((model, contents))
+}
+
+/// A model of these parts, for callers that keep parts elsewhere than in a file.
+pub fn assemble(learner: &dyn Learner, parts: &Parts) -> Result<Box<dyn Model>, LearnerError> {
+    learner.assemble(parts).map_err(|source| LearnerError::Parts { learner: learner.table().name, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_learner_has_a_name_and_a_class_of_its_own_and_answers_something() {
+        let (mut names, mut classes) = (BTreeSet::new(), BTreeSet::new());
+        for learner in LEARNERS {
+            let table = learner.table();
+            assert!(names.insert(table.name) && classes.insert(table.class), "{}", table.name);
+            assert!(!learner.questions().is_empty() && learner.format().version > 0, "{}", table.name);
+            assert!(find(table.name).is_some());
+        }
+    }
+}

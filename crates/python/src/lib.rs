@@ -1,0 +1,54 @@
+//! Functions in Python: their code and values as they travel, and the child interpreters that run them.
+//!
+//! A [`Call`] is the user's code, as bytes that only Python reads, and the user's parameters, pickled. [`map`] and [`step`]
+//! run it on a chunk and give a [`Value`]; `qjam` registers two functions that call these, so to the rest of the system
+//! a Python function is a function like any other.
+//!
+//! A slot hands calls to its own child interpreter ([`slot`]), which lives as long as the slot's thread. Chunks go there as
+//! shared memory; parameters and results as pickles whose arrays lie beside them. Sums of numbers and arrays need no
+//! interpreter: a value says what its numbers are, and neighbours are added here. What only Python can combine is combined
+//! by the slot's child, and on the master by the interpreter it lives in ([`Host`]).
+//!
+//! ```text
+//!   Call (code, parameters) ─▶ slot ─▶ child interpreter ─▶ Value ─▶ merged natively, by the child, or by the Host
+//!   Raw chunk, by its mapping ──┘
+//! ```
+//!
+//! This crate knows neither masters nor workers: what they tell each other about Python are bytes from here
+//! ([`WorkerSetup`], [`InterpreterFacts`]).
+
+mod answer;
+mod call;
+mod child;
+mod code;
+mod find;
+mod host;
+mod letter;
+mod params;
+mod peer;
+mod pickled;
+mod printed;
+mod raised;
+mod running;
+mod runtime;
+mod setup;
+mod slot;
+mod start;
+mod table;
+mod value;
+mod welcomed;
+
+pub use call::Call;
+pub use code::{Code, CodeId};
+pub use find::facts;
+pub use host::{Host, set_host};
+pub use pickled::Pickled;
+pub use raised::Raised;
+pub use running::{map, step};
+pub use runtime::{InterpreterFacts, WorkerSetup};
+pub use setup::{Log, Setup, set_log, set_up};
+pub use slot::limit_child;
+pub use start::add_thread_slots;
+pub use table::{HostFacts, Line, Table, check};
+pub use value::{Body, Leaf, Value};
+pub use welcomed::welcome;
