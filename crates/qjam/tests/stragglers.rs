@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is test: what is not there should end it")]
 
 use qjam::{Ctx, DataSet, Master, Nothing};
+use qjam_conformance::HANG;
 use qjam_conformance::support::{Folder, wait_until};
 use qjam_core::journal::What;
 use std::path::Path;
@@ -27,12 +28,13 @@ fn nap(params: &[u64], _: &Nothing, ctx: &Ctx) -> f64 {
 }
 
 /// Leaves word of who ran each chunk in a folder. The process with this number does a few and goes no further until there is
-/// a file `open`.
+/// a file `open`. The others take long enough for a moment's delay not to look like slowness: who is slow is no help.
 #[qjam::map]
 fn held_up(params: &(String, u64, u32), _: &Nothing, ctx: &Ctx) -> f64 {
     let (marks, slow_pid, after) = (Path::new(&params.0), params.1, params.2);
     let me = u64::from(std::process::id());
     std::fs::write(marks.join(format!("{me}-{}", ctx.chunk())), []).unwrap();
+    std::thread::sleep(Duration::from_millis(40));
     while me == slow_pid && ctx.chunk() >= after && marks.exists() && !marks.join("open").exists() {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -55,14 +57,15 @@ fn pid(m: &Master, n: usize) -> u64 {
 
 #[test]
 fn a_block_that_takes_for_ever_is_done_by_somebody_else() {
-    for engine in ["proc:4", "proc:2*2", "proc:8"] {
+    for engine in ["proc:4", "proc:2*2"] {
         let tasks = DataSet::nothing(64).unwrap();
         let m = Master::connect(engine).unwrap();
-        let expected = m.run(nap, &[1_000, 0, 1, 0], &tasks).unwrap();
+        let expected = m.run(nap, &[0, 0, 1, 0], &tasks).unwrap();
         // It does some blocks in time, and has them to deliver while it is held up. Nobody opens the gate: the value comes
         // because others run what it holds.
         let (slow, marks) = (pid(&m, 0), Folder::new());
-        let value = m.run(held_up, &(path(&marks), slow, 3), &tasks).unwrap();
+        let mut pending = m.submit(held_up, &(path(&marks), slow, 3), &tasks).unwrap();
+        let value = pending.wait_at_most(HANG).unwrap().expect("others run it");
         assert_eq!(value.to_bits(), expected.to_bits(), "{engine}");
         let report = m.last_round().unwrap();
         assert!(report.backups > 0, "{engine}: {report:?}");
