@@ -1,4 +1,4 @@
-"""Run your own learning algorithm on more than one core and more than one machine.
+"""Run your own learning algorithm on several cores and several machines.
 
 >>> import numpy as np
 >>> from qjam import Master
@@ -9,7 +9,7 @@
 >>> rows, sums
 (1000, array([1000., 1000., 1000.]))
 
-What is imported from here is loaded when it is first used, so that ``import qjam`` costs next to nothing.
+Names are loaded when they are first used, so ``import qjam`` is fast.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""What travels: a function or module of the user's, put together for workers.
+"""Serialises a function or module of the user for workers.
 
-`prepare` makes a *blob*: the pickled function, or the name of the module, and with it the sources of all own modules it
-leads to (see `qjam._own`). `qjam._worker.loader` takes it apart on the other side. The same code gives the same bytes,
-so a worker that has seen a blob knows it by its hash.
+Comes in: a function, or a module with `mapfunc`. Goes out: a *blob*, which contains the pickled function or the name of the
+module, and the sources of all own modules that it needs (see `qjam._own`). `qjam._worker.loader` reads it on the worker. Equal
+code gives equal bytes, so a worker recognises a blob by its hash.
 
-A function of an own module travels as the module's source, which is read again when the file has changed. A function of
-the script itself, of a notebook cell, a lambda or a closure travels by value, with the variables it uses as they are at
-the moment of the call. Either way the next call has what is true then; when nothing can have changed, it costs a few
-comparisons.
+A function of an own module is sent as the source of the module, which is read again when the file has changed. A function of the
+script itself, of a notebook cell, a lambda or a closure is sent by value, with the variables it uses at the time of the call. In
+both cases every call sends the current code; if nothing can have changed, that costs a few comparisons.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ __all__ = ["Prepared", "pack_params", "pickle_params", "prepare", "support"]
 
 _log = logging.getLogger("qjam")
 
-# A blob goes out with every round, so it should be code and not data.
+# A blob is sent with every round, so it should contain code and not data.
 BLOB_BYTES_WARN = 1024 * 1024
 
 
 class Prepared:
-    """A function or module, ready to travel.
+    """A function or module, ready to be sent.
 
     `blob` is what workers load, `needs` are the packages outside the standard library that it imports. `map`, `reduce`,
     `init` and `step` are the live callables, for use in this process: those of the user's own objects. Where a module
@@ -65,7 +64,7 @@ class Prepared:
 
     @property
     def reduce(self) -> Optional[Callable[[Any, Any], Any]]:
-        """Makes one value of two; None if values are added."""
+        """Combines two values; None if values are added."""
         return self._of("reduce")
 
     @property
@@ -89,7 +88,7 @@ def prepare(
     init: Optional[Callable[[Any], Any]] = None,
     reduce: Optional[Callable[[Any, Any], Any]] = None,
 ) -> Prepared:
-    """Makes a function, or a module with `mapfunc`, ready to travel.
+    """Serialises a function, or a module with `mapfunc`.
 
     `init` makes the state of a chunk, for functions that keep one; `reduce` combines two values. A module may have both.
 
@@ -113,20 +112,20 @@ def prepare(
 
 
 class _Known:
-    """A blob that was made before, and what must not have changed for it to be the one to use."""
+    """A blob made earlier, and what must not have changed for it to be valid."""
 
     def __init__(self, prepared: Prepared, files: Dict[str, Optional[Tuple[int, int, int]]]) -> None:
         self.prepared = prepared
         self.files = files
         self.pickled = b""
         self.sent = len(_pickling.sent_modules)
-        # What was prepared, kept so that its identity is not given to something else.
+        # The prepared objects, kept alive so that their identities are not reused.
         self.given: Tuple[Any, ...] = ()
-        # What all of that has from outside, unless some of it may change without being noticed.
+        # The external variables of these objects; None if some could change unnoticed.
         self.watch: Optional[Watch] = None
 
     def same_modules(self) -> bool:
-        """Whether no other modules would go along than did."""
+        """Whether the same modules would be sent now."""
         if self.sent != len(_pickling.sent_modules):
             return False
         for filename, before in self.files.items():
@@ -135,13 +134,13 @@ class _Known:
         return True
 
     def still_holds(self) -> bool:
-        """Whether preparing it again would give the same."""
+        """Whether the blob is still valid."""
         return self.watch is not None and self.watch.same() and self.same_modules()
 
 
 # By the identities of function, init and reduce.
 _known: Dict[Tuple[int, int, int], _Known] = {}
-# By what was pickled, and the module it goes with.
+# By the pickle and its module.
 _alike: Dict[Tuple[Optional[str], bytes], _Known] = {}
 
 
@@ -217,7 +216,7 @@ def _assemble(
         return known
     alike = _alike.get((module, pickled))
     if alike is not None and alike.same_modules():
-        # The same lambda, made anew in a loop.
+        # The same lambda, created again in a loop.
         made = _Known(Prepared(name, alike.prepared.blob, alike.prepared.needs, live), alike.files)
         made.pickled = pickled
         return made
@@ -257,7 +256,7 @@ def _assemble(
     return made
 
 
-# Functions that somebody has been warned of.
+# Functions whose size has been warned about.
 _warned: Set[str] = set()
 
 
@@ -286,7 +285,7 @@ def _warn_of_size(name: str, size: int, functions: Dict[str, Callable[..., Any]]
     )
 
 
-# What the text of a module was when its functions were seen to be those of the text.
+# The source of a module when its functions were last compared with it.
 _texts_of_modules: Dict[str, str] = {}
 
 
@@ -318,7 +317,7 @@ def _live_of(
 
 
 def _is_made_of(module: types.ModuleType, filename: str, text: str) -> bool:
-    """Whether a module, as it was imported, is still what its file says."""
+    """Whether an imported module still equals its file."""
     if module.__name__ in _texts_of_modules:
         return _texts_of_modules[module.__name__] == text
     now = {
@@ -360,7 +359,7 @@ def _add_folder(sources: Dict[str, Tuple[str, bool, Optional[str]]], name: str, 
         elif entry.endswith(".py"):
             text = _own.read(path)
             module = name if entry == "__init__.py" else name + "." + entry[:-3]
-            # A short name instead of the path here, which means nothing there.
+            # A short name, because the local path does not exist on workers.
             sources[module] = (
                 module.replace(".", "/") + ("/__init__.py" if module == name else ".py"),
                 module == name,

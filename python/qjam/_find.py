@@ -1,8 +1,7 @@
-"""Where the worker is: the executable `qjam` that runs as `proc` worker and is copied to hosts.
+"""Finds the worker: the executable `qjam` that runs as a `proc` worker and is copied to hosts.
 
-It comes in the wheel as a script, so installers put it among the scripts of whatever they install into; which folder that
-is depends on how they were called. In a checkout, cargo puts it below the target folder. The environment variable
-`QJAM_WORKER` stands above all of these.
+The wheel contains it as a script, so installers put it into the folder for scripts, which depends on how they were called. In a
+checkout it is in cargo's target folder. The environment variable `QJAM_WORKER` overrides all of these.
 
 >>> from qjam._find import worker
 >>> worker().endswith("qjam")
@@ -45,19 +44,19 @@ def worker() -> str:
 
 
 def _candidates(package: Path) -> List[Path]:
-    """Where it may be for a package that lies there, likeliest first."""
+    """Where the executable may be for a package in this folder, most likely first."""
     installed = [folder / NAME for folder in _script_folders(package)]
     checkout = package.parents[1]
     if not (checkout / "crates" / "py" / "Cargo.toml").exists():
         return installed
     target = Path(checkout, os.environ.get("CARGO_TARGET_DIR") or "target")
-    # What was built last is what runs, be it by cargo or by pip.
+    # The newest build is used, whether cargo or pip made it.
     both = [target / build / NAME for build in _BUILDS] + installed
     return sorted(both, key=lambda path: -path.stat().st_mtime if _usable(path) else 0)
 
 
 def _script_folders(package: Path) -> List[Path]:
-    """Folders of scripts: first of the scheme by which the package was installed, then of the others."""
+    """Folders for scripts: first that of the scheme of this installation, then the others."""
     schemes = sysconfig.get_scheme_names()
     folders = [sysconfig.get_path("scripts")]
     for scheme in (f"{os.name}_user", "posix_local", "posix_prefix"):

@@ -1,6 +1,6 @@
-"""What a function is made of: the variables it has from outside, what it imports, its lines, and whether any of it can change.
+"""Examines a function: its external variables, its imports, its source lines, and whether any of these can change.
 
-All of it is read from the function and its bytecode; nothing is run.
+Everything is read from the function and its bytecode; nothing is executed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Dict, List, Set, Tuple
 
 from qjam import _own
 
-# Lines of the user's script that go along for tracebacks.
+# Maximum number of source lines sent for tracebacks.
 LINES_BYTES_MAX = 64 * 1024
 
 
 def captured(function: types.FunctionType) -> Dict[str, Any]:
-    """The variables from outside that travel with a function, by name: of the functions around it, and global ones."""
+    """The external variables that are sent with a function, by name: of enclosing functions, and global ones."""
     found: Dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
@@ -38,7 +38,7 @@ def captured(function: types.FunctionType) -> Dict[str, Any]:
 
 @functools.lru_cache(maxsize=1000)
 def global_names(code: types.CodeType) -> Tuple[str, ...]:
-    """Names of the global variables that a piece of code reads, also in functions inside it."""
+    """Names of the global variables that code reads, including nested functions."""
     import dis
 
     names = {
@@ -68,7 +68,7 @@ _ABSENT = object()
 
 
 class Watch:
-    """What a function has from outside, if all of it can only differ by being another object.
+    """The external variables of a function, if each can only change by being rebound.
 
     Looking at it again compares identities and nothing else. It holds on to what it has seen, so that no other object gets
     the same identity.
@@ -95,13 +95,13 @@ class Watch:
                     return False
             return True
         except ValueError:
-            # A variable that is no longer there.
+            # A variable that no longer exists.
             return False
 
     def add(self, obj: Any) -> bool:
-        """Takes an object in, and all that it has from outside; False if something in it may change."""
+        """Adds an object and its external variables; returns False if some part of it is mutable."""
         if isinstance(obj, _PLAIN):
-            # A method of a built-in object, like [].append, has that object with it.
+            # A method of a built-in object, like [].append, refers to that object.
             owner = getattr(obj, "__self__", None)
             return owner is None or isinstance(owner, types.ModuleType)
         if id(obj) in self.seen:
@@ -125,7 +125,7 @@ class Watch:
         )
 
     def _add_named(self, obj: Any) -> bool:
-        """A function or class that is found by its name, as long as nobody puts another there."""
+        """A function or class that is found by its name; it changes if the name is rebound."""
         module = sys.modules[obj.__module__]
         top, _, _ = obj.__qualname__.partition(".")
         self.entries.append((sys.modules, obj.__module__, module))
@@ -133,7 +133,7 @@ class Watch:
         return True
 
     def _add_function(self, obj: Any) -> bool:
-        """A function that travels by value."""
+        """A function that is sent by value."""
         if isinstance(obj, type) or obj.__dict__:
             return False
         self.functions.append((obj, obj.__code__, obj.__defaults__))
@@ -142,7 +142,7 @@ class Watch:
             (obj.__kwdefaults__, key, value) for key, value in (obj.__kwdefaults__ or {}).items()
         )
         for name in global_names(obj.__code__):
-            # A name that is not there yet may come.
+            # A name that does not exist yet may be defined later.
             value = obj.__globals__.get(name, _ABSENT)
             self.entries.append((obj.__globals__, name, value))
             if value is not _ABSENT:
@@ -161,7 +161,7 @@ def _is_scalar(obj: Any) -> bool:
 
 
 def is_by_name(obj: Any) -> bool:
-    """Whether a function or class is found again by its module and name, as pickles want it."""
+    """Whether a function or class can be found by its module and name, as pickle requires."""
     module = getattr(obj, "__module__", None)
     if module is None or module in ("__main__", "__mp_main__"):
         return False
@@ -172,14 +172,14 @@ def is_by_name(obj: Any) -> bool:
 
 
 class Noted:
-    """What was seen while a function was pickled."""
+    """What was encountered while a function was pickled."""
 
     def __init__(self) -> None:
         # Modules that the pickle names.
         self.names: Set[str] = set()
-        # What the user's functions import when they run.
+        # Imports that the user's functions make when they run.
         self.imports: Set[_own.Imported] = set()
-        # Code of functions that travel by value, in order.
+        # Code of functions that are sent by value, in order.
         self.codes: List[types.CodeType] = []
 
     def note(self, obj: Any) -> None:
@@ -201,7 +201,7 @@ class Noted:
                     self.names.add(name)
 
     def will_run(self, function: Any) -> None:
-        """Notes what a function of the user's imports when it is called."""
+        """Records the imports of a function of the user."""
         code = getattr(function, "__code__", None)
         if isinstance(code, types.CodeType) and not _own.is_elsewhere(code.co_filename):
             self.imports.update(imports_of(code, function.__globals__.get("__package__") or ""))
@@ -209,11 +209,11 @@ class Noted:
 
 @functools.lru_cache(maxsize=1000)
 def imports_of(code: types.CodeType, package: str) -> Tuple[_own.Imported, ...]:
-    """What a piece of code imports when it runs, also in functions inside it."""
+    """The imports of some code, including nested functions."""
     import dis
 
     steps = list(dis.get_instructions(code))
-    # An import inside a try may be meant to fail; in bytecode there is no telling.
+    # An import inside a try may be allowed to fail; bytecode does not show it.
     forgiven = bool(getattr(code, "co_exceptiontable", b"")) or any(
         step.opname == "SETUP_FINALLY" for step in steps
     )
@@ -234,7 +234,7 @@ def imports_of(code: types.CodeType, package: str) -> Tuple[_own.Imported, ...]:
 
 
 def lines_of(codes: List[types.CodeType]) -> Dict[str, Tuple[Tuple[int, str], ...]]:
-    """The lines of these functions, by file: pieces with the number of their first line."""
+    """The source lines of these functions, by file: pieces with the number of their first line."""
     wanted: Dict[str, Set[int]] = {}
     for code in codes:
         if not _own.is_elsewhere(code.co_filename):

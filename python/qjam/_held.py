@@ -1,4 +1,4 @@
-"""States that stay with the data."""
+"""The class :class:`Held`: states that stay with the chunks of a data set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pickle
 from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, TypeVar
 
 from ._code import pack_params, prepare
-from ._host import enter, leave
+from ._interpreter import enter, leave
 from ._pending import Pending
 from ._progress import deliver
 from ._ready import code_of, seconds
@@ -25,7 +25,7 @@ S = TypeVar("S")
 class Held(Generic[S]):
     """States that stay with the chunks of a data set, on the workers that have them. Made by :meth:`Master.hold`.
 
-    A state that is lost with its worker is made again elsewhere, with the same bits. What a step changed counts only if
+    A state that is lost with its worker is rebuilt on another one, with the same bits. Changes made by a step are kept only if
     its round has a value.
     """
 
@@ -42,7 +42,7 @@ class Held(Generic[S]):
 
     def _must_be_unchanged(self) -> None:
         if self._data is not None and self._data.changed():
-            raise DataError("the data set was changed after `hold`: the states belong to what it was; hold it again")
+            raise DataError("the data set has changed since `hold`: the states belong to the old data; hold it again")
 
     def run(self, step: Any, params: Any = None, *, timeout: Optional[float] = None) -> Any:
         """Runs ``step(params, chunk, state)`` on every chunk, which changes the state in place, and combines the results."""
@@ -65,7 +65,7 @@ class Held(Generic[S]):
         return load(parts)
 
     def submit(self, step: Any, params: Any = None) -> Pending:
-        """Begins a round and returns at once. The next one can begin when it is over."""
+        """Starts a round and returns immediately. The next one can start when it has ended."""
         stream, buffers = pack_params(params)
         prepared, code, name = code_of(prepare(step, init=self._init))
         self._must_be_unchanged()
@@ -79,19 +79,19 @@ class Held(Generic[S]):
             raise
 
     def collect(self) -> List[S]:
-        """Brings all states home, in the order of the chunks."""
+        """Returns all states, in the order of the chunks."""
         states = self._native.collect(self._master._tick)
         if None in states:
-            self.run(_nothing)  # nobody has asked for some of them yet: now they are made
+            self.run(_nothing)  # some have not been needed yet: create them now
             states = self._native.collect(self._master._tick)
         return [pickle.loads(state[0], buffers=state[1]) for state in states if state is not None]
 
     def checkpoint(self) -> None:
-        """Makes a checkpoint now, besides those that are made when it is time."""
+        """Makes a checkpoint now, in addition to the automatic ones."""
         self._native.checkpoint(self._master._tick)
 
     def release(self) -> None:
-        """Has the workers drop the states."""
+        """Drops the states on the workers."""
         self._native.release()
 
     def __len__(self) -> int:
@@ -111,5 +111,5 @@ def _nothing(params: Any, chunk: Any, state: Any) -> int:
     return 0
 
 
-# Hosts need not have qjam: it travels as if it were the user's.
+# Sent as if it were the user's function, because hosts need not have qjam.
 _nothing.__module__ = "__main__"

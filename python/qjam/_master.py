@@ -1,7 +1,7 @@
-"""The master: what users hold in their hands.
+"""The class :class:`Master`.
 
-Everything with a decision in it is native. Here functions and objects are made ready to travel, values are put together
-again, and what there is to tell is told.
+Comes in: functions, parameters and data sets of the user. Goes out: their serialised forms to the native master, and values,
+progress and log lines back to the user. Decides nothing: scheduling, retries and limits are native.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 from . import _native
 from ._code import pack_params, prepare, support
 from ._held import Held
-from ._host import enter, leave
+from ._interpreter import enter, leave
 from ._pending import Pending
 from ._progress import Line, Progress, deliver, line_for, warn
 from ._ready import arguments, code_of, for_processes, seconds
@@ -29,14 +29,14 @@ __all__ = ["Master"]
 OnRound = Callable[[RoundReport], object]
 S = TypeVar("S")
 
-#: Masters that have not been closed, so that nothing is left when the interpreter ends.
+#: Masters that have not been closed. They are closed when the interpreter ends.
 _open: weakref.WeakSet[Master] = weakref.WeakSet()
 class Master:
     """Runs functions over data sets on workers, and combines the results.
 
-    ``workers`` is a string: ``"local:4"`` (four interpreters on this machine), ``"proc:4"``, ``"ann@big*8,small"`` (over
-    ssh), ``"@hosts.txt"``, ``"auto"`` (as many as pay), ``"inproc:4"`` (threads of this process, for functions that
-    release the interpreter); or a list of :class:`RemoteWorker`. Without it there is a worker for every core.
+    ``workers`` is a worker string: ``"local:4"`` (four interpreters on this machine), ``"proc:4"``, ``"ann@big*8,small"``
+    (over ssh), ``"@hosts.txt"``, ``"auto"`` (as many as pay off), ``"inproc:4"`` (threads of this process, for functions that
+    release the interpreter lock); or a list of :class:`RemoteWorker`. The default is one worker per core.
 
     >>> from qjam import Master
     >>> def squares(params, chunk):
@@ -45,24 +45,24 @@ class Master:
     ...     m.run(squares, 3, [1, 2, 3, 4])
     90
 
-    Results have the same bits whatever the workers are. ``close``, or the end of the ``with`` block or of the program, ends
-    all workers. Several threads may use one master; a forked process may not.
+    Results have the same bits on all workers. ``close``, or the end of the ``with`` block or of the program, ends all workers.
+    Several threads may use one master; a forked process may not.
 
-    :param seed: what ``qjam.context().rng()`` is keyed by, with round and chunk.
-    :param memory_limit: most bytes that one worker may take.
-    :param cache_limit: most bytes of opened chunks that one worker keeps.
-    :param disk_limit: most bytes of the cache on a host's disk.
-    :param min_workers: go on with this many if others cannot be had.
-    :param round_timeout: most seconds that any round may take.
-    :param resume: go on from an earlier run: its name, ``"last"`` or ``True`` for the last run of this program.
-    :param resume_anyway: … although the program has changed since.
-    :param run_folder: where the run file goes; ``False`` for none.
-    :param progress: a line with rounds and workers: ``None`` where somebody looks, ``True``, ``False``, or something with
-        ``update(1)``.
+    :param seed: seed of the random numbers of ``qjam.context().rng()``, together with round and chunk.
+    :param memory_limit: maximum bytes of memory of one worker.
+    :param cache_limit: maximum bytes of opened chunks that one worker keeps.
+    :param disk_limit: maximum bytes of the cache on a host's disk.
+    :param min_workers: start with this many workers if others cannot be reached.
+    :param round_timeout: maximum duration of any round in seconds.
+    :param resume: continue an earlier run: its name, or ``"last"`` or ``True`` for the last run of this program.
+    :param resume_anyway: resume even if the program has changed since.
+    :param run_folder: folder for the run file; ``False`` writes none.
+    :param progress: show a line with rounds and workers: ``True``, ``False``, ``None`` for only on a terminal or in a notebook,
+        or an object with a method ``update(1)``.
     :param on_round: called with the :class:`RoundReport` of every round.
-    :param balance: whether slow workers are helped.
-    :param blocks_per_slot: into how many pieces the work of a slot is cut.
-    :param deliver_after: most seconds that a worker keeps finished work to itself.
+    :param balance: whether idle workers take over work of slow ones.
+    :param blocks_per_slot: number of blocks into which the work of a slot is divided.
+    :param deliver_after: maximum time in seconds that a worker keeps finished results before sending them.
     """
 
     __slots__ = (
@@ -132,7 +132,7 @@ class Master:
         self._in_process = in_process
         self._lost = 0
         self._text = workers if isinstance(workers, str) else text
-        # Other processes on this machine must be able to map the data.
+        # Worker processes on this machine must be able to map the data.
         self._shares = has_processes
         self._has_hosts = has_hosts
         try:
@@ -155,12 +155,13 @@ class Master:
     ) -> Any:
         """Runs ``function(params, chunk)`` on every chunk of a data set and combines the results.
 
-        ``function`` is a function, a lambda, or a module with ``mapfunc`` and, if it likes, ``reduce``. Without a ``reduce``
-        numbers and arrays are added, lists and tuples element by element. Without a data set it is called once for every
-        slot of every worker, with ``[]``.
+        ``function`` is a function, a lambda, or a module with ``mapfunc`` and optionally ``reduce``. Without a ``reduce``,
+        numbers and arrays are added, lists and tuples element by element. Without a data set, the function is called once for
+        every slot of every worker, with ``[]``.
 
-        What it raises is raised here, from a :class:`RemoteError` that says where it happened. ``timeout`` is in seconds;
-        the round is cancelled and :class:`TimedOut` raised. So it is on Ctrl-C, and the master can be used again.
+        An exception in the function is raised here, with a :class:`RemoteError` as its cause that says where it happened.
+        After ``timeout`` seconds the round is cancelled and :class:`TimedOut` is raised. Ctrl-C also cancels the round. The
+        master can be used again afterwards.
 
         >>> import numpy as np
         >>> from qjam import Master
@@ -170,7 +171,7 @@ class Master:
         array([20., 25.])
         84
         """
-        # Parameters and data first: with them it is known which modules must go along.
+        # Parameters and data first: they determine which modules must be sent.
         stream, buffers = pack_params(params)
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
@@ -197,7 +198,7 @@ class Master:
         return load(parts)
 
     def submit(self, function: Any, params: Any = None, dataset: Any = None) -> Pending:
-        """Begins a round and returns at once; the :class:`Pending` gives its value.
+        """Starts a round and returns immediately; the :class:`Pending` gives its value.
 
         >>> from qjam import Master
         >>> with Master("local:2") as m:
@@ -220,7 +221,7 @@ class Master:
         return Pending(pending, entry[2], self)
 
     def hold(self, init: Callable[[Any], S], dataset: Any) -> Held[S]:
-        """Has workers make a state for every chunk with ``init(chunk)`` and keep it between rounds.
+        """Creates a state for every chunk with ``init(chunk)`` on the workers, which keep it between rounds.
 
         >>> from qjam import Master
         >>> def count(params, chunk, state):
@@ -234,13 +235,13 @@ class Master:
         [{'rounds': 6}, {'rounds': 6}]
         """
         if not callable(init):
-            raise TypeError(f"init is a function of a chunk; not {type(init).__name__}")
+            raise TypeError(f"init must be a function of a chunk, not {type(init).__name__}")
         made = as_dataset(dataset)
         data = None if made is None else made._native_data()
         return Held(self, init, made, data, self._native.hold(data, self._shares, self._tick))
 
     def _told(self, line: Optional[Line], on_round: Optional[OnRound]) -> None:
-        """A round is over."""
+        """Reports the end of a round: losses, progress, callbacks."""
         lost = self._native.lost
         if lost != self._lost:
             self._tell_losses(lost)
@@ -264,20 +265,20 @@ class Master:
 
     @property
     def workers(self) -> List[Worker]:
-        """Who works for this master now."""
+        """The workers that this master has now."""
         return [Worker(name, slots, pid, remote) for name, pid, remote, slots in self._native.workers()]
 
     def _count(self) -> int:
         if not hasattr(self, "_native"):
-            # Still being made, and somebody looks on.
+            # Called while the master is still being created.
             return 0
         return sum(slots for _, _, _, slots in self._native.workers())
 
     def add_workers(self, workers: WorkersLike) -> None:
-        """Takes on more workers, which the next rounds use; the results are the same."""
+        """Adds workers for the next rounds. Results do not change."""
         text, in_process = worker_string(workers)
         if in_process != self._in_process:
-            raise ValueError("whether functions run in this process is said when a master is made")
+            raise ValueError("whether functions run in this process is decided when a master is created")
         _, has_processes, has_hosts = _native.worker_kinds(text)
         self._shares = self._shares or has_processes
         self._has_hosts = self._has_hosts or has_hosts
@@ -287,10 +288,10 @@ class Master:
             deliver(self._line)
 
     def remove_worker(self, name: str) -> bool:
-        """Sends a worker away, by its name. Says whether there was one."""
+        """Removes a worker by its name. Returns whether it existed."""
         return self._native.remove_worker(name, self._tick)
 
-    # ---- what is known ------------------------------------------------------------------------------------------
+    # ---- reports -----------------------------------------------------------------------------------------------
 
     @property
     def last_round(self) -> Optional[RoundReport]:
@@ -300,11 +301,11 @@ class Master:
 
     @property
     def journal(self) -> List[Entry]:
-        """What happened so far: workers that came and went, rounds, retries."""
+        """The events so far: workers added and lost, rounds, retries."""
         return [Entry(*entry) for entry in self._native.journal()]
 
     def explain(self) -> str:
-        """With ``auto`` workers: what is known of each kind of work, and how many workers follow from it."""
+        """With ``auto`` workers: the measurements of each kind of work, and the number of workers chosen."""
         return "\n".join(self._native.explain())
 
     # ---- the end ------------------------------------------------------------------------------------------------
@@ -315,7 +316,7 @@ class Master:
         return self._native.closed
 
     def close(self) -> None:
-        """Ends all workers. Rounds that are not over are cancelled. A second time does nothing."""
+        """Ends all workers and cancels pending rounds. Calling it again does nothing."""
         _open.discard(self)
         if self._native.closed:
             return
@@ -338,7 +339,7 @@ class Master:
 
 
 def _counting(master: Master) -> Callable[[], int]:
-    """How many workers there are, for a line that does not keep its master."""
+    """A function that returns the number of workers, without keeping the master alive."""
     known = weakref.ref(master)
 
     def count() -> int:
@@ -349,7 +350,7 @@ def _counting(master: Master) -> Callable[[], int]:
 
 
 def _ticking(line: Optional[Line]) -> Callable[[], None]:
-    """What is done now and then while somebody waits."""
+    """The function that is called periodically while the caller waits."""
     if line is None:
         return deliver
 

@@ -1,9 +1,9 @@
-"""Which modules are the user's own, what their sources are, and what they import.
+"""Determines which modules are the user's own, their sources, and their imports.
 
-An own module is one whose file lies in the script's folder, in the working folder, or in the folder of another own
-module, and that nobody has installed: nothing under `site-packages`, the standard library, or qjam itself. Own modules
-travel to workers as source text; everything else has to be there already. Texts are read again when the file has changed,
-so that an edit counts from the next call on.
+A module is own if its file is in the script's folder, in the working folder, or in the folder of another own module, and it is
+not installed: not under `site-packages`, not in the standard library, not part of qjam. Own modules are sent to workers as source
+text; everything else must be installed there. A source is read again when its file has changed, so an edit takes effect with the
+next call. Imports nothing and runs nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Rounds that were submitted."""
+"""The class :class:`Pending`: a submitted round."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
-from ._host import leave
+from ._interpreter import leave
 from ._progress import deliver
 from ._ready import seconds
 from ._report import RoundReport
@@ -19,7 +19,7 @@ __all__ = ["Pending"]
 
 
 class Pending:
-    """A round that was submitted. Dropping it without waiting cancels it."""
+    """A submitted round. Dropping it without waiting cancels it."""
 
     __slots__ = ("_error", "_left", "_master", "_name", "_native", "_parts", "_value")
 
@@ -38,7 +38,7 @@ class Pending:
             leave(self._name)
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Waits until the round is over, at most so many seconds; says whether it is."""
+        """Waits until the round has ended, at most ``timeout`` seconds; returns whether it has ended."""
         if self._parts is not None or self._value or self._error is not None:
             return True
         try:
@@ -59,9 +59,9 @@ class Pending:
         return True
 
     def result(self, timeout: Optional[float] = None) -> Any:
-        """Waits for the value. When time is up, :class:`TimedOut` is raised and the round goes on."""
+        """Waits for the value. After ``timeout`` seconds :class:`TimedOut` is raised; the round continues."""
         if not self.wait(timeout):
-            raise TimedOut(f"the round is not over after {timeout} s; it goes on")
+            raise TimedOut(f"the round has not ended after {timeout} s; it continues")
         if self._error is not None:
             raise self._error
         if not self._value:
@@ -70,11 +70,11 @@ class Pending:
         return self._value[0]
 
     def done(self) -> bool:
-        """Whether a value or an error is there."""
+        """Whether the round has ended, with a value or an error."""
         return self._left or self._native.done()
 
     def cancel(self) -> None:
-        """Gives the round up, unless it is over."""
+        """Cancels the round, unless it has ended."""
         if not self._left:
             self._native.cancel()
             self._error = Cancelled("the round was cancelled")
@@ -82,7 +82,7 @@ class Pending:
 
     @property
     def report(self) -> Optional[RoundReport]:
-        """Where the time went, once the round was waited for."""
+        """Where the time went; None until the round has been waited for."""
         parts = self._native.report()
         return None if parts is None else RoundReport._of(parts)
 

@@ -1,8 +1,8 @@
-"""Objects on their way to workers: pickled with their arrays beside them, or refused with the place of the trouble.
+"""Pickles objects for workers, with their arrays beside the pickle.
 
-Plain pickle is tried first since it is fast. What it cannot do, or would do wrongly (a class of the script itself is for
-it just a name in `__main__`, which means nothing on a worker), cloudpickle does. If that fails as well, the object is
-walked to find the part that cannot travel, because "cannot pickle '_thread.lock' object" alone says nothing about where.
+Plain pickle is tried first because it is fast. Cloudpickle handles what plain pickle cannot, or would do wrongly (a class of the
+script is only a name in `__main__` to it, which does not exist on a worker). If both fail, the object is searched for the part that
+cannot be pickled, because "cannot pickle '_thread.lock' object" alone does not say where it is.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from qjam._functions import Noted, captured
 from qjam._worker.values import BUFFER_BYTES_MIN, pack
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
-# How long an object is searched for the part that cannot be pickled.
+# Time limit of the search for the part that cannot be pickled.
 SEARCH_SECONDS = 2.0
 
-# Own modules that classes of pickled objects come from. They travel with every function from then on.
+# Own modules of the classes of pickled objects. They are sent with every function from then on.
 sent_modules: Set[str] = set()
 
 
@@ -65,13 +65,13 @@ def pickle_params(obj: Any, what: str = "params") -> Tuple[bytes, List[pickle.Pi
     if kind in _PLAIN:
         return pickle.dumps(obj, protocol=5), buffers
     if kind.__name__ == "ndarray" and kind.__module__ == "numpy" and not obj.dtype.hasobject:
-        # What most rounds are given; names no module of the user's.
+        # The usual case; it names no module of the user.
         aside = None if obj.nbytes < BUFFER_BYTES_MIN else _aside(buffers)
         return pickle.dumps(obj, protocol=5, buffer_callback=aside), buffers
     try:
         stream = pickle.dumps(obj, protocol=5, buffer_callback=_aside(buffers))
     except Exception:
-        # Whatever it was, cloudpickle can do more; if it cannot, its error is the one to show.
+        # Cloudpickle can do more; if it fails as well, its error is shown.
         stream = None
     if stream is None or _text(b"__main__") in stream or _text(b"__mp_main__") in stream:
         buffers.clear()
@@ -85,7 +85,7 @@ def pickle_params(obj: Any, what: str = "params") -> Tuple[bytes, List[pickle.Pi
 
 
 def note_modules(stream: bytes) -> None:
-    """Has the own modules that a pickle names travel with every function from now on."""
+    """Marks the own modules that a pickle names to be sent with every function from now on."""
     for name in _own.loaded():
         if name not in sent_modules and _text(name.encode()) in stream:
             sent_modules.add(name)
@@ -108,7 +108,7 @@ def _text(name: bytes) -> bytes:
 
 
 def pickle_functions(functions: Dict[str, Callable[..., Any]], name: str) -> Tuple[bytes, Noted]:
-    """A pickle of functions, and what was seen on the way: modules, imports, bytecode."""
+    """A pickle of functions, and what was encountered: modules, imports, bytecode."""
     noted = Noted()
     out = io.BytesIO()
     try:
@@ -125,7 +125,7 @@ def _noting_pickler() -> Any:
     base: Any = cloudpickle().CloudPickler
 
     class Pickler(base):  # type: ignore[misc]
-        """Notes what it pickles."""
+        """Records what it pickles."""
 
         def __init__(self, file: Any, noted: Noted) -> None:
             super().__init__(file, protocol=5)
@@ -155,7 +155,7 @@ def refused(obj: Any, what: str, error: BaseException) -> Exception:
 
 
 def find_trouble(obj: Any, what: str, error: BaseException) -> Tuple[str, BaseException]:
-    """The path to the innermost part that cannot be pickled, and what pickling it says."""
+    """The path to the innermost part that cannot be pickled, and its error."""
     deadline = time.monotonic() + SEARCH_SECONDS
     path, reason = what, error
     seen: Set[int] = set()
@@ -169,7 +169,7 @@ def find_trouble(obj: Any, what: str, error: BaseException) -> Tuple[str, BaseEx
 
 
 def _first_trouble(obj: Any, path: str, deadline: float) -> Optional[Tuple[str, Any, BaseException]]:
-    """The part of an object that cannot be pickled. Parts that take long are looked at last."""
+    """The part of an object that cannot be pickled. Slow parts are tried last."""
     long: List[Tuple[str, Any]] = []
     for name, part in _parts(obj, path):
         now = time.monotonic()
@@ -200,7 +200,7 @@ class _TooLong(Exception):
 
 
 class _Nowhere(io.RawIOBase):
-    """Takes what is written, until a time."""
+    """Discards what is written, until a deadline."""
 
     def __init__(self, deadline: float) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class _Nowhere(io.RawIOBase):
 
 def _trouble(obj: Any, deadline: float) -> Optional[BaseException]:
     try:
-        # Buffers are set aside, so large arrays cost nothing.
+        # Buffers are out of band, so large arrays cost nothing.
         cloudpickle().CloudPickler(_Nowhere(deadline), protocol=5, buffer_callback=lambda _: False).dump(obj)
     except Exception as error:
         return error

@@ -1,8 +1,8 @@
-"""The line that says how rounds are coming along, and what workers have to tell.
+"""Shows the progress of rounds, and passes log lines of workers to ``logging``.
 
-Like tqdm's bars: ``progress=None`` shows it where somebody looks (a terminal, a notebook) and only once a loop has taken
-two seconds; ``True`` at once and anywhere; ``False`` never. It goes to standard error. Anything with ``update(1)``, as
-tqdm's own bars have, is told of every round instead.
+As with tqdm, ``progress=None`` shows a line only on a terminal or in a notebook, and only after two seconds; ``True`` shows it
+immediately and anywhere; ``False`` never. It is written to standard error. An object with a method ``update(1)``, such as a bar of
+tqdm, is called for every round instead.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ._native import has_news, take_news
 
 __all__ = ["Line", "Progress", "deliver", "line_for"]
 
-#: What ``progress=`` may be: yes, no, where somebody looks, or something with ``update(1)``.
+#: The values of ``progress=``: True, False, None for automatic, or an object with ``update(1)``.
 Progress = Union[None, bool, Any]
 
-#: Seconds before a line is shown that nobody asked for.
+#: Seconds before an automatic line is shown.
 _PATIENCE = 2.0
-#: Seconds between two changes of the line.
+#: Seconds between two updates of the line.
 _EVERY = 0.1
-#: A loop is over when no round began for so many seconds.
+#: A loop has ended when no round began for this many seconds.
 _PAUSE = 5.0
 
 _log = logging.getLogger("qjam")
@@ -34,7 +34,7 @@ if _worker_log.level == logging.NOTSET:
 
 
 def deliver(line: Optional[Line] = None) -> None:
-    """Passes on what workers printed, and long waits, to ``logging``."""
+    """Passes output of workers and messages about long waits to ``logging``."""
     if not has_news():
         return
     for kind, worker, text in take_news():
@@ -49,7 +49,7 @@ def deliver(line: Optional[Line] = None) -> None:
 
 
 def warn(text: str) -> None:
-    """Says something that the user should know."""
+    """Logs a warning."""
     _say(_log, logging.WARNING, text)
 
 
@@ -57,7 +57,7 @@ def _say(logger: logging.Logger, level: int, text: str) -> None:
     if logger.hasHandlers():
         logger.log(level, "%s", text)
     elif logger.isEnabledFor(level):
-        # Nobody has set up logging: the lines belong on the user's screen, as if the function had run here.
+        # Logging is not configured: print the lines, as if the function had run in this process.
         prefix = "" if logger is _worker_log else "qjam: "
         print(prefix + text, file=sys.stderr, flush=True)
 
@@ -102,17 +102,17 @@ class Line:
         self.is_shown = False
 
     def begin(self) -> None:
-        """A round begins."""
+        """A round has begun."""
         now = time.monotonic()
         if now - max(self._last_round, self._began) > _PAUSE or self._began == 0.0:
             self._began, self.rounds = now, 0
 
     def tick(self) -> None:
-        """Somebody waits."""
+        """Called periodically while the caller waits."""
         self._draw()
 
     def end(self) -> None:
-        """A round is over."""
+        """A round has ended."""
         self.rounds += 1
         self.waits = ""
         self._last_round = time.monotonic()
@@ -127,7 +127,7 @@ class Line:
             self._drawn = now
             self.is_shown = True
             text = self._text(now)
-            # The cursor goes back to the beginning, so that what the user prints next overwrites the line.
+            # Returns the cursor, so that the user's next output overwrites the line.
             self._write("\r" + text.ljust(self._width) + "\r")
             self._width = len(text)
 
@@ -146,14 +146,14 @@ class Line:
         return ", ".join(words)[:160]
 
     def clear(self) -> None:
-        """Takes the line off the screen."""
+        """Erases the line."""
         with self._lock:
             if self.is_shown and self._width:
                 self._write("\r" + " " * self._width + "\r")
                 self._width = 0
 
     def close(self) -> None:
-        """The last state of the line stays on the screen."""
+        """Ends the line; its last state stays on the screen."""
         with self._lock:
             if self.is_shown:
                 text = self._text(max(self._last_round, self._began))
@@ -170,7 +170,7 @@ class Line:
 
 
 class _Foreign(Line):
-    """Somebody else's bar."""
+    """A progress bar supplied by the user."""
 
     def __init__(self, update: Callable[[int], object]) -> None:
         super().__init__(lambda: 0, 0.0)

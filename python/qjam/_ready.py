@@ -1,4 +1,4 @@
-"""Making things ready for the native part: code, limits of time, and what workers in processes of their own need."""
+"""Prepares arguments of the native part: code, time limits, and what worker processes need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CODE_BYTES_MAX = 1 << 20
 
 
 def code_of(prepared: Any) -> Tuple[Any, _native.Code, bytes]:
-    """A prepared function with its code and the name of that."""
+    """A prepared function, its native code, and the hash of the code."""
     found = _codes.get(id(prepared))
     if found is not None and found[0] is prepared:
         return found
@@ -36,7 +36,7 @@ def code_of(prepared: Any) -> Tuple[Any, _native.Code, bytes]:
 
 
 def seconds(timeout: Optional[float]) -> Optional[float]:
-    """A limit of time, checked."""
+    """A validated time limit."""
     if timeout is None:
         return None
     number = float(timeout)
@@ -46,13 +46,13 @@ def seconds(timeout: Optional[float]) -> Optional[float]:
 
 
 def arguments() -> List[str]:
-    """How this program is started again, without the interpreter."""
+    """The command line of this program, without the interpreter."""
     original: Optional[List[str]] = getattr(sys, "orig_argv", None)
     return list(original[1:]) if original else list(sys.argv)
 
 
 def for_processes(path: List[str], modules: bytes) -> Dict[str, Any]:
-    """What workers outside of this process need."""
+    """Options for workers outside this process."""
     from ._find import worker
 
     return {

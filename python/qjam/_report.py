@@ -1,4 +1,4 @@
-"""What rounds cost, who works, and what happened: plain records."""
+"""Plain records: the report of a round, a worker, an entry of the journal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["Entry", "RoundReport", "Worker"]
 class RoundReport:
     """Where the time and the bytes of a round went.
 
-    ``total = worker + master + overhead``, in seconds: the computing of the slowest worker, what the master did to send
-    parameters and combine results, and the rest, which is what distribution costs.
+    ``total = worker + master + overhead``, in seconds: the computing time of the slowest worker, the master's time for encoding
+    parameters and combining results, and the rest, which is the cost of distribution.
 
     >>> from qjam import Master
     >>> with Master("inproc:2") as m:
@@ -28,7 +28,7 @@ class RoundReport:
     round: int
     #: From submission to value.
     total: float
-    #: Computing of the slowest worker.
+    #: Computing time of the slowest worker.
     worker: float
     #: Encoding parameters and combining results on the master.
     master: float
@@ -38,25 +38,25 @@ class RoundReport:
     bytes_out: int
     #: Bytes from the workers.
     bytes_in: int
-    #: Chunks that were sent to other hosts because they were in no cache there.
+    #: Chunks sent to other hosts because they were not in a cache there.
     chunks_sent: int
-    #: Chunks that workers had at hand.
+    #: Chunks that workers had open.
     cache_hits: int
     #: Chunks that had to be sent or opened.
     cache_misses: int
-    #: Blocks that were given out again after a loss.
+    #: Blocks assigned again after a loss.
     retries: int
-    #: Blocks whose results came but no longer counted.
+    #: Blocks whose results arrived but no longer counted.
     discarded: int
-    #: Blocks that were taken back before they were started, for idle workers.
+    #: Blocks taken from slow workers before they were started, for idle workers.
     stolen: int
-    #: Late blocks that were given to somebody else, too.
+    #: Late blocks that were also given to another worker.
     backups: int
-    #: Workers lost while it ran.
+    #: Workers lost during the round.
     lost: int
-    #: States that were made again.
+    #: States that were rebuilt.
     restored: int
-    #: Rounds that were run again for that.
+    #: Rounds that were run again to rebuild them.
     replayed: int
 
     @classmethod
@@ -76,27 +76,27 @@ class RoundReport:
 
 @dataclass(frozen=True)
 class Worker:
-    """Somebody who works for a master."""
+    """A worker of a master."""
 
-    #: What messages call it: ``local``, ``proc:0``, ``ann@big``.
+    #: Its name in messages: ``local``, ``proc:0``, ``ann@big``.
     name: str
-    #: How many chunks it works on at once.
+    #: How many chunks it processes at the same time.
     slots: int
-    #: Its process on this machine, if it is one of its own and running.
+    #: Process number on this machine, if it is a separate running process.
     pid: Optional[int] = None
-    #: Its process on the host it is on, likewise.
+    #: Process number on its host, if it is on another one.
     remote_pid: Optional[int] = None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Something that happened to a master."""
+    """An event in the journal of a master."""
 
-    #: Seconds since the master was made.
+    #: Seconds since the master was created.
     at: float
-    #: What kind of thing: ``worker lost``, ``round started``.
+    #: The kind of event: ``worker lost``, ``round started``.
     kind: str
-    #: The particulars.
+    #: The details.
     text: str
 
 

@@ -1,4 +1,4 @@
-"""What ``Master(workers)`` may be given, and the worker string that it means."""
+"""The argument ``workers`` of a master, and its conversion to a worker string."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def worker_string(workers: Any) -> Tuple[str, bool]:
 
 
 def _as_host(host: str) -> str:
-    """A host may be called like an engine."""
+    """The host as an item of a worker string; a host may have the name of an engine."""
     name = host.partition(":")[0]
     return f"ssh://{host}" if name in _ENGINES else host
 

@@ -1,19 +1,19 @@
-"""What can go wrong, as a small tree of exceptions.
+"""The exceptions of qjam.
 
-Everything that qjam itself raises is a :class:`QjamError`. What your own function raises on a worker comes back as what
-it was: the same class with the same arguments, raised *from* a :class:`RemoteError` that says where it happened.
+Everything that qjam itself raises is a :class:`QjamError`. An exception that your own function raises on a worker is raised here
+with the same class and arguments, with a :class:`RemoteError` as its cause that says where it happened.
 
     QjamError
     ├── RemoteError             your function failed on a worker: host, chunk, remote traceback, last printed lines
     │   └── WorkerDied          … by ending its interpreter: killed, os._exit, a segmentation fault, out of memory
-    ├── RemoteWorkerError       workers could not be had or were lost
+    ├── RemoteWorkerError       workers could not be started or were lost
     │   ├── ConnectError        hosts could not be reached, each with the reason
-    │   └── MissingPackages     … or have not got the interpreter or the packages that the code needs
+    │   └── MissingPackages     hosts lack the interpreter or the packages that the code needs
     ├── TimedOut                (also a TimeoutError)
     ├── Cancelled
     ├── WorkerStringError       (also a ValueError)
     ├── DataError               (also a ValueError)
-    ├── PicklingError           (also a TypeError): something cannot travel
+    ├── PicklingError           (also a TypeError): something cannot be sent
     ├── DoesNotFit              (also a MemoryError)
     ├── MasterClosed            (also a RuntimeError)
     ├── Busy                    (also a RuntimeError)
@@ -52,14 +52,14 @@ __all__ = [
 
 
 class QjamError(Exception):
-    """What all errors of qjam have in common."""
+    """The base class of all errors of qjam."""
 
 
 class RemoteError(QjamError):
     """Your function failed on a worker.
 
-    If its exception could be rebuilt here, that is what is raised, and this is its ``__cause__``. The text has the lines
-    of your code as the worker saw them.
+    If its exception can be rebuilt here, that exception is raised, and this one is its ``__cause__``. The text contains the
+    remote traceback with the lines of your code.
 
     >>> from qjam import Master
     >>> def inverse(params, chunk):
@@ -74,13 +74,13 @@ class RemoteError(QjamError):
 
     #: The worker, by its name: ``big``, ``proc:3``; None if results were being combined on the master.
     host: Optional[str]
-    #: The index of the chunk, where one is to blame.
+    #: The index of the chunk, if the error belongs to one.
     chunk: Optional[int]
     #: Its content hash.
     chunk_hash: Optional[str]
-    #: The traceback there, as text.
+    #: The traceback on the worker, as text.
     remote_traceback: str
-    #: What the worker had printed last.
+    #: The last lines that the worker printed.
     last_lines: List[str]
     #: The name of the function.
     function: Optional[str]
@@ -119,7 +119,7 @@ class RemoteError(QjamError):
 
 
 class WorkerDied(RemoteError):
-    """Your function ended the interpreter it ran in: killed, ``os._exit``, a segmentation fault, out of memory.
+    """Your function ended its interpreter: killed, ``os._exit``, a segmentation fault, out of memory.
 
     The chunk was tried three times before this was raised. The master has started new interpreters and can be used.
     """
@@ -130,9 +130,9 @@ class RemoteWorkerError(QjamError):
 
 
 class ConnectError(RemoteWorkerError):
-    """Hosts could not be reached, or would not work.
+    """Hosts could not be reached, or cannot be workers.
 
-    ``failures`` has the reason of each host.
+    ``failures`` contains the reason for each host.
     """
 
     failures: Dict[str, str]
@@ -150,7 +150,7 @@ class MissingPackages(RemoteWorkerError, ImportError):
 
 
 class TimedOut(QjamError, TimeoutError):
-    """A round took longer than it was allowed, and was cancelled."""
+    """A round took longer than its time limit."""
 
 
 class Cancelled(QjamError):
@@ -158,19 +158,19 @@ class Cancelled(QjamError):
 
 
 class WorkerStringError(QjamError, ValueError):
-    """A worker string makes no sense; says which part, and what to write instead."""
+    """A worker string is invalid. The message names the part, and what to write instead."""
 
 
 class DataError(QjamError, ValueError):
-    """A data set could not be made or read."""
+    """A data set could not be created or read."""
 
 
 class PicklingError(QjamError, TypeError):
-    """Something cannot travel to a worker; names the attribute that is to blame."""
+    """Something cannot be sent to a worker. The message names the attribute."""
 
 
 class DoesNotFit(QjamError, MemoryError):
-    """A round, or the states that workers keep, would not fit into memory; nothing of it was begun."""
+    """A round, or the states that workers keep, would not fit into memory. Nothing was started."""
 
 
 class MasterClosed(QjamError, RuntimeError):
@@ -178,11 +178,11 @@ class MasterClosed(QjamError, RuntimeError):
 
 
 class Busy(QjamError, RuntimeError):
-    """A round over held states was asked for while another one was not over."""
+    """A round over held states was requested while another one was running."""
 
 
 class ResumeError(QjamError):
-    """The run to go on from cannot be used."""
+    """The run to resume cannot be used."""
 
 
 _BY_KIND: Dict[str, type] = {
@@ -230,14 +230,14 @@ def _where(facts: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _rebuilt(pickled: bytes) -> Optional[Exception]:
-    """The exception as the worker had it, if that is possible.
+    """The original exception of the worker, if it can be rebuilt.
 
-    What is no ordinary exception, ``SystemExit`` above all, must not end the program that asked for a result.
+    Only subclasses of ``Exception``: a ``SystemExit`` must not end the program that requested a result.
     """
     if not pickled:
         return None
     try:
         found = pickle.loads(pickled)
-    except Exception:  # a class that cannot be imported or built here: the RemoteError says all there is to say
+    except Exception:  # the class cannot be imported or built here: the RemoteError has the details
         return None
     return found if isinstance(found, Exception) else None

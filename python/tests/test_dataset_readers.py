@@ -116,7 +116,7 @@ def test_arrays_of_numpy_are_read_whatever_their_type(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "x.npz", x=counts, y=counts[:, 0].astype("f8"))
     assert np.array_equal(FileDataSet(tmp_path / "x.npy").raw_data(), counts)
     assert np.array_equal(FileDataSet(tmp_path / "x.npz", array="y").raw_data()[:, 0], counts[:, 0])
-    with pytest.raises(ValueError, match="several arrays, x, y; say which with `array`"):
+    with pytest.raises(ValueError, match="several arrays, x, y; choose one with `array`"):
         FileDataSet(tmp_path / "x.npz")
 
 
@@ -147,13 +147,13 @@ def test_pictures_and_sounds_are_read_from_folders(tmp_path: Path) -> None:
         ("a,b\n1,red\n", {}, ValueError, 'line 2, column 3: "red" in column "b" is not a number; leave'),
         ("a,b\n1,inf\n", {}, ValueError, 'line 2, column 3: "inf" is not finite'),
         ("a,b\n", {}, ValueError, "has no rows"),
-        ("", {}, ValueError, "it is empty; known are .npy"),
+        ("", {}, ValueError, "it is empty; supported are .npy"),
         ("1,2\n", {"target": "y"}, ValueError, 'no column "y"; it has "1", "2"'),
-        ("1,2\n", {"zero_based": True}, ValueError, "`zero_based` means nothing"),
+        ("1,2\n", {"zero_based": True}, ValueError, "`zero_based` does not apply"),
         ("1,2\n", {"missing": "median"}, ValueError, "missing is 'median'; it can be 'error', 'mean', 'drop'"),
         ("1,2\n", {"dtype": "int8"}, ValueError, "float32 or float64"),
         ("1,2\n", {"columns": "1"}, TypeError, "columns is a list of names"),
-        ("1 1:2 1:3\n", {}, ValueError, "the index 1 follows 1; indices must rise"),
+        ("1 1:2 1:3\n", {}, ValueError, "the index 1 follows 1; indices must increase"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(

@@ -52,7 +52,7 @@ def test_an_exception_is_what_it_was_and_says_where_it_came_from(master: Master)
     assert remote.chunk_hash and data.hash(1).startswith(remote.chunk_hash[:8])
     assert remote.function is not None and "picky" in remote.function
     assert "# the line that is to blame" in remote.remote_traceback
-    assert "test_errors.py" in remote.remote_traceback and "_host.py" not in remote.remote_traceback
+    assert "test_errors.py" in remote.remote_traceback and "_interpreter.py" not in remote.remote_traceback
     assert "chunk 1" in str(remote) and "# the line that is to blame" in str(remote)
     assert works(master)
 

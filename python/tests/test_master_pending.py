@@ -65,7 +65,7 @@ def test_waiting_can_be_limited_and_the_round_goes_on(master: Master, tmp_path: 
     pending = master.submit(held_up, None, [1])
     assert pending.report is None
     assert pending.wait(0.05) is False
-    with pytest.raises(qjam.TimedOut, match="it goes on"):
+    with pytest.raises(qjam.TimedOut, match="it continues"):
         pending.result(0.05)
     (tmp_path / "go").touch()
     assert pending.wait() is True and pending.result() == 1
@@ -139,7 +139,7 @@ def test_a_step_that_fails_changes_nothing(master: Master) -> None:
 
 
 def test_init_must_be_a_function(master: Master) -> None:
-    with pytest.raises(TypeError, match="init is a function of a chunk; not dict"):
+    with pytest.raises(TypeError, match="init must be a function of a chunk, not dict"):
         master.hold({}, [1])  # type: ignore[arg-type]
 
 
@@ -150,7 +150,7 @@ def test_data_that_changed_after_hold_is_noticed(master: Master) -> None:
     held = master.hold(lambda chunk: float(chunk.sum()), rows)
     assert held.run(lambda params, chunk, state: state) == 8.0
     rows[0, 0] = 5
-    with pytest.raises(qjam.DataError, match="changed after `hold`"):
+    with pytest.raises(qjam.DataError, match="changed since `hold`"):
         held.run(lambda params, chunk, state: state)
 
 

@@ -1,4 +1,4 @@
-//! What was asked for on the command line.
+//! The command line. Comes in: the words after `cargo xtask`. Goes out: a [`Request`], or what is wrong. Carries nothing out.
 
 use crate::hosts::Order;
 use crate::step::{Step, Tier};
@@ -6,30 +6,30 @@ use crate::steps::{CHECKS, SETUP};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The command that we give ourselves; nobody types it, so the help says nothing of it.
+/// An internal command, not shown in the help.
 pub const STEP: &str = "one-step";
 
-/// A command line that was understood.
+/// A parsed command line.
 pub enum Request {
     /// Print the help.
     Help,
     /// Print the steps.
     List,
-    /// Build the executable that travels.
+    /// Build the portable executable.
     Dist,
-    /// Build the Python package for others.
+    /// Build the Python package for release.
     Wheel,
-    /// Print who uses whom.
+    /// Print the dependencies between crates and modules.
     Rooms,
-    /// Make or remove test hosts, or look at them.
+    /// Start, remove or inspect test hosts.
     Hosts(Order),
-    /// Run one step for another process of ours, and leave what came of it in this file.
+    /// Run one step for a parent process, and write its result to this file.
     Step { name: String, outcome: PathBuf },
-    /// Run the steps of these lists that are in these tiers.
+    /// Run the steps of these lists and tiers.
     Run { lists: &'static [&'static [Step]], tiers: &'static [Tier], only: Option<String> },
 }
 
-/// Why a command line was not understood.
+/// Why a command line is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Usage {
     NoSuchCommand(String),
@@ -53,7 +53,7 @@ impl fmt::Display for Usage {
     }
 }
 
-/// Reads the words after `cargo xtask`.
+/// Parses the words after `cargo xtask`.
 pub fn parse(words: &[String]) -> Result<Request, Usage> {
     let Some((command, options)) = words.split_first() else { return Ok(Request::Help) };
     if command == "hosts" {
@@ -88,7 +88,7 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
     }
 }
 
-/// What is to be done with the test hosts.
+/// Parses the command about test hosts.
 fn order(words: &[String]) -> Option<Order> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {

@@ -1,30 +1,30 @@
-//! Ratios against peer programs, measured in turns on the same machine in the same run.
+//! Benchmarks relative to peer programs, measured on the same machine in the same session.
 //!
-//! A figure in microseconds says nothing about another machine; that qjam is as fast as a known program beside it
-//! does. Ours and theirs alternate, so that a slow minute hits both.
+//! A ratio to a known program is meaningful on other machines, unlike a time in microseconds. Our program and the peer alternate, so
+//! that a slow minute affects both.
 
 use crate::failure::Failure;
 use crate::hosts;
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 
 /// How often each program runs; the median counts.
 const TURNS: usize = 3;
 
-/// An empty round, few and many doubles each way, four workers, against broadcast and reduce of MPI over TCP.
-pub fn rounds(shop: &Shop) -> Outcome {
-    shop.cargo("build --release -p qjam-cli").run()?;
-    let (qjam, python) = (shop.release.join("qjam"), shop.venv_program("python")?);
+/// An empty round, few and many doubles each way, four workers, compared with broadcast and reduce of MPI over TCP.
+pub fn rounds(workspace: &Workspace) -> StepResult {
+    workspace.cargo("build --release -p qjam-cli").run()?;
+    let (qjam, python) = (workspace.release.join("qjam"), workspace.venv_program("python")?);
     let mut notes = Vec::new();
     for (doubles, rounds) in [("8", "2000"), ("1000000", "40")] {
         let size = ["--doubles", doubles, "--rounds", rounds];
         let theirs = || {
-            let peer = shop.program(&python).arg("bench/peer_rounds.py");
+            let peer = workspace.program(&python).arg("bench/peer_rounds.py");
             let text = peer.args(["--workers", "4", "--transport", "tcp"]).args(size).tee()?;
             number(&text, "median_us")
         };
         let ours = || {
-            let run = shop.program(&qjam).args(["bench", "rounds", "--json", "--workers", "proc:4"]);
+            let run = workspace.program(&qjam).args(["bench", "rounds", "--json", "--workers", "proc:4"]);
             number(&run.args(size).tee_and_leave_nothing()?, "median_us")
         };
         notes.push(compare(&format!("{doubles} doubles"), 1.0, ours, theirs)?);
@@ -35,12 +35,12 @@ pub fn rounds(shop: &Shop) -> Outcome {
 /// A round with a Python function, few and many doubles each way, four workers, against the standard library's pool and
 /// against Ray; Dask is shown beside them. We are to be twice as fast as the pool with few doubles, and not slower than Ray
 /// with many.
-pub fn python(shop: &Shop) -> Outcome {
-    let python = shop.venv_program("python")?;
+pub fn python(workspace: &Workspace) -> StepResult {
+    let python = workspace.venv_program("python")?;
     let mut notes = Vec::new();
     for (doubles, rounds, bars) in [("8", "500", [2.0, 0.0, 0.0]), ("1000000", "20", [0.0, 1.0, 0.0])] {
         let run = |kind: &str| {
-            let run = shop.program(&python).args(["bench/python_rounds.py", kind, "--workers", "4"]);
+            let run = workspace.program(&python).args(["bench/python_rounds.py", kind, "--workers", "4"]);
             let run = run.args(["--doubles", doubles, "--rounds", rounds]);
             number(&run.limit_min(10).tee_and_leave_nothing()?, "median_us")
         };
@@ -52,17 +52,17 @@ pub fn python(shop: &Shop) -> Outcome {
     Ok(notes.join("; "))
 }
 
-/// A user's own short program must come within a tenth of what our benchmark says of rounds.
-pub fn user_program(shop: &Shop) -> Outcome {
-    shop.cargo("build --release -p qjam-cli").run()?;
-    shop.cargo("build --release -p qjam --example rounds").run()?;
-    let (qjam, example) = (shop.release.join("qjam"), shop.release.join("examples/rounds"));
+/// A short user program must be within a tenth of our own benchmark of rounds.
+pub fn user_program(workspace: &Workspace) -> StepResult {
+    workspace.cargo("build --release -p qjam-cli").run()?;
+    workspace.cargo("build --release -p qjam --example rounds").run()?;
+    let (qjam, example) = (workspace.release.join("qjam"), workspace.release.join("examples/rounds"));
     let benchmark = || {
-        let run = shop.program(&qjam).args(["bench", "rounds", "--json", "--workers", "proc:4"]);
+        let run = workspace.program(&qjam).args(["bench", "rounds", "--json", "--workers", "proc:4"]);
         number(&run.args(["--doubles", "8", "--rounds", "5000"]).tee()?, "median_us")
     };
     let program = || {
-        let text = shop.program(&example).args(["proc:4", "8", "5000"]).tee()?;
+        let text = workspace.program(&example).args(["proc:4", "8", "5000"]).tee()?;
         let found = text.lines().rev().find_map(|line| line.trim().parse().ok());
         found.ok_or(Failure::Unexpected {
             what: "no time in its output".to_string(),
@@ -73,46 +73,47 @@ pub fn user_program(shop: &Shop) -> Outcome {
 }
 
 /// K-means against faiss, scikit-learn and others, on threads and on processes; the program knows the bars.
-pub fn kmeans(shop: &Shop) -> Outcome {
-    beside_peers(shop, "kmeans")
+pub fn kmeans(workspace: &Workspace) -> StepResult {
+    beside_peers(workspace, "kmeans")
 }
 
 /// Ridge and lasso against CoCoA over MPI, Snap ML and scikit-learn; what a round costs beside computing; and what is chosen
 /// while running against what could have been.
-pub fn cocoa(shop: &Shop) -> Outcome {
-    beside_peers(shop, "cocoa")
+pub fn cocoa(workspace: &Workspace) -> StepResult {
+    beside_peers(workspace, "cocoa")
 }
 
 /// Cost and gradient of the sparse autoencoder, and a training with it, against NumPy and SciPy.
-pub fn autoencoder(shop: &Shop) -> Outcome {
-    beside_peers(shop, "autoencoder")
+pub fn autoencoder(workspace: &Workspace) -> StepResult {
+    beside_peers(workspace, "autoencoder")
 }
 
 /// Runs a comparison that has its own bars, keeps its numbers in the target folder, and notes the lines about the bars.
-fn beside_peers(shop: &Shop, name: &str) -> Outcome {
-    shop.cargo("build --release -p qjam-cli").run()?;
-    let program = shop.program(shop.venv_program("python")?).arg(format!("bench/{name}.py"));
-    let program = program.args(["run", "--qjam"]).arg(shop.release.join("qjam"));
-    let program = program.arg("--json").arg(shop.target.join("bench").join(name).with_extension("json"));
+fn beside_peers(workspace: &Workspace, name: &str) -> StepResult {
+    workspace.cargo("build --release -p qjam-cli").run()?;
+    let program = workspace.program(workspace.venv_program("python")?).arg(format!("bench/{name}.py"));
+    let program = program.args(["run", "--qjam"]).arg(workspace.release.join("qjam"));
+    let program = program.arg("--json").arg(workspace.target.join("bench").join(name).with_extension("json"));
     Ok(bars(&program.limit_min(60).tee_and_leave_nothing()?))
 }
 
 /// Readers against polars and scikit-learn on the same files.
-pub fn readers(shop: &Shop) -> Outcome {
-    shop.cargo("build --release -p qjam-readers --example read_speed").run()?;
-    let program = shop.program(shop.venv_program("python")?).arg("bench/readers.py");
-    let program = program.arg(shop.release.join("examples/read_speed"));
-    let program = program.arg("--json").arg(shop.target.join("bench/readers.json"));
+pub fn readers(workspace: &Workspace) -> StepResult {
+    workspace.cargo("build --release -p qjam-readers --example read_speed").run()?;
+    let program = workspace.program(workspace.venv_program("python")?).arg("bench/readers.py");
+    let program = program.arg(workspace.release.join("examples/read_speed"));
+    let program = program.arg("--json").arg(workspace.target.join("bench/readers.json"));
     Ok(bars(&program.limit_min(30).tee()?))
 }
 
 /// An empty round over eight connections, and the first transfer of data against plain ssh with the same cipher.
-pub fn on_hosts(shop: &Shop) -> Outcome {
-    shop.cargo("build --release -p qjam-cli").run()?;
-    let qjam = shop.release.join("qjam");
-    hosts::with_hosts(shop, |dir, _| {
+pub fn on_hosts(workspace: &Workspace) -> StepResult {
+    workspace.cargo("build --release -p qjam-cli").run()?;
+    let qjam = workspace.release.join("qjam");
+    hosts::with_hosts(workspace, |dir, _| {
         let run = |words: &str| {
-            let run = shop.program(&qjam).args(words.split_whitespace()).env("QJAM_SSH", hosts::ssh(dir));
+            let run =
+                workspace.program(&qjam).args(words.split_whitespace()).env("QJAM_SSH", hosts::ssh(dir));
             run.tee_and_leave_nothing()
         };
         let rounds = "bench rounds --json --workers a*1,b*1,c*1,d*1,a*1,b*1,c*1,d*1";
@@ -135,25 +136,25 @@ pub fn on_hosts(shop: &Shop) -> Outcome {
 
 /// `auto` against every fixed number of workers, on threads, processes and hosts; the command itself fails where it is too
 /// slow.
-pub fn auto(shop: &Shop) -> Outcome {
-    shop.cargo("build --release -p qjam-cli").run()?;
-    let qjam = shop.release.join("qjam");
-    hosts::with_hosts(shop, |dir, _| {
+pub fn auto(workspace: &Workspace) -> StepResult {
+    workspace.cargo("build --release -p qjam-cli").run()?;
+    let qjam = workspace.release.join("qjam");
+    hosts::with_hosts(workspace, |dir, _| {
         for workers in ["local:2", "proc:4", "a*2,b*2"] {
-            let run = shop.program(&qjam).args(["bench", "auto", "--check", "--workers", workers]);
+            let run = workspace.program(&qjam).args(["bench", "auto", "--check", "--workers", workers]);
             run.env("QJAM_SSH", hosts::ssh(dir)).tee_and_leave_nothing()?;
         }
         Ok("within 1.25 x of the best fixed choice from 1 KiB to 1 GiB".to_string())
     })
 }
 
-/// Measures both in turns and asks that ours is `at_least` times as fast.
+/// Measures both alternately; fails unless ours is `at_least` times as fast.
 fn compare(
     what: &str,
     at_least: f64,
     ours: impl Fn() -> Result<f64, Failure>,
     theirs: impl Fn() -> Result<f64, Failure>,
-) -> Outcome {
+) -> StepResult {
     let (mut ours_us, mut theirs_us) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
         theirs_us.push(theirs()?);
@@ -173,7 +174,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The number behind a key in the last line that has it. The lines are flat JSON that we wrote ourselves.
+/// The number after a key in the last line that has it. The lines are flat JSON written by our own programs.
 fn number(text: &str, key: &str) -> Result<f64, Failure> {
     let key = format!("\"{key}\":");
     let found = text.lines().rev().find_map(|line| {

@@ -1,21 +1,25 @@
-//! Runs `qjam demo` the way somebody who has just built it would, and looks at what it did.
+//! Runs `qjam demo` as a new user would, and checks its output.
 
 use crate::dist;
 use crate::failure::{AboutFile, Failure};
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 
 /// Starts every PNG file.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// In an empty folder: it must say that the bits are equal, leave a picture there and no process anywhere.
-pub fn run(shop: &Shop) -> Outcome {
-    let folder = shop.empty_folder("demo")?;
-    // The one that travels: another would be the same crates, linked once more.
-    dist::build(shop)?;
-    let text =
-        shop.program(dist::path(shop)).arg("demo").dir(&folder).limit_min(5).tee_and_leave_nothing()?;
+/// Runs it in an empty folder: it must report equal bits, write a picture, and leave no process.
+pub fn run(workspace: &Workspace) -> StepResult {
+    let folder = workspace.empty_folder("demo")?;
+    // The portable executable, which is built already.
+    dist::build(workspace)?;
+    let text = workspace
+        .program(dist::path(workspace))
+        .arg("demo")
+        .dir(&folder)
+        .limit_min(5)
+        .tee_and_leave_nothing()?;
     if !says_bits_are_equal(&text) {
         let what = "`qjam demo` ended well without a word about bits".to_string();
         return Err(Failure::Unexpected { what, expected: "a line that says the bits are equal" });

@@ -1,7 +1,7 @@
-//! What an executable asks of the machine it runs on, read from its headers.
+//! The libraries and the dynamic linker that an executable needs, read from its headers.
 //!
-//! An executable that travels must ask nothing: neither an interpreter (the dynamic linker) nor shared libraries, which
-//! another machine may have in an older version or not at all.
+//! The portable executable must need neither a dynamic linker nor shared libraries, which another machine may have in an older version
+//! or not at all.
 
 /// What an executable needs besides the kernel.
 #[derive(Debug, PartialEq, Eq)]

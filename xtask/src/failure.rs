@@ -1,4 +1,4 @@
-//! Why a step failed, in words for whoever reads the table.
+//! Why a step failed, as text for the table.
 
 use std::path::PathBuf;
 use std::{fmt, io};
@@ -6,25 +6,25 @@ use std::{fmt, io};
 /// Why a step failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something needed is not there and could not be had.
+    /// Something required is missing and could not be installed.
     Missing { tool: String, remedy: String },
     /// A program could not be started.
     Start { command: String, source: io::Error },
-    /// A program ended badly.
+    /// A program failed.
     Exit { command: String, status: String },
-    /// A program took too long and was ended.
+    /// A program exceeded its time limit and was ended.
     TooLong { command: String, limit_s: u64 },
-    /// A program ended well but did not do what it should.
+    /// A program succeeded, but its output is wrong.
     Unexpected { what: String, expected: &'static str },
     /// Processes outlived the program that started them.
     LeftBehind { command: String, processes: Vec<String> },
-    /// Files say what they should not.
+    /// Files contain forbidden words.
     Hygiene { places: Vec<String> },
-    /// Crates or modules use whom they may not.
+    /// Crates or modules use others that they may not.
     Rooms { wrong: Vec<String> },
-    /// Something is slower than it has to be.
+    /// Something is slower than required.
     TooSlow { what: String, ratio: f64, at_least: f64 },
-    /// What a step said that ran in a process of its own.
+    /// The failure of a step that ran in another process.
     Told(String),
     /// A file or folder could not be used.
     File { path: PathBuf, source: io::Error },
@@ -60,7 +60,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Says which file an error is about.
+/// Adds the path of a file to an error.
 pub trait AboutFile<T> {
     /// Adds the path.
     fn about(self, path: impl Into<PathBuf>) -> Result<T, Failure>;

@@ -1,10 +1,11 @@
-//! What somebody meets who has just installed the Python package: a new account, a new environment, nothing else.
+//! Tests the Python package in a new account with a new environment and nothing else installed.
 
 use crate::failure::{AboutFile, Failure};
 use crate::package;
 use crate::run::Run;
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::setup;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 
 /// The first five lines that anybody writes; the workers are filled in.
@@ -21,8 +22,8 @@ const EXPECTED: &str = "total 999000.0";
 const VERSIONS: &[&str] = &["3.9", "3.10", "3.11", "3.12", "3.13"];
 
 /// A new account on this machine: the wheel and what pip brings with it, and five lines on processes of this machine.
-pub fn account(shop: &Shop) -> Outcome {
-    let account = Account::new(shop, "account")?;
+pub fn account(workspace: &Workspace) -> StepResult {
+    let account = Account::new(workspace, "account")?;
     let packages = account.packages()?;
     account.five_lines("'local:2'")?;
     account.five_lines("'proc:2'")?;
@@ -31,8 +32,8 @@ pub fn account(shop: &Shop) -> Outcome {
 }
 
 /// The same lines on hosts that have Python and NumPy and nothing of ours.
-pub fn on_hosts(shop: &Shop, hosts: &[String], ssh: &str) -> Outcome {
-    let account = Account::new(shop, "account-for-hosts")?;
+pub fn on_hosts(workspace: &Workspace, hosts: &[String], ssh: &str) -> StepResult {
+    let account = Account::new(workspace, "account-for-hosts")?;
     let workers = format!("'{}'", hosts.iter().map(|host| format!("{host}*1")).collect::<Vec<_>>().join(","));
     let run = account.lines(&workers)?.env("QJAM_SSH", ssh).limit_s(120);
     right(&run.tee_and_leave_nothing()?)?;
@@ -40,34 +41,34 @@ pub fn on_hosts(shop: &Shop, hosts: &[String], ssh: &str) -> Outcome {
 }
 
 /// The tests under every version of Python that can be had here; one that cannot is a failure.
-pub fn versions(shop: &Shop) -> Outcome {
-    let wheel = package::built(shop)?;
+pub fn versions(workspace: &Workspace) -> StepResult {
+    let wheel = package::built(workspace)?;
     let mut notes = Vec::new();
     for version in VERSIONS {
-        let interpreter = interpreter(shop, version)?;
-        let venv = shop.target.join("venvs").join(version);
-        if shop.program(venv.join("bin/python")).args(["-m", "pip", "--version"]).ask().is_err() {
-            shop.program(&interpreter).args(["-m", "venv", "--clear"]).arg(&venv).run()?;
+        let interpreter = interpreter(workspace, version)?;
+        let venv = workspace.target.join("venvs").join(version);
+        if workspace.program(venv.join("bin/python")).args(["-m", "pip", "--version"]).ask().is_err() {
+            workspace.program(&interpreter).args(["-m", "venv", "--clear"]).arg(&venv).run()?;
         }
-        let pip = || shop.program(venv.join("bin/python")).args(["-m", "pip", "install", "-q"]);
+        let pip = || workspace.program(venv.join("bin/python")).args(["-m", "pip", "install", "-q"]);
         let pip = || pip().args(["--disable-pip-version-check", "--only-binary", ":all:"]);
-        pip().args(["numpy", "-r", package::TEST_PACKAGES]).run()?;
+        pip().args(["numpy", "-r", setup::PACKAGE_TEST_PACKAGES]).run()?;
         pip().args(["--force-reinstall", "--no-deps"]).arg(&wheel).run()?;
-        let said = package::pytest(shop, &venv, &["--ignore", package::HOST_TESTS, package::TESTS])?;
+        let said = package::pytest(workspace, &venv, &["--ignore", package::HOST_TESTS, package::TESTS])?;
         notes.push(format!("{version}: {said}"));
     }
     Ok(notes.join("; "))
 }
 
 /// An interpreter of this version: on the path, or where pyenv keeps its own.
-fn interpreter(shop: &Shop, version: &str) -> Result<PathBuf, Failure> {
+fn interpreter(workspace: &Workspace, version: &str) -> Result<PathBuf, Failure> {
     let name = format!("python{version}");
     let question = "import sys, venv; print('%d.%d' % sys.version_info[:2])";
     let right = |path: &Path| {
-        shop.program(path).args(["-c", question]).ask().is_ok_and(|said| said.trim() == version)
+        workspace.program(path).args(["-c", question]).ask().is_ok_and(|said| said.trim() == version)
     };
     let mut candidates = vec![PathBuf::from(&name)];
-    if let Ok(root) = shop.program("pyenv").arg("root").ask() {
+    if let Ok(root) = workspace.program("pyenv").arg("root").ask() {
         let folders =
             std::fs::read_dir(Path::new(root.trim()).join("versions")).into_iter().flatten().flatten();
         candidates.extend(folders.map(|folder| folder.path().join("bin").join(&name)));
@@ -78,17 +79,17 @@ fn interpreter(shop: &Shop, version: &str) -> Result<PathBuf, Failure> {
 
 /// A home of its own with an environment that has nothing but the wheel and what it asks for.
 struct Account<'a> {
-    shop: &'a Shop,
+    workspace: &'a Workspace,
     home: PathBuf,
 }
 
 impl<'a> Account<'a> {
     /// One in a folder of this name: steps may run side by side.
-    fn new(shop: &'a Shop, name: &str) -> Result<Self, Failure> {
-        let wheel = package::built(shop)?;
-        let account = Account { shop, home: shop.empty_folder(name)? };
+    fn new(workspace: &'a Workspace, name: &str) -> Result<Self, Failure> {
+        let wheel = package::built(workspace)?;
+        let account = Account { workspace, home: workspace.empty_folder(name)? };
         // Not by the name on the path, which may be a script that looks into the home of whoever calls it.
-        account.system(shop.venv_program("python")?).args(["-m", "venv", "qjam-env"]).run()?;
+        account.system(workspace.venv_program("python")?).args(["-m", "venv", "qjam-env"]).run()?;
         let options = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];
         account.program("python").args(options).arg(wheel).run()?;
         Ok(account)
@@ -96,8 +97,12 @@ impl<'a> Account<'a> {
 
     /// A program with nothing in its environment that a new account would not have.
     fn system(&self, program: impl AsRef<Path>) -> Run {
-        let run =
-            self.shop.program(program).dir(&self.home).without(&["QJAM_", "PYTHON", "CARGO", "VIRTUAL_ENV"]);
+        let run = self.workspace.program(program).dir(&self.home).without(&[
+            "QJAM_",
+            "PYTHON",
+            "CARGO",
+            "VIRTUAL_ENV",
+        ]);
         run.env("HOME", &self.home)
     }
 
@@ -106,7 +111,7 @@ impl<'a> Account<'a> {
     }
 
     /// What pip has brought, besides itself.
-    fn packages(&self) -> Outcome {
+    fn packages(&self) -> StepResult {
         let text = self.program("python").args(["-m", "pip", "list", "--format=freeze"]).ask()?;
         let names = text.lines().filter_map(|line| line.split("==").next());
         let names: Vec<&str> = names.filter(|name| !["pip", "setuptools", "wheel"].contains(name)).collect();
@@ -117,7 +122,7 @@ impl<'a> Account<'a> {
         Ok(names.join(" and "))
     }
 
-    fn five_lines(&self, workers: &str) -> Outcome {
+    fn five_lines(&self, workers: &str) -> StepResult {
         right(&self.lines(workers)?.limit_s(120).tee_and_leave_nothing()?)
     }
 
@@ -128,7 +133,7 @@ impl<'a> Account<'a> {
     }
 }
 
-fn right(text: &str) -> Outcome {
+fn right(text: &str) -> StepResult {
     if text.lines().any(|line| line == EXPECTED) {
         return Ok(String::new());
     }

@@ -1,11 +1,11 @@
-//! Looks for words that do not belong in the repository: paths of one machine, addresses of registries.
+//! Searches for words that do not belong in the repository: paths of one machine, addresses of registries.
 //!
 //! Whoever clones the repository has none of these places. The patterns are written in two halves so that this file
 //! does not contain them.
 
 use crate::failure::{AboutFile, Failure};
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 
 /// Folders nobody wrote: build outputs, environments, what the fuzzer keeps, what builds of the Python package leave.
@@ -41,16 +41,16 @@ const PATTERNS: &[&str] = &[
 ];
 
 /// Reads every text file of the repository.
-pub fn check(shop: &Shop) -> Outcome {
+pub fn check(workspace: &Workspace) -> StepResult {
     let mut files = Vec::new();
-    collect(&shop.root, &mut files)?;
+    collect(&workspace.root, &mut files)?;
     let mut places = Vec::new();
     let mut texts = 0;
     for path in &files {
         // What is not text has no words.
         let Ok(text) = String::from_utf8(std::fs::read(path).about(path)?) else { continue };
         texts += 1;
-        let shown = path.strip_prefix(&shop.root).unwrap_or(path).display();
+        let shown = path.strip_prefix(&workspace.root).unwrap_or(path).display();
         places.extend(
             found(&text).into_iter().map(|(line, pattern)| format!("{shown}:{line} has '{pattern}'")),
         );

@@ -1,25 +1,24 @@
-//! Two rows of steps side by side: what compiles for tests and tests, what compiles for users and the Python package.
+//! Runs two lanes of steps at the same time: builds for tests with the tests, and builds for users with the Python package.
 //!
-//! A step alone seldom keeps two cores busy: tests wait for processes to start and to die, the last crate of a build
-//! has nobody beside it. Rows compile with different profiles, so that cargo's locks do not hold one up for the other.
+//! A single step rarely keeps two cores busy: tests wait for processes, and the last crate of a build is compiled alone. The lanes use
+//! different profiles, so that cargo's locks do not make one wait for the other.
 //!
-//! Each step is a process of its own, this very executable once more, because then all that it and its programs print can go to
-//! a file. The files are shown one after the other, as steps end.
+//! Each step runs in a process of its own, another instance of this executable, so that all of its output goes to a file. The files are
+//! printed one after the other, as steps end.
 
 use crate::args::STEP;
 use crate::failure::{AboutFile, Failure};
-use crate::shop::Shop;
-use crate::step::{Done, Lane, Outcome, Step, run_here};
+use crate::step::{Done, Lane, Step, StepResult, run_here};
 use crate::steps::{CHECKS, SETUP};
+use crate::workspace::Workspace;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Runs steps of both lanes; each lane in order, and each step after those it waits for. What came of them is in the order of
-/// `steps`.
-pub fn run(shop: &Shop, steps: &[&'static Step]) -> Vec<Done> {
+/// Runs the steps of both lanes; each lane in order, and each step after those it waits for. The results are in the order of `steps`.
+pub fn run(workspace: &Workspace, steps: &[&'static Step]) -> Vec<Done> {
     let (ended, changed) = (Mutex::new(Vec::<Done>::new()), Condvar::new());
     let lock = || ended.lock().unwrap_or_else(PoisonError::into_inner);
     let lane = |lane: Lane| {
@@ -32,7 +31,7 @@ pub fn run(shop: &Shop, steps: &[&'static Step]) -> Vec<Done> {
             drop(changed.wait_while(lock(), missing).unwrap_or_else(PoisonError::into_inner));
             eprintln!("--> {} begins", step.name);
             let began = Instant::now();
-            let (outcome, said) = elsewhere(shop, step);
+            let (outcome, said) = elsewhere(workspace, step);
             let outcome = outcome.map_err(|why| with_not_tested(why, &said));
             let mut done = lock();
             // Printed under the lock: two steps may end at once.
@@ -58,9 +57,9 @@ fn with_not_tested(why: Failure, said: &str) -> Failure {
     if lines.is_empty() { why } else { Failure::Told(format!("{why}\n    {}", lines.join("\n    "))) }
 }
 
-/// Runs a step in a process of its own; what came of it, and all that was printed.
-fn elsewhere(shop: &Shop, step: &Step) -> (Outcome, String) {
-    let folder = match shop.empty_folder(&format!("steps/{}", step.name)) {
+/// Runs a step in its own process; returns its result and output.
+fn elsewhere(workspace: &Workspace, step: &Step) -> (StepResult, String) {
+    let folder = match workspace.empty_folder(&format!("steps/{}", step.name)) {
         Ok(folder) => folder,
         Err(failure) => return (Err(failure), String::new()),
     };
@@ -69,7 +68,7 @@ fn elsewhere(shop: &Shop, step: &Step) -> (Outcome, String) {
         Ok(temporary) => temporary,
         Err(failure) => return (Err(failure), String::new()),
     };
-    let run = || -> Outcome {
+    let run = || -> StepResult {
         let to = File::create(&printed).about(&printed)?;
         let this = std::env::current_exe().about("this executable")?;
         let mut command = if step.patient { Command::new("nice") } else { Command::new(&this) };
@@ -96,18 +95,18 @@ fn elsewhere(shop: &Shop, step: &Step) -> (Outcome, String) {
     (outcome, String::from_utf8_lossy(&said).into_owned())
 }
 
-/// A folder for a step's temporary files, which goes with them.
+/// A folder for a step's temporary files, removed when dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// Beside the temporary files of others and not in the target folder: paths of sockets must be short.
+    /// In the system's temporary folder instead of the target folder, because paths of sockets must be short.
     fn new(name: &str) -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("xtask-{}-{name}", std::process::id()));
         std::fs::create_dir(&path).about(&path)?;
         Ok(Temporary(path))
     }
 
-    /// What our programs and tests have left there. What Python's tools keep for those who look for failures is not asked about.
+    /// Files that our programs and tests have left. Files that Python's tools keep for diagnosis are ignored.
     fn ours(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -121,29 +120,29 @@ impl Drop for Temporary {
     }
 }
 
-/// What the process of a step does: the step, and a file that says what came of it.
-pub fn one_step(shop: &Shop, name: &str, file: &Path) -> Outcome {
+/// The process of a step: runs it and writes the result to a file.
+pub fn one_step(workspace: &Workspace, name: &str, file: &Path) -> StepResult {
     let step = SETUP.iter().chain(CHECKS).find(|step| step.name == name);
     let remedy = || "`cargo xtask list` names them".to_string();
     let step = step.ok_or_else(|| Failure::Missing { tool: format!("a step '{name}'"), remedy: remedy() })?;
-    let (_, _, outcome) = run_here(shop, step);
-    // Renamed when it is whole: half an outcome is none.
+    let (_, _, outcome) = run_here(workspace, step);
+    // Renamed when complete, so that a partial result is never read.
     let beside = file.with_extension("new");
     std::fs::write(&beside, written(&outcome)).about(&beside)?;
     std::fs::rename(&beside, file).about(file)?;
     Ok(String::new())
 }
 
-/// An outcome as the text of a file.
-fn written(outcome: &Outcome) -> String {
+/// A result as text.
+fn written(outcome: &StepResult) -> String {
     match outcome {
         Ok(note) => format!("ok\n{note}"),
         Err(failure) => format!("failed\n{failure}"),
     }
 }
 
-/// The outcome in the text of a file.
-fn read(text: &str) -> Outcome {
+/// Parses the text of a result.
+fn read(text: &str) -> StepResult {
     match text.split_once('\n') {
         Some(("ok", note)) => Ok(note.to_string()),
         Some(("failed", why)) => Err(Failure::Told(why.to_string())),

@@ -1,7 +1,7 @@
 //! Finds processes that outlived the program that started them.
 //!
-//! Each program that is asked about gets a variable with a value of its own; children inherit it, whatever they are
-//! called and whoever adopted them. Where the kernel shows the variable afterwards, somebody was left behind.
+//! Each program gets an environment variable with a unique value, which its children inherit, even if they are reparented. A process
+//! that still has the variable afterwards was left behind.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 /// The variable.
 pub const VARIABLE: &str = "QJAM_XTASK_MARK";
 
-/// How long an orphan may take to notice that it is one.
+/// How long an orphan may take to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The same on a host, whose connection may have been cut: then only silence tells.
+/// The same on a host, whose connection may have been interrupted: it ends only after a time of silence.
 const GRACE_AFAR: Duration = Duration::from_secs(20);
 
-/// A value that nothing else has.
+/// A unique value.
 pub struct Mark(String);
 
 impl Mark {
@@ -32,7 +32,7 @@ impl Mark {
         &self.0
     }
 
-    /// Waits a little for marked processes to go, ends those that do not, and names them.
+    /// Waits briefly for marked processes to end, kills the others, and returns their names.
     pub fn end_all(&self) -> Vec<String> {
         let left = wait(GRACE, || self.alive());
         for (pid, _) in &left {

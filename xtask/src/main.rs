@@ -1,7 +1,7 @@
-//! The project's chores, so that nobody has to remember them: set up, check, test, measure.
+//! The project's maintenance commands: set up, check, test, measure.
 //!
-//! `cargo xtask test` is what continuous integration runs; `cargo xtask test --full` adds what takes long. The chores
-//! themselves are the two lists in [`steps`]; everything else in here is how they are run.
+//! `cargo xtask test` is what continuous integration runs; `cargo xtask test --full` adds slow checks. The steps are the two lists in
+//! [`steps`]; the other modules run them. Depends on no crate of the workspace.
 
 mod args;
 mod bench;
@@ -20,14 +20,15 @@ mod package;
 mod rooms;
 mod run;
 mod setup;
-mod shop;
 mod step;
 mod steps;
 mod suite;
+mod table;
+mod workspace;
 
 use args::{Request, Usage};
-use shop::Shop;
 use std::process::ExitCode;
+use workspace::Workspace;
 
 const HELP: &str = "\
 cargo xtask COMMAND
@@ -66,12 +67,16 @@ fn main() -> ExitCode {
             print!("{}", step::listing(&[steps::SETUP, steps::CHECKS]));
             return ExitCode::SUCCESS;
         }
-        Request::Dist => return finish(Shop::here().and_then(|shop| dist::build(&shop))),
-        Request::Wheel => return finish(Shop::here().and_then(|shop| package::wheel(&shop))),
-        Request::Rooms => return finish(Shop::here().and_then(|shop| rooms::print(&shop))),
-        Request::Hosts(order) => return finish(Shop::here().and_then(|shop| hosts::obey(&shop, &order))),
+        Request::Dist => return finish(Workspace::here().and_then(|workspace| dist::build(&workspace))),
+        Request::Wheel => return finish(Workspace::here().and_then(|workspace| package::wheel(&workspace))),
+        Request::Rooms => return finish(Workspace::here().and_then(|workspace| rooms::print(&workspace))),
+        Request::Hosts(order) => {
+            return finish(Workspace::here().and_then(|workspace| hosts::obey(&workspace, &order)));
+        }
         Request::Step { name, outcome } => {
-            return finish(Shop::here().and_then(|shop| lanes::one_step(&shop, &name, &outcome)));
+            return finish(
+                Workspace::here().and_then(|workspace| lanes::one_step(&workspace, &name, &outcome)),
+            );
         }
         Request::Run { lists, tiers, only } => (lists, tiers, only),
     };
@@ -80,8 +85,8 @@ fn main() -> ExitCode {
         eprintln!("{}", Usage::NoSuchStep(only.unwrap_or_default()));
         return ExitCode::from(2);
     }
-    match Shop::here() {
-        Ok(shop) if step::run_all(&shop, &chosen) => ExitCode::SUCCESS,
+    match Workspace::here() {
+        Ok(workspace) if table::run_all(&workspace, &chosen) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("{failure}");
@@ -90,8 +95,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says how it went.
-fn finish(outcome: step::Outcome) -> ExitCode {
+/// Reports a result and returns the exit code.
+fn finish(outcome: step::StepResult) -> ExitCode {
     match outcome {
         Ok(text) => {
             println!("{text}");

@@ -1,14 +1,13 @@
-//! The Python package: its wheel, and the tests that run on what the wheel installs.
+//! The Python package: builds its wheel, and runs the tests on the installed wheel.
 //!
-//! The wheel is built the way users build it, by pip and the backend in `python/build_backend`, so that the way of
-//! building is tested too. It goes into the environment of the tests, which import the package from there and never from
-//! the checkout.
+//! The wheel is built as users build it, by pip and the backend in `python/build_backend`, so that this is tested too. It is installed
+//! into the environment of the tests, which never import the package from the checkout.
 
 use crate::elf;
 use crate::failure::{AboutFile, Failure};
 use crate::run::Run;
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
 
 /// Where the tests are.
@@ -17,8 +16,6 @@ pub const TESTS: &str = "python/tests";
 pub const HOST_TESTS: &str = "python/tests/test_hosts.py";
 /// What looks at the clock.
 const MEASURES: &str = "python/tests/measures.py";
-/// What they need.
-pub const TEST_PACKAGES: &str = "python/tests/requirements.txt";
 /// The oldest C library that the wheel for others runs with.
 const OLDEST: &str = "manylinux2014";
 /// What the wheel must have besides the package's own files.
@@ -37,42 +34,48 @@ const CARRIED: &[&str] = &[
 const LEFT_OUT: &[&str] = &["__pycache__", "/tests/", "build_backend", ".cyclonedx.json"];
 
 /// Builds the wheel for this machine and installs it for the tests.
-pub fn install(shop: &Shop) -> Outcome {
-    let wheel = build(shop, "wheel", &[])?;
-    let python = shop.venv_program("python")?;
-    let pip = shop.program(&python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check"]);
+pub fn install(workspace: &Workspace) -> StepResult {
+    let wheel = build(workspace, "wheel", &[])?;
+    let python = workspace.venv_program("python")?;
+    let pip = workspace.program(&python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check"]);
     pip.args(["--force-reinstall", "--no-deps"]).arg(&wheel).run()?;
-    let version = shop.program(shop.venv_program("qjam")?).arg("--version").ask()?;
-    Ok(format!("{}, {}", about(shop, &wheel)?, version.trim()))
+    let version = workspace.program(workspace.venv_program("qjam")?).arg("--version").ask()?;
+    Ok(format!("{}, {}", about(workspace, &wheel)?, version.trim()))
 }
 
 /// Builds the wheel for others, to `wheels` in the target folder: one for all versions of Python, and for old systems.
-pub fn wheel(shop: &Shop) -> Outcome {
-    crate::setup::python(shop)?;
+pub fn wheel(workspace: &Workspace) -> StepResult {
+    crate::setup::python(workspace)?;
     let options = format!("--config-settings=build-args=--zig --compatibility {OLDEST}");
-    let built = build(shop, "portable-wheel", &[&options])?;
-    let folder = shop.target.join("wheels");
+    let built = build(workspace, "portable-wheel", &[&options])?;
+    let folder = workspace.target.join("wheels");
     std::fs::create_dir_all(&folder).about(&folder)?;
     let to = folder.join(built.file_name().unwrap_or_default());
     std::fs::copy(&built, &to).about(&to)?;
-    Ok(format!("{}\n{}", to.display(), about(shop, &to)?))
+    Ok(format!("{}\n{}", to.display(), about(workspace, &to)?))
 }
 
 /// Packs the sources, builds the wheel from nothing but these, and compares it with the one built from the checkout.
-pub fn from_sources(shop: &Shop) -> Outcome {
-    let wanted = names_in(shop, &built(shop)?)?;
-    let folder = shop.empty_folder("sources")?;
-    let python = shop.venv_program("python")?;
-    shop.program(&python).args(["-m", "build", "--sdist", "--outdir"]).arg(&folder).arg(".").run()?;
+pub fn from_sources(workspace: &Workspace) -> StepResult {
+    let wanted = names_in(workspace, &built(workspace)?)?;
+    let folder = workspace.empty_folder("sources")?;
+    let python = workspace.venv_program("python")?;
+    workspace.program(&python).args(["-m", "build", "--sdist", "--outdir"]).arg(&folder).arg(".").run()?;
     let archive = std::fs::read_dir(&folder).about(&folder)?.flatten().map(|entry| entry.path()).next();
     let archive = archive.unwrap_or_default();
     // Other folders, other crates: nothing of the checkout's builds may be mistaken for a part of this one.
-    let target = shop.target.join("from-sources");
-    let pip =
-        shop.program(&python).args(["-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps"]);
+    let target = workspace.target.join("from-sources");
+    let pip = workspace.program(&python).args([
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--disable-pip-version-check",
+        "--no-deps",
+    ]);
     let pip = pip.arg("--wheel-dir").arg(&folder).arg(&archive);
     pip.env("CARGO_TARGET_DIR", &target).limit_min(20).run()?;
-    let found = names_in(shop, &wheel_in(&folder)?)?;
+    let found = names_in(workspace, &wheel_in(&folder)?)?;
     if wanted != found {
         let differ = wanted.iter().filter(|name| !found.contains(name));
         let differ: Vec<&String> = differ.chain(found.iter().filter(|name| !wanted.contains(name))).collect();
@@ -84,57 +87,63 @@ pub fn from_sources(shop: &Shop) -> Outcome {
 }
 
 /// Formatting, names and types of everything in Python.
-pub fn lint(shop: &Shop) -> Outcome {
+pub fn lint(workspace: &Workspace) -> StepResult {
     let folders =
-        ["python", "bench", "examples"].into_iter().filter(|folder| shop.root.join(folder).exists());
-    shop.program(shop.venv_program("ruff")?).args(["check", "--no-cache"]).args(folders).run()?;
-    shop.program(shop.venv_program("mypy")?).env("MYPY_CACHE_DIR", shop.target.join("mypy")).run()?;
-    let python = shop.venv_program("python")?;
-    pyright(shop, shop.program(shop.venv_program("pyright")?)).arg("--pythonpath").arg(python).tee()?;
+        ["python", "bench", "examples"].into_iter().filter(|folder| workspace.root.join(folder).exists());
+    workspace.program(workspace.venv_program("ruff")?).args(["check", "--no-cache"]).args(folders).run()?;
+    workspace
+        .program(workspace.venv_program("mypy")?)
+        .env("MYPY_CACHE_DIR", workspace.target.join("mypy"))
+        .run()?;
+    let python = workspace.venv_program("python")?;
+    pyright(workspace, workspace.program(workspace.venv_program("pyright")?))
+        .arg("--pythonpath")
+        .arg(python)
+        .tee()?;
     Ok("ruff, mypy --strict and pyright find nothing".into())
 }
 
 /// All tests that need no hosts, and the examples in documentation.
-pub fn tests(shop: &Shop) -> Outcome {
-    let own = pytest(shop, &shop.venv(), &["--ignore", HOST_TESTS, TESTS]);
+pub fn tests(workspace: &Workspace) -> StepResult {
+    let own = pytest(workspace, &workspace.venv(), &["--ignore", HOST_TESTS, TESTS]);
     let package = ["--doctest-modules", "--ignore-glob=*_vendor*", "--pyargs", "qjam"];
     // Whoever reads the failures wants all of them.
-    let documentation = pytest(shop, &shop.venv(), &package);
+    let documentation = pytest(workspace, &workspace.venv(), &package);
     Ok(format!("{}; in documentation {}", own?, documentation?))
 }
 
 /// What is to take no longer than a blink. By name, since it is not collected with the tests.
-pub fn measures(shop: &Shop) -> Outcome {
-    pytest(shop, &shop.venv(), &[MEASURES])
+pub fn measures(workspace: &Workspace) -> StepResult {
+    pytest(workspace, &workspace.venv(), &[MEASURES])
 }
 
 /// The tests that need hosts: `dir` is where they are described.
-pub fn host_tests(shop: &Shop, dir: &Path, ssh: &str) -> Outcome {
-    let run = pytest_run(shop, &shop.venv(), &[HOST_TESTS])?;
+pub fn host_tests(workspace: &Workspace, dir: &Path, ssh: &str) -> StepResult {
+    let run = pytest_run(workspace, &workspace.venv(), &[HOST_TESTS])?;
     judge(&run.env("QJAM_TEST_HOSTS", dir).env("QJAM_SSH", ssh).limit_min(20).tee_and_leave_nothing()?)
 }
 
 /// Runs tests in an environment. That none is skipped and no process left behind is part of passing.
-pub fn pytest(shop: &Shop, venv: &Path, words: &[&str]) -> Outcome {
-    judge(&pytest_run(shop, venv, words)?.limit_min(20).tee_and_leave_nothing()?)
+pub fn pytest(workspace: &Workspace, venv: &Path, words: &[&str]) -> StepResult {
+    judge(&pytest_run(workspace, venv, words)?.limit_min(20).tee_and_leave_nothing()?)
 }
 
-fn pytest_run(shop: &Shop, venv: &Path, words: &[&str]) -> Result<Run, Failure> {
-    let run = shop.program(venv.join("bin/python")).args(["-m", "pytest", "--color=no"]).args(words);
+fn pytest_run(workspace: &Workspace, venv: &Path, words: &[&str]) -> Result<Run, Failure> {
+    let run = workspace.program(venv.join("bin/python")).args(["-m", "pytest", "--color=no"]).args(words);
     // Neither the user's own settings nor what a build has left beside the sources may matter.
     let run = run.env("PYTHONNOUSERSITE", "1").env("PYTHONDONTWRITEBYTECODE", "1");
-    Ok(pyright(shop, run))
+    Ok(pyright(workspace, run))
 }
 
 /// Lets pyright, which is written for another interpreter, keep that under the target folder.
-fn pyright(shop: &Shop, run: Run) -> Run {
-    run.env("PYRIGHT_PYTHON_CACHE_DIR", shop.target.join("pyright"))
+fn pyright(workspace: &Workspace, run: Run) -> Run {
+    run.env("PYRIGHT_PYTHON_CACHE_DIR", workspace.target.join("pyright"))
         .env("PYRIGHT_PYTHON_IGNORE_WARNINGS", "1")
 }
 
 /// The last line of pytest, `== 3 passed, 1 skipped in 0.12s ==`, without its ornaments. Some test must have passed, and
 /// each that was asked for must have run.
-fn judge(text: &str) -> Outcome {
+fn judge(text: &str) -> StepResult {
     let said = text.lines().rev().find(|line| line.contains(" in ") && line.contains(" passed"));
     let said = said.map(|line| line.trim_matches(|c: char| c == '=' || c == ' ').to_string());
     let complaint =
@@ -149,22 +158,22 @@ fn judge(text: &str) -> Outcome {
 }
 
 /// Has pip build the wheel into an empty folder of this name, with these further options.
-fn build(shop: &Shop, name: &str, options: &[&str]) -> Result<PathBuf, Failure> {
-    let folder = shop.empty_folder(name)?;
-    let pip = shop.program(shop.venv_program("python")?).args([
+fn build(workspace: &Workspace, name: &str, options: &[&str]) -> Result<PathBuf, Failure> {
+    let folder = workspace.empty_folder(name)?;
+    let pip = workspace.program(workspace.venv_program("python")?).args([
         "-m",
         "pip",
         "wheel",
         "--disable-pip-version-check",
     ]);
     let pip = pip.args(["-q", "--no-deps", "--wheel-dir"]).arg(&folder).args(options).arg(".");
-    pip.env("CARGO_TARGET_DIR", &shop.target).limit_min(20).run()?;
+    pip.env("CARGO_TARGET_DIR", &workspace.target).limit_min(20).run()?;
     wheel_in(&folder)
 }
 
 /// The wheel that an earlier step has built.
-pub fn built(shop: &Shop) -> Result<PathBuf, Failure> {
-    wheel_in(&shop.target.join("xtask/wheel"))
+pub fn built(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    wheel_in(&workspace.target.join("xtask/wheel"))
 }
 
 fn wheel_in(folder: &Path) -> Result<PathBuf, Failure> {
@@ -175,8 +184,8 @@ fn wheel_in(folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Looks into a wheel, and says how large it is and for whom.
-fn about(shop: &Shop, wheel: &Path) -> Outcome {
-    let names = names_in(shop, wheel)?;
+fn about(workspace: &Workspace, wheel: &Path) -> StepResult {
+    let names = names_in(workspace, wheel)?;
     if let Some(missing) = CARRIED.iter().find(|file| !names.iter().any(|name| name.ends_with(*file))) {
         return Err(Failure::Unexpected {
             what: format!("the wheel lacks {missing}"),
@@ -190,8 +199,8 @@ fn about(shop: &Shop, wheel: &Path) -> Outcome {
         });
     }
     let executable =
-        names.iter().find(|name| name.ends_with("scripts/qjam")).map(|name| unpacked(shop).join(name));
-    let bytes = executable.map(std::fs::read).transpose().about(unpacked(shop))?.unwrap_or_default();
+        names.iter().find(|name| name.ends_with("scripts/qjam")).map(|name| unpacked(workspace).join(name));
+    let bytes = executable.map(std::fs::read).transpose().about(unpacked(workspace))?.unwrap_or_default();
     match elf::needs(&bytes) {
         Some(elf::Needs { interpreter: false, libraries: 0 }) => {}
         found => {
@@ -206,15 +215,15 @@ fn about(shop: &Shop, wheel: &Path) -> Outcome {
 }
 
 /// Where the wheel that was looked into last lies open.
-fn unpacked(shop: &Shop) -> PathBuf {
-    shop.target.join("xtask/unpacked-wheel")
+fn unpacked(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("xtask/unpacked-wheel")
 }
 
 /// Unpacks a wheel, and names its files in order.
-fn names_in(shop: &Shop, wheel: &Path) -> Result<Vec<String>, Failure> {
-    let folder = shop.empty_folder("unpacked-wheel")?;
-    let python = shop.venv_program("python")?;
-    shop.program(python).args(["-m", "zipfile", "-e"]).arg(wheel).arg(&folder).ask()?;
+fn names_in(workspace: &Workspace, wheel: &Path) -> Result<Vec<String>, Failure> {
+    let folder = workspace.empty_folder("unpacked-wheel")?;
+    let python = workspace.venv_program("python")?;
+    workspace.program(python).args(["-m", "zipfile", "-e"]).arg(wheel).arg(&folder).ask()?;
     let mut files = Vec::new();
     collect(&folder, &mut files)?;
     let shown = |file: &PathBuf| file.strip_prefix(&folder).unwrap_or(file).display().to_string();

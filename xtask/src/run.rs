@@ -1,8 +1,7 @@
 //! Runs one program to its end, or to its time limit.
 //!
-//! Programs get no standard input to speak of: nothing in here may wait for somebody to type. Without a terminal each gets its own
-//! process group, so that ending it at the limit also ends what it started; with one it stays in ours, so that
-//! Ctrl-C reaches it.
+//! Programs have an empty standard input, so that none waits for the user. Without a terminal each gets its own process group, so that
+//! ending it at the limit also ends its children; with a terminal it stays in ours, so that Ctrl-C reaches it.
 
 use crate::failure::Failure;
 use crate::leftovers;
@@ -49,7 +48,7 @@ impl Run {
         self
     }
 
-    /// Takes away all variables whose names begin with one of these.
+    /// Removes all variables whose names begin with one of these.
     pub fn without(mut self, beginnings: &[&str]) -> Self {
         let ours = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         let set: Vec<String> =
@@ -60,31 +59,31 @@ impl Run {
         self
     }
 
-    /// Where it runs.
+    /// Sets its working folder.
     pub fn dir(mut self, dir: &Path) -> Self {
         self.command.current_dir(dir);
         self
     }
 
-    /// What it has as standard input instead of nothing.
+    /// Sets its standard input.
     pub fn input(mut self, file: File) -> Self {
         self.command.stdin(file);
         self
     }
 
-    /// Ends it after so many minutes.
+    /// Sets the time limit in minutes.
     pub fn limit_min(mut self, minutes: u64) -> Self {
         self.limit = Duration::from_secs(minutes * 60);
         self
     }
 
-    /// Ends it after so many seconds.
+    /// Sets the time limit in seconds.
     pub fn limit_s(mut self, seconds: u64) -> Self {
         self.limit = Duration::from_secs(seconds);
         self
     }
 
-    /// Runs it with our output as its own; nothing to note when it ends well.
+    /// Runs it with our standard output.
     pub fn run(mut self) -> Result<String, Failure> {
         eprintln!("    {}", self.shown());
         let mut child = self.start()?;
@@ -92,19 +91,19 @@ impl Run {
         self.judge(status).map(|()| String::new())
     }
 
-    /// Runs it, shows what it prints as it comes, and returns that.
+    /// Runs it, prints its output as it arrives, and returns it.
     pub fn tee(mut self) -> Result<String, Failure> {
         eprintln!("    {}", self.shown());
         self.lines(true)
     }
 
-    /// Runs it quietly and returns what it printed. For questions such as which version a tool has.
+    /// Runs it without printing anything and returns its output; for example to ask for a version.
     pub fn ask(mut self) -> Result<String, Failure> {
         self.command.stderr(Stdio::null());
         self.lines(false)
     }
 
-    /// Like [`Run::tee`], and then asks that no process it started is still there.
+    /// Like [`Run::tee`], and fails if a process that it started is left.
     pub fn tee_and_leave_nothing(self) -> Result<String, Failure> {
         let mark = leftovers::Mark::new();
         let shown = self.shown();

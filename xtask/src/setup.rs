@@ -1,62 +1,63 @@
-//! Installs what the steps need, and only what is missing.
+//! Installs what the steps need, if it is missing.
 //!
-//! Python packages go into an environment under the target folder, cargo's tools beside it. Only where the system
-//! itself lacks something is it asked for a package.
+//! Python packages go into an environment under the target folder, cargo's tools beside it. System packages are installed only if the
+//! system lacks something itself.
 
 use crate::failure::{AboutFile, Failure};
-use crate::package;
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 use std::path::Path;
 
-/// What the tests' references need.
+/// Python packages that tests compare with.
 const TEST_PACKAGES: &str = "bench/requirements-test.txt";
-/// What the peer programs need on top.
+/// Packages that the tests of the Python package need.
+pub const PACKAGE_TEST_PACKAGES: &str = "python/tests/requirements.txt";
+/// Additional Python packages of the peer programs.
 const PEER_PACKAGES: &str = "bench/requirements-peers.txt";
 
-/// Makes sure of rustfmt and clippy.
-pub fn rust_tools(shop: &Shop) -> Outcome {
+/// Installs rustfmt and clippy.
+pub fn rust_tools(workspace: &Workspace) -> StepResult {
     for (words, component) in [("fmt --version", "rustfmt"), ("clippy --version", "clippy")] {
-        if shop.cargo(words).ask().is_err() {
-            shop.program("rustup").args(["component", "add", component]).run()?;
+        if workspace.cargo(words).ask().is_err() {
+            workspace.program("rustup").args(["component", "add", component]).run()?;
         }
     }
-    let version = shop.cargo("--version").ask()?;
+    let version = workspace.cargo("--version").ask()?;
     Ok(version.trim().to_string())
 }
 
-/// Makes sure of the Python environment and the packages that tests use.
-pub fn python(shop: &Shop) -> Outcome {
-    environment(shop)?;
-    let references = packages(shop, TEST_PACKAGES)?;
-    let tests = packages(shop, package::TEST_PACKAGES)?;
+/// Installs the Python environment and the packages that tests use.
+pub fn python(workspace: &Workspace) -> StepResult {
+    environment(workspace)?;
+    let references = packages(workspace, TEST_PACKAGES)?;
+    let tests = packages(workspace, PACKAGE_TEST_PACKAGES)?;
     Ok(if references == tests { references } else { "installed".into() })
 }
 
-/// Makes sure of what the peer programs use, and of the compiler for the one that is in C++.
-pub fn peers(shop: &Shop) -> Outcome {
-    python(shop)?;
-    if shop.program("c++").arg("--version").ask().is_err() {
-        system_packages(shop, &["g++"])?;
+/// Installs what the peer programs use, and a C++ compiler for one of them.
+pub fn peers(workspace: &Workspace) -> StepResult {
+    python(workspace)?;
+    if workspace.program("c++").arg("--version").ask().is_err() {
+        system_packages(workspace, &["g++"])?;
     }
-    packages(shop, PEER_PACKAGES)
+    packages(workspace, PEER_PACKAGES)
 }
 
-/// Makes sure of cargo-fuzz, and of the C++ compiler that builds the fuzzing library.
-pub fn cargo_fuzz(shop: &Shop) -> Outcome {
-    if shop.program("c++").arg("--version").ask().is_err() {
-        system_packages(shop, &["g++"])?;
+/// Installs cargo-fuzz, and a C++ compiler for the fuzzing library.
+pub fn cargo_fuzz(workspace: &Workspace) -> StepResult {
+    if workspace.program("c++").arg("--version").ask().is_err() {
+        system_packages(workspace, &["g++"])?;
     }
-    if let Ok(version) = shop.cargo("fuzz --version").ask() {
+    if let Ok(version) = workspace.cargo("fuzz --version").ask() {
         return Ok(format!("{} is there", version.trim()));
     }
-    shop.cargo("install cargo-fuzz --locked --root").arg(shop.tools()).run()?;
-    let version = shop.cargo("fuzz --version").ask()?;
+    workspace.cargo("install cargo-fuzz --locked --root").arg(workspace.tools()).run()?;
+    let version = workspace.cargo("fuzz --version").ask()?;
     Ok(format!("{} installed", version.trim()))
 }
 
-/// Makes sure of what test hosts are made of: sshd, and the tools for namespaces, cables and packet filters.
-pub fn ssh_server(shop: &Shop) -> Outcome {
+/// Installs what test hosts need: sshd, and the tools for namespaces, network interfaces and packet filters.
+pub fn ssh_server(workspace: &Workspace) -> StepResult {
     const TOOLS: &[(&str, &str)] = &[
         ("sshd", "openssh-server"),
         ("ssh", "openssh-client"),
@@ -73,20 +74,20 @@ pub fn ssh_server(shop: &Shop) -> Outcome {
     if missing.is_empty() {
         return Ok("already there".into());
     }
-    system_packages(shop, &missing)?;
+    system_packages(workspace, &missing)?;
     Ok(format!("{} installed", missing.join(", ")))
 }
 
-/// Makes sure of an MPI library with its launcher, and of what reads its headers.
-pub fn mpi(shop: &Shop) -> Outcome {
-    let has_launcher = shop.program("mpirun").arg("--version").ask();
-    let has_compiler = shop.program("mpicc").arg("--version").ask();
+/// Installs an MPI library with its launcher, and the library that reads its headers.
+pub fn mpi(workspace: &Workspace) -> StepResult {
+    let has_launcher = workspace.program("mpirun").arg("--version").ask();
+    let has_compiler = workspace.program("mpicc").arg("--version").ask();
     let has_clang = libclang();
     if let (Ok(version), Ok(_), true) = (&has_launcher, &has_compiler, has_clang) {
         return Ok(version.lines().next().unwrap_or_default().to_owned());
     }
-    system_packages(shop, &["libopenmpi-dev", "openmpi-bin", "libclang-dev"])?;
-    let version = shop.program("mpirun").arg("--version").ask()?;
+    system_packages(workspace, &["libopenmpi-dev", "openmpi-bin", "libclang-dev"])?;
+    let version = workspace.program("mpirun").arg("--version").ask()?;
     Ok(format!("{} installed", version.lines().next().unwrap_or_default()))
 }
 
@@ -104,26 +105,26 @@ fn libclang() -> bool {
 }
 
 /// Makes the environment when it is not there or its interpreter is gone.
-fn environment(shop: &Shop) -> Result<(), Failure> {
-    let works = |python: &Path| shop.program(python).args(["-m", "pip", "--version"]).ask().is_ok();
-    if works(&shop.venv().join("bin/python")) {
+fn environment(workspace: &Workspace) -> Result<(), Failure> {
+    let works = |python: &Path| workspace.program(python).args(["-m", "pip", "--version"]).ask().is_ok();
+    if works(&workspace.venv().join("bin/python")) {
         return Ok(());
     }
-    let make = || shop.program("python3").args(["-m", "venv", "--clear"]).arg(shop.venv()).run();
+    let make = || workspace.program("python3").args(["-m", "venv", "--clear"]).arg(workspace.venv()).run();
     if make().is_err() {
         // Debian has the module that makes environments in a package of its own.
-        system_packages(shop, &["python3", "python3-venv"])?;
+        system_packages(workspace, &["python3", "python3-venv"])?;
         make()?;
     }
     Ok(())
 }
 
 /// Installs the packages of a list unless they already were, by this very list and interpreter.
-fn packages(shop: &Shop, list: &str) -> Outcome {
-    let python = shop.venv_program("python")?;
-    let wanted = std::fs::read_to_string(shop.root.join(list)).about(list)?;
-    let version = shop.program(&python).arg("--version").ask()?;
-    let stamp = shop.venv().join(list.replace('/', "-"));
+fn packages(workspace: &Workspace, list: &str) -> StepResult {
+    let python = workspace.venv_program("python")?;
+    let wanted = std::fs::read_to_string(workspace.root.join(list)).about(list)?;
+    let version = workspace.program(&python).arg("--version").ask()?;
+    let stamp = workspace.venv().join(list.replace('/', "-"));
     let now = format!("{version}{wanted}");
     if std::fs::read_to_string(&stamp).is_ok_and(|before| before == now) {
         return Ok("already there".into());
@@ -131,26 +132,26 @@ fn packages(shop: &Shop, list: &str) -> Outcome {
     // Wheels only: what must be compiled first is not what we want to wait for, or to be compared with.
     let options =
         ["-m", "pip", "install", "--disable-pip-version-check", "--only-binary", ":all:", "-q", "-r"];
-    shop.program(&python).args(options).arg(list).run()?;
+    workspace.program(&python).args(options).arg(list).run()?;
     std::fs::write(&stamp, now).about(stamp)?;
     Ok("installed".into())
 }
 
-/// Asks the system for packages, without asking anybody anything.
-fn system_packages(shop: &Shop, names: &[&str]) -> Result<(), Failure> {
+/// Installs system packages, without prompting.
+fn system_packages(workspace: &Workspace, names: &[&str]) -> Result<(), Failure> {
     let missing = |tool: &str| Failure::Missing {
         tool: tool.into(),
         remedy: format!("install {} with your system's package manager", names.join(", ")),
     };
-    shop.program("apt-get").arg("--version").ask().map_err(|_| missing("apt-get"))?;
-    let sudo = sudo(shop).ok_or_else(|| missing("sudo that asks for no password"))?;
+    workspace.program("apt-get").arg("--version").ask().map_err(|_| missing("apt-get"))?;
+    let sudo = sudo(workspace).ok_or_else(|| missing("sudo that asks for no password"))?;
     // At this run level no package starts its daemon.
     let variables = ["DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1"];
     let apt = |words: &[&str]| {
         let words =
             sudo.iter().chain(&["env"]).chain(&variables).chain(&["apt-get", "-q", "-y"]).chain(words);
         let words: Vec<&str> = words.copied().collect();
-        shop.program(words[0]).args(&words[1..]).run()
+        workspace.program(words[0]).args(&words[1..]).run()
     };
     apt(&["update"])?;
     apt(&[&["install", "--no-install-recommends"], names].concat())?;
@@ -159,9 +160,9 @@ fn system_packages(shop: &Shop, names: &[&str]) -> Result<(), Failure> {
 
 /// What to put before a command that only root may give: nothing for root, else a sudo that asks no password; none where
 /// there is no such.
-pub fn sudo(shop: &Shop) -> Option<&'static [&'static str]> {
-    if shop.program("id").arg("-u").ask().is_ok_and(|id| id.trim() == "0") {
+pub fn sudo(workspace: &Workspace) -> Option<&'static [&'static str]> {
+    if workspace.program("id").arg("-u").ask().is_ok_and(|id| id.trim() == "0") {
         return Some(&[]);
     }
-    shop.program("sudo").args(["-n", "true"]).ask().is_ok().then_some(&["sudo", "-n"])
+    workspace.program("sudo").args(["-n", "true"]).ask().is_ok().then_some(&["sudo", "-n"])
 }

@@ -2,8 +2,10 @@
 
 use crate::step::Lane::{Package, Tests};
 use crate::step::Tier::{Bench, Full, Quick};
-use crate::step::{Outcome, Step};
-use crate::{bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, rooms, setup, shop::Shop, suite};
+use crate::step::{Step, StepResult};
+use crate::{
+    bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, rooms, setup, suite, workspace::Workspace,
+};
 
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
@@ -57,18 +59,18 @@ pub const CHECKS: &[Step] = &[
     Step::new("bench-auto", Bench, bench::auto),
 ];
 
-fn docs(shop: &Shop) -> Outcome {
-    shop.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
+fn docs(workspace: &Workspace) -> StepResult {
+    workspace.cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()
 }
 
 /// The peer's gradient against central differences: it is what the tests compare with, so it is checked first.
 const PEER_CHECK: &[&str] = &["bench/peer_autoencoder.py", "check"];
 
 /// A thousand seeds are soon run by what the tests have compiled already; with ten thousand, compiling once more pays.
-fn sweep(shop: &Shop, profile: &str, seeds: &'static str) -> Outcome {
+fn sweep(workspace: &Workspace, profile: &str, seeds: &'static str) -> StepResult {
     // In the whole workspace, as by the tests: then crates have the same features, and none is compiled again.
-    shop.cargo(&format!("build {profile} --workspace --bin sweep")).limit_min(20).run()?;
-    let folder = if profile.is_empty() { shop.target.join("debug") } else { shop.release.clone() };
-    let sweep = shop.program(folder.join("sweep")).args(["--seeds", seeds]);
+    workspace.cargo(&format!("build {profile} --workspace --bin sweep")).limit_min(20).run()?;
+    let folder = if profile.is_empty() { workspace.target.join("debug") } else { workspace.release.clone() };
+    let sweep = workspace.program(folder.join("sweep")).args(["--seeds", seeds]);
     sweep.limit_min(60).run().map(|_| format!("seeds {seeds}"))
 }

@@ -1,8 +1,8 @@
-//! The tests of the workspace, unit, integration and documentation alike.
+//! Runs the unit, integration and documentation tests of the workspace.
 
 use crate::failure::Failure;
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 
 /// Tells tests which Python has what their references need. Tests that need it fail without it.
 const PYTHON: &str = "QJAM_TEST_PYTHON";
@@ -11,10 +11,10 @@ const PYTHON: &str = "QJAM_TEST_PYTHON";
 ///
 /// Integration tests mostly wait, for processes to start and to die; the others compute. So once everything is compiled the
 /// two kinds run side by side, and their lines are mixed.
-pub fn run(shop: &Shop) -> Outcome {
-    let python = python(shop)?;
+pub fn run(workspace: &Workspace) -> StepResult {
+    let python = python(workspace)?;
     let cargo = |words: &str| {
-        let cargo = shop.cargo(&format!("test --workspace --no-fail-fast {words}"));
+        let cargo = workspace.cargo(&format!("test --workspace --no-fail-fast {words}"));
         cargo.env(PYTHON, &python).limit_min(20)
     };
     // Named one by one, since plain `cargo test` also builds what has no tests: examples, which lints have seen already,
@@ -37,14 +37,15 @@ pub fn run(shop: &Shop) -> Outcome {
 /// The tests that are marked as ignored because they take minutes: two hundred runs of chaos, twenty schedules of kills on
 /// every engine. Not those in documentation: there the mark means
 /// that the code is no program.
-pub fn long(shop: &Shop) -> Outcome {
+pub fn long(workspace: &Workspace) -> StepResult {
     let words = "test --workspace --release --tests --no-fail-fast -- --ignored --nocapture";
-    let text = shop.cargo(words).env(PYTHON, python(shop)?).limit_min(60).tee_and_leave_nothing()?;
+    let text =
+        workspace.cargo(words).env(PYTHON, python(workspace)?).limit_min(60).tee_and_leave_nothing()?;
     Ok(summary(&text))
 }
 
-fn python(shop: &Shop) -> Result<std::path::PathBuf, Failure> {
-    shop.venv_program("python")
+fn python(workspace: &Workspace) -> Result<std::path::PathBuf, Failure> {
+    workspace.venv_program("python")
 }
 
 /// Adds up the lines in which each test executable says how many passed.

@@ -170,7 +170,7 @@ fn a_matrix_of_scipys_and_its_targets_are_read_and_the_optimum_is_found() {
     let refusals = [
         (matrix("bsr", &[0, 2, 4], &[0, 2, 1, 2], &[1.0; 4]), "format \"bsr\""),
         (matrix("csc", &[0, 2, 4], &[0, 2, 1, 3], &[1.0; 4]), "row 3, column 1, counted from 0"),
-        (matrix("csc", &[0, 2, 5], &[0, 2, 1, 2], &[1.0; 4]), "do not rise"),
+        (matrix("csc", &[0, 2, 5], &[0, 2, 1, 2], &[1.0; 4]), "do not increase"),
         (matrix("csc", &[0, 2, 4], &[0, 2, 1, 2], &[1.0, 1.0, f64::NAN, 1.0]), "row 2, column \"2\""),
     ];
     for (bytes, words) in refusals {
@@ -375,8 +375,8 @@ fn wrong_calls_say_what_is_wrong_and_what_to_do() {
         }
     }
     for (text, words) in [
-        ("1 3:1 2:1\n", &["line 1, column 7", "must rise"][..]),
-        ("1 1:1\n1 2:1 2:1\n", &["line 2, column 7", "must rise"]),
+        ("1 3:1 2:1\n", &["line 1, column 7", "must increase"][..]),
+        ("1 1:1\n1 2:1 2:1\n", &["line 2, column 7", "must increase"]),
         ("1 1:nan\n", &["line 1, column 5", "not finite"]),
         ("nan 1:1\n", &["line 1, column 1", "not finite"]),
         ("", &["empty"]),

@@ -404,7 +404,7 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
         (folder.with("head.csv", "a,b\n"), &[], &["head.csv", "no rows"]),
         (folder.with("short.csv.gz", [31, 139, 8, 0, 0, 0, 0, 0]), &[], &["short.csv.gz", "copy it again"]),
         (folder.with("zero.svm", "1 0:2\n"), &[], &["line 1, column 3", "--zero-based"]),
-        (folder.with("falling.svm", "1 3:1 2:1\n"), &[], &["line 1, column 7", "must rise"]),
+        (folder.with("falling.svm", "1 3:1 2:1\n"), &[], &["line 1, column 7", "must increase"]),
         (folder.with("word.svm", "1 1:one\n"), &[], &["line 1", "1:one"]),
         (folder.with("x.parquet", &packed), &["--columns", "z"], &["no column \"z\"", "\"c0\""]),
         (folder.with("short.parquet", &packed[..200]), &[], &["short.parquet"]),
@@ -414,7 +414,7 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
             &["--array", "y"],
             &["no array \"y\"", "\"x\""],
         ),
-        (folder.with("short.npz", &npz("x", &npy(2, &points(30)))[..300]), &[], &["short.npz", "cut short"]),
+        (folder.with("short.npz", &npz("x", &npy(2, &points(30)))[..300]), &[], &["short.npz", "truncated"]),
         (
             folder.with("x.npz", npz("x", &npy(2, &points(30)))),
             &["--zero-based"],

@@ -407,8 +407,8 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
         ("svm", &folder.with("cats.svm", "cat 1:2\n"), &[], &["\"cat\"", "write classes as 0, 1, 2"]),
         ("svm", &ones, &[], &["ones.svm", "all rows are of class 1", "two classes"]),
         ("logistic", &ones, &[], &["ones.svm", "all rows are of class 1"]),
-        ("ridge", &folder.with("falling.svm", "1 3:1 2:1\n"), &[], &["line 1, column 7", "must rise"]),
-        ("ridge", &folder.with("twice.svm", "1 2:1 2:1\n"), &[], &["line 1, column 7", "must rise"]),
+        ("ridge", &folder.with("falling.svm", "1 3:1 2:1\n"), &[], &["line 1, column 7", "must increase"]),
+        ("ridge", &folder.with("twice.svm", "1 2:1 2:1\n"), &[], &["line 1, column 7", "must increase"]),
         ("ridge", &ones, &["--weights", "label"], &["--weights label"]),
         (
             "logistic",

@@ -1,10 +1,10 @@
 //! A chunk is an immutable piece of a data set, named by its content and nothing else.
 //!
 //! A chunk is a small [`Header`] (kind, element type, shape) and one buffer of bytes. Its name, the [`ChunkId`], is
-//! the BLAKE3 hash of both. So the same rows have the same name in every process, on every host and in every
-//! session, a changed row has another, and a flipped byte is found by hashing again.
+//! the BLAKE3 hash of both. So the same rows have the same name in every process, on every host and in every run; a changed row
+//! changes the name; and a damaged byte is found by hashing again.
 //!
-//! Chunks are made by the data sets of the `qjam` crate and opened there; this crate only names them.
+//! Data sets create and open chunks in other crates; this crate only names them.
 //!
 //! ```
 //! use qjam_core::chunk::{ChunkId, Header};
@@ -18,14 +18,14 @@ use crate::ids::DataSetId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest buffer of one chunk, in bytes. A header that asks for more is refused before anything is allocated.
+/// Maximum size of a chunk in bytes. A header with a larger size is refused before anything is allocated.
 pub const CHUNK_BYTES_MAX: u64 = 1 << 36;
 
 /// The name of a chunk: the hash of its header and its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChunkId(pub [u8; 32]);
 
-/// What the bytes of a chunk mean.
+/// Describes the bytes of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Header {
     /// Which kind of chunk: `dense`, `list`, `lines`, `nothing`.
@@ -56,8 +56,7 @@ impl Header {
 }
 
 impl ChunkId {
-    /// Names a chunk. Every field of the header goes in with its length before it, so that no two chunks share a
-    /// description.
+    /// Hashes a chunk. Every field of the header is preceded by its length, so that different chunks have different input.
     pub fn of(header: &Header, buffer: &[u8]) -> Self {
         let mut hasher = Hasher::new(header);
         hasher.update(buffer);
@@ -65,7 +64,7 @@ impl ChunkId {
     }
 }
 
-/// Names a chunk whose bytes come piece by piece.
+/// Hashes a chunk whose bytes arrive piece by piece.
 pub struct Hasher(blake3::Hasher);
 
 impl Hasher {
@@ -84,7 +83,7 @@ impl Hasher {
         Hasher(h)
     }
 
-    /// Takes in the next bytes of the buffer.
+    /// Adds the next bytes of the buffer.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -96,7 +95,7 @@ impl Hasher {
 }
 
 impl DataSetId {
-    /// Names a cut by the names of its chunks, in order.
+    /// The hash of the names of all chunks, in order.
     pub fn of<'a>(chunks: impl IntoIterator<Item = &'a ChunkId>) -> Self {
         let mut h = blake3::Hasher::new();
         h.update(b"qjam data set 1\0");

@@ -1,22 +1,22 @@
-//! Names of things: small fixed-width numbers that state and wire share.
+//! Identifiers: small fixed-width numbers, used in state and on the wire.
 //!
-//! A *seat* is a place the user asked for (`proc:4` has four); a *worker* is one incarnation of whoever sits there.
-//! When a process dies and is started again the seat stays and the incarnation grows, so that nothing said by or
-//! about the dead one can be taken for the living.
+//! A *seat* is a position for a worker that the user asked for (`proc:4` has four); a *worker* is one incarnation on a seat. When a
+//! process dies and is started again, the seat stays and the incarnation number grows, so that messages from or about the dead
+//! worker are never attributed to the new one.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A place for a worker, as the user asked for it. Numbered from 0 in the order of the worker string.
+/// A position for a worker, as the user asked for it. Numbered from 0 in the order of the worker string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SeatId(pub u32);
 
 /// One incarnation of the worker on a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerId {
-    /// Where it sits.
+    /// The seat.
     pub seat: SeatId,
-    /// How many started on this seat before it.
+    /// Number of workers started on this seat before it.
     pub incarnation: u32,
 }
 
@@ -24,56 +24,56 @@ pub struct WorkerId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RoundId(pub u64);
 
-/// A part that was delivered to the master, numbered by the master as it came. The verdict on it names it by this.
+/// A part delivered to the master, numbered by the master on arrival. The verdict refers to it by this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartId(pub u64);
 
-/// States that a master has workers keep for it, one for each chunk of a data set.
+/// A hold: states that workers keep for a master, one for each chunk of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HoldId(pub u64);
 
-/// Which state of a partition: as it was made, or as a round left it.
+/// The version of a partition's state: the initial one, or the one left by a round.
 ///
-/// Named by the round and not counted, because a round that failed leaves states behind on some workers: the next round
-/// begins where the failed one did, and must not find those.
+/// Named by the round instead of counted, because a failed round leaves states on some workers: the next round begins with the same
+/// version as the failed one, and must not use those.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version(u64);
 
-/// A data set in one particular cut: the hash of its chunks' names in order.
+/// A data set in one cut: the hash of the names of its chunks, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DataSetId(pub [u8; 32]);
 
 /// The number of a block within its round.
 pub type Block = u32;
 
-/// How often a block had been given out when it was given out this time; the first attempt is 1.
+/// The number of times a block has been assigned, including this one; the first attempt is 1.
 pub type Attempt = u32;
 
-/// Rounds that no user asked for have this bit, so that they do not use up the numbers of those that users did.
+/// This bit marks internal rounds, so that they do not use the numbers of user rounds.
 const INTERNAL: u64 = 1 << 63;
 
 impl RoundId {
-    /// A round of the system's own.
+    /// An internal round, such as a checkpoint.
     pub fn internal(n: u64) -> Self {
         RoundId(n | INTERNAL)
     }
 
-    /// Whether no user asked for it.
+    /// Whether it is internal.
     pub fn is_internal(self) -> bool {
         self.0 & INTERNAL != 0
     }
 }
 
 impl Version {
-    /// As it was made from its chunk.
+    /// The initial state, created from the chunk.
     pub const MADE: Version = Version(0);
 
-    /// As this round left it.
+    /// The state left by this round.
     pub fn after(round: RoundId) -> Self {
         Version(round.0 + 1)
     }
 
-    /// The round that left it so; `None` if it is as it was made.
+    /// The round that left this state; `None` for the initial one.
     pub fn round(self) -> Option<RoundId> {
         self.0.checked_sub(1).map(RoundId)
     }

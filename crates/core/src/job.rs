@@ -1,8 +1,7 @@
-//! What a round asks for and how it can fail, in words that need no user types.
+//! The description of a round and of its failures, without user types.
 //!
-//! The machines know a round by its [`RoundSpec`]; what the user's function is and what its bytes mean is the
-//! business of the crate around them. A [`Fault`] is a failure inside user code or user data that a worker reports;
-//! a [`Death`] is the end of a worker as its supervisor saw it.
+//! The state machines know a round by its [`RoundSpec`]; functions and the meaning of bytes belong to other crates. A [`Fault`] is a
+//! failure in user code or user data, reported by a worker; a [`Death`] is the end of a worker, as its supervisor observed it.
 
 use crate::ids::{Block, DataSetId, HoldId, RoundId, WorkerId};
 use crate::reduce::Cut;
@@ -17,22 +16,22 @@ pub struct RoundSpec {
     pub dataset: DataSetId,
     /// Its chunks and blocks.
     pub cut: Cut,
-    /// As many workers take part as have so many slots together, if not all should.
+    /// Maximum number of slots that take part, if not all.
     pub slots_max: Option<u32>,
-    /// The first so many blocks were run by the master itself; not all of them.
+    /// Number of first blocks that the master has run itself; not all of them.
     pub done: u32,
-    /// The states it needs, if any: then its blocks are single chunks, and each goes where its state is.
+    /// The hold whose states it needs, if any: then blocks are single chunks, and each is assigned to the home of its state.
     pub held: Option<HoldId>,
 }
 
 impl RoundSpec {
-    /// A round of all workers, with nothing done yet.
+    /// A round on all workers, with no block done.
     pub fn new(dataset: DataSetId, cut: Cut) -> Self {
         RoundSpec { dataset, cut, slots_max: None, done: 0, held: None }
     }
 }
 
-/// What kind of thing went wrong while a worker did what it was asked.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FaultKind {
     /// The user's function panicked.
@@ -44,114 +43,113 @@ pub enum FaultKind {
     UnknownFunction,
     /// The parameters could not be read.
     Params,
-    /// A chunk could not be had or opened.
+    /// A chunk could not be obtained or opened.
     Chunk,
     /// Two results could not be combined.
     Merge,
     /// A result could not be read back.
     Result,
-    /// The state of a partition could not be had.
+    /// The state of a partition could not be obtained.
     State,
-    /// The states of a worker would take more memory than it may.
+    /// The states of a worker would exceed its memory limit.
     StateMemory {
-        /// How many partitions it has.
+        /// Number of its partitions.
         partitions: u32,
-        /// Bytes of the state of one.
+        /// Bytes of one state.
         bytes: u64,
-        /// Most bytes of private memory.
+        /// Limit of private memory in bytes.
         limit: u64,
     },
 }
 
-/// A failure inside user code or user data. It fails its round at once.
+/// A failure in user code or user data. It fails its round immediately.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// What kind.
     pub kind: FaultKind,
-    /// On which chunk, where that is known.
+    /// The chunk, if known.
     pub chunk: Option<u32>,
-    /// What it said.
+    /// The message.
     pub message: String,
-    /// Source file and line, where known.
+    /// Source file and line, if known.
     pub location: Option<String>,
-    /// The remote backtrace, where there is one.
+    /// The remote backtrace, if there is one.
     pub backtrace: Option<String>,
-    /// What is needed to make the error again as the function's own language has it; only that
-    /// language reads it.
+    /// The error as an object of the function's own language, serialised by that language.
     pub carried: Vec<u8>,
 }
 
-/// Why a worker is no more.
+/// Why a worker ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// It ended by itself with this code.
+    /// It exited with this code.
     Exited(i32),
     /// A signal ended it.
     Signal(i32),
-    /// It asked for more memory than its limit allows.
+    /// It requested more memory than its limit allows.
     OutOfMemory {
         /// The limit.
         limit_bytes: u64,
-        /// What it asked for when it was refused.
+        /// The size that was refused.
         asked_bytes: u64,
     },
-    /// It said nothing for this many microseconds.
+    /// It was silent for this many microseconds.
     Silent(u64),
-    /// It did not let go of a round that was over.
+    /// It did not drop a round that had ended.
     Unresponsive,
-    /// It broke the protocol in this way.
+    /// It violated the protocol in this way.
     Protocol(String),
     /// It could not be started.
     Start(String),
-    /// The connection to its host was lost; with the last words of whatever held it.
+    /// The connection to its host was lost; with the last output of the ssh process.
     LinkLost(String),
-    /// The kernel killed it because memory ran out for all that share a limit with it.
+    /// The kernel killed it because the memory of its control group or machine was exhausted.
     KilledForMemory {
-        /// That limit.
+        /// The limit of that group.
         limit_bytes: u64,
-        /// Most that they had together.
+        /// The peak of that group.
         peak_bytes: u64,
     },
 }
 
 impl Cause {
-    /// Whether such an end says something about the blocks the worker was inside. It does not when the master ended it
-    /// for not letting go of another round, when it never got as far as running any, or when it is only out of reach.
+    /// Whether this cause counts against the blocks that the worker was running. It does not if the master ended the worker for not
+    /// dropping another round, if it never ran a block, or if it is only unreachable.
     pub fn is_telling(&self) -> bool {
         !matches!(self, Cause::Unresponsive | Cause::Protocol(_) | Cause::Start(_) | Cause::LinkLost(_))
     }
 }
 
-/// What an executor was doing, as far as its supervisor could see.
+/// What an executor was doing when it ended, as its supervisor observed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Activity {
-    /// Not yet through the handshake.
+    /// Before the end of the handshake.
     Starting,
-    /// Reading a task or taking in chunks.
+    /// Reading a task or receiving chunks.
     Receiving,
     /// Inside the user's function.
     Mapping,
-    /// Handing results over.
+    /// Sending results.
     Sending,
     /// Waiting for work.
     Idle,
 }
 
-/// The end of a worker: cause, circumstances, last words.
+/// The end of a worker: cause, circumstances, last output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Death {
     /// Why.
     pub cause: Cause,
     /// What it was doing.
     pub activity: Activity,
-    /// Blocks it was inside when it died: these are the ones to blame.
+    /// Blocks it was running when it died, which count against them.
     pub inside: Vec<(RoundId, Block)>,
     /// The last lines it printed.
     pub last_lines: Vec<String>,
 }
 
 impl Death {
-    /// A death of which only the cause is known.
+    /// A death with only a cause.
     pub fn of(cause: Cause) -> Self {
         Death { cause, activity: Activity::Idle, inside: Vec::new(), last_lines: Vec::new() }
     }
@@ -162,16 +160,16 @@ impl Death {
 pub enum RoundFailure {
     /// User code or user data failed on a worker.
     Fault {
-        /// Whose report it is; `None` when the master itself found it.
+        /// The worker that reported it; `None` for the master itself.
         worker: Option<WorkerId>,
         /// What happened.
         fault: Fault,
     },
-    /// A block ended its executor as often as we try.
+    /// A block ended its executor as often as is allowed.
     Poison {
         /// The block.
         block: Block,
-        /// Who died of it, and how, oldest first.
+        /// The workers that died of it, and how, oldest first.
         deaths: Vec<(WorkerId, Death)>,
     },
     /// No worker is left and none can be started.

@@ -1,7 +1,7 @@
-//! What happened, in order: the one source for progress, reports and replay.
+//! The journal: events of a run in order, the source of progress, reports and replay.
 //!
-//! The scheduler says what to note; the driver puts the time to it and keeps the [`Journal`], which forgets its
-//! oldest entries when it is full. Numbers that only the driver knows (bytes, time split) are in the [`RoundReport`]
+//! Comes in: notes of the scheduler, with the time added by the master's loop. Goes out: entries for users and the run file. The
+//! [`Journal`] is bounded and drops its oldest entries. Figures that only the loop knows (bytes, times) are in the [`RoundReport`]
 //! that ends a round.
 
 use crate::ids::{Block, HoldId, RoundId, SeatId, Version, WorkerId};
@@ -10,22 +10,22 @@ use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// A worker was started.
     WorkerStarted(WorkerId),
     /// A worker is ready.
     WorkerJoined(WorkerId),
-    /// A worker has been silent for long; others get its blocks too.
+    /// A worker is suspected because of silence; other workers also get its blocks.
     WorkerSuspected(WorkerId),
-    /// A suspected worker spoke again.
+    /// A suspected worker sent a message again.
     WorkerReturned(WorkerId),
-    /// A worker is gone.
+    /// A worker was lost.
     WorkerLost(WorkerId, Death),
-    /// A seat stays empty from now on.
+    /// A seat was given up.
     SeatGivenUp(WorkerId),
-    /// A seat is no longer wanted.
+    /// A seat was removed.
     SeatRemoved(SeatId),
     /// A round began.
     RoundStarted {
@@ -36,7 +36,7 @@ pub enum What {
         /// In how many blocks.
         blocks: u32,
     },
-    /// Blocks were given out again.
+    /// Blocks were assigned again.
     Retried {
         /// Of which round.
         round: RoundId,
@@ -45,7 +45,7 @@ pub enum What {
         /// How many.
         blocks: u32,
     },
-    /// Blocks that were not started were taken back, for somebody who is idle.
+    /// Blocks that were not started were taken back, for an idle worker.
     Stolen {
         /// Of which round.
         round: RoundId,
@@ -54,18 +54,18 @@ pub enum What {
         /// How many.
         blocks: u32,
     },
-    /// A late block was given to somebody else, too.
+    /// A late block was also assigned to another worker.
     BackedUp {
         /// Of which round.
         round: RoundId,
         /// Which.
         block: Block,
-        /// Who is late with it.
+        /// The late worker.
         late: WorkerId,
-        /// Who has it now, too.
+        /// The other worker.
         worker: WorkerId,
     },
-    /// A result came that no longer counted.
+    /// A result arrived that no longer counted.
     Discarded {
         /// Of which round.
         round: RoundId,
@@ -74,43 +74,43 @@ pub enum What {
         /// How many blocks it covered.
         blocks: u32,
     },
-    /// A round is over.
+    /// A round ended.
     RoundOver {
         /// Which.
         round: RoundId,
         /// Whether it has a value.
         finished: bool,
     },
-    /// What a finished round cost.
+    /// The report of a finished round.
     Report(RoundReport),
-    /// A round was not computed: its value was known from an earlier run.
+    /// A round was not computed: its value was recorded in an earlier run.
     RoundRecalled {
         /// Which.
         round: RoundId,
     },
-    /// The number of workers was chosen, and it is not what it was for such work before.
+    /// The number of workers chosen for a kind of work has changed.
     WorkersChosen {
         /// From which round on.
         round: RoundId,
-        /// How many blocks at once; 0 is the caller's own thread.
+        /// Number of slots; 0 is the caller's own thread.
         slots: u32,
         /// Why.
         why: String,
     },
-    /// The states of a hold were brought home.
+    /// A checkpoint of the states of a hold was made.
     Checkpointed {
         /// Which hold.
         hold: HoldId,
-        /// The states as they were then.
+        /// Their version.
         version: Version,
-        /// Of how many partitions.
+        /// Number of partitions.
         partitions: u32,
-        /// Bytes of them all.
+        /// Total bytes.
         bytes: u64,
-        /// What it took.
+        /// Duration.
         took_us: u64,
     },
-    /// A worker made the state of a partition again.
+    /// A worker rebuilt the state of a partition.
     Restored {
         /// Of which hold.
         hold: HoldId,
@@ -120,12 +120,12 @@ pub enum What {
         worker: WorkerId,
         /// Which partition.
         partition: u32,
-        /// What it began from: a checkpoint, or nothing.
+        /// The version it started from: a checkpoint, or the initial state.
         from: Version,
-        /// How many rounds it ran again.
+        /// Number of rounds run again.
         steps: u32,
     },
-    /// Partitions go to a worker that has none.
+    /// Partitions were moved to a worker that had none.
     Moved {
         /// Of which hold.
         hold: HoldId,
@@ -140,8 +140,8 @@ pub enum What {
 
 /// Where the time and the bytes of a round went.
 ///
-/// `total = worker + master + overhead`: the slowest worker's own computing, the master's encoding and combining, and
-/// the rest, which is what distribution costs.
+/// `total = worker + master + overhead`: the computing time of the slowest worker, the master's encoding and combining, and the rest,
+/// which is the cost of distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoundReport {
     /// Number of the round.
@@ -158,25 +158,25 @@ pub struct RoundReport {
     pub bytes_out: u64,
     /// Bytes from the workers: messages and partial results.
     pub bytes_in: u64,
-    /// Chunks whose bytes were sent to other hosts, because they were in no cache there.
+    /// Chunks sent to other hosts because they were not in a cache there.
     pub chunks_sent: u64,
-    /// Chunks that workers had at hand.
+    /// Chunks that workers had open.
     pub cache_hits: u64,
     /// Chunks that had to be sent or opened.
     pub cache_misses: u64,
-    /// Blocks given out again after a loss.
+    /// Blocks assigned again after a loss.
     pub retries: u64,
-    /// Blocks whose results came but no longer counted.
+    /// Blocks whose results arrived but no longer counted.
     pub discarded: u64,
-    /// Blocks that were taken back before they were started, for workers who were idle.
+    /// Blocks taken back before they were started, for idle workers.
     pub stolen: u64,
-    /// Late blocks that were given to somebody else, too.
+    /// Late blocks that were also assigned to another worker.
     pub backups: u64,
-    /// Workers lost while it ran.
+    /// Workers lost during the round.
     pub lost: u64,
-    /// Partitions whose states were made again.
+    /// Partitions whose states were rebuilt.
     pub restored: u64,
-    /// Rounds that were run again for that, over all those partitions.
+    /// Rounds run again to rebuild them, summed over these partitions.
     pub replayed: u64,
 }
 
@@ -198,12 +198,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A journal that remembers so many entries.
+    /// A journal with room for this many entries.
     pub fn new(entries_max: usize) -> Self {
         Journal { entries: VecDeque::new(), entries_max: entries_max.max(1), forgotten: 0 }
     }
 
-    /// Adds an entry and forgets the oldest if there is no room.
+    /// Adds an entry, and drops the oldest if the journal is full.
     pub fn note(&mut self, at: Time, what: What) {
         if self.entries.len() == self.entries_max {
             self.entries.pop_front();
@@ -217,7 +217,7 @@ impl Journal {
         self.entries.iter()
     }
 
-    /// How many entries are no longer here.
+    /// Number of entries dropped so far.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }

@@ -1,23 +1,23 @@
-//! Blocks as they are given out and as they come back.
+//! Blocks as they are assigned and returned.
 //!
-//! The scheduler gives out blocks in [`BlockRun`]s, workers keep account in them, and a worker that is asked to gives
-//! blocks back as [`Returned`]. Both machines and the messages between them use these types.
+//! The scheduler assigns blocks in [`BlockRun`]s, workers keep track of them, and a worker that is asked to returns blocks as
+//! [`Returned`]. Both state machines and the messages between them use these types.
 
 use crate::ids::{Attempt, Block};
 use serde::{Deserialize, Serialize};
 
-/// Neighbouring blocks that were given out together.
+/// Neighbouring blocks that were assigned together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockRun {
     /// First block.
     pub first: Block,
     /// How many.
     pub len: u32,
-    /// Which attempt this is, the same for all of them.
+    /// The attempt, the same for all of them.
     pub attempt: Attempt,
-    /// Whether to run it with nothing else at stake: a block that killed before takes no finished work with it.
+    /// Whether to run it alone: if a block that killed before kills again, no other work is lost.
     pub alone: bool,
-    /// Whether another worker has it, too: its value is delivered by itself, since only one of the two will count.
+    /// Whether another worker has it as well: its value is delivered unmerged, because only one of the two counts.
     pub apart: bool,
 }
 
@@ -28,13 +28,13 @@ impl BlockRun {
     }
 }
 
-/// What a worker gives back of a round, and how it stands with the rest.
+/// Blocks that a worker returns, and its progress with the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
-    /// Blocks that were not started, and never will be under these attempts.
+    /// Blocks that it has not started, and will not start under these attempts.
     pub spans: Vec<BlockRun>,
-    /// How many more are not started.
+    /// Number of further blocks not started.
     pub unstarted: u32,
-    /// Blocks that are being run, and for how many microseconds.
+    /// Running blocks, with their run time in microseconds.
     pub running: Vec<(Block, u64)>,
 }

@@ -1,12 +1,12 @@
-//! The pure heart of qjam: types, the machines of master and worker, the wire, and the fixed order of reduction.
+//! The pure part of qjam: types, the state machines of master and worker, the wire format, and the fixed order of reduction.
 //!
-//! Nothing in here has a clock, a thread, a file or a socket. Time and bytes are arguments; what is to be done comes
-//! out as a list of actions. So the same code runs under the real engines and under the simulator, where a seed
-//! decides everything.
+//! Comes in: events, the time and bytes, as arguments. Goes out: lists of actions. Nothing in this crate reads a clock, starts a
+//! thread, or opens a file or socket. So the same code runs in the real engines and in the simulator, where a seed determines
+//! everything.
 //!
-//! The modules follow the way of the data: a data set is cut into [`chunk`]s; a round over them is a [`job`]; the
-//! [`scheduler`] gives its blocks out; the [`wire`] says what crosses; the [`worker`] runs them; [`reduce`] combines
-//! what they give. The [`journal`] keeps what happened, and the [`tuner`] learns from it how many workers pay.
+//! The modules follow the flow of data: a data set is cut into [`chunk`]s; a round over them is a [`job`]; the [`scheduler`] assigns
+//! its blocks; [`wire`] defines the messages; a [`worker`] runs the blocks; [`reduce`] combines the results. The [`journal`] records
+//! events, and the [`tuner`] measures how many workers pay off.
 
 pub mod ids;
 pub mod time;

@@ -1,9 +1,9 @@
-//! Time as a number that is handed in. Nothing in this crate reads a clock.
+//! Time as a number that is passed in. Nothing in this crate reads a clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// Microseconds since a moment the driver chose (the simulator chooses zero).
+/// Microseconds since an origin that the caller chooses (the simulator chooses zero).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
@@ -12,14 +12,14 @@ pub struct Time(pub u64);
 pub struct Span(pub u64);
 
 impl Span {
-    /// So many milliseconds.
+    /// A number of milliseconds.
     pub const fn from_ms(ms: u64) -> Self {
         Span(ms * 1000)
     }
 }
 
 impl Time {
-    /// How long ago `earlier` was; zero when it lies ahead.
+    /// The time since `earlier`; zero if it is in the future.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }

@@ -1,4 +1,4 @@
-//! What both derives share: fields, and generics with a bound on every type.
+//! Code that both derives share: fields, and generics with a bound on every type parameter.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
@@ -11,8 +11,8 @@ pub(crate) struct Member {
     pub(crate) kind: Type,
 }
 
-/// The fields of a struct or a variant. `Name { 0: a, 1: b }` is valid for tuple structs too, so the three kinds of
-/// fields need no telling apart.
+/// The fields of a struct or a variant. `Name { 0: a, 1: b }` is valid for tuple structs too, so the three kinds of fields are treated
+/// alike.
 pub(crate) fn members(fields: &Fields) -> Vec<Member> {
     let member = |(i, field): (usize, &syn::Field)| {
         let selector = match &field.ident {

@@ -1,4 +1,4 @@
-//! `#[qjam::main]`: the executable asks first whether it was started as a worker.
+//! `#[qjam::main]`: first checks whether the executable was started as a worker.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,4 +1,4 @@
-//! `#[qjam::map]` and `#[qjam::fold]`: look at a function's shape and register it.
+//! `#[qjam::map]` and `#[qjam::fold]`: check the signature of a function and register it.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -14,10 +14,10 @@ pub(crate) enum Kind {
     Fold,
 }
 
-/// The function as it was, then its registration or what is wrong with it.
+/// The unchanged function, followed by its registration or an error.
 pub(crate) fn expand(kind: Kind, args: TokenStream, item: TokenStream) -> TokenStream {
     let added = register(kind, &args, &item).unwrap_or_else(Error::into_compile_error);
-    // The function is given back in any case: without it every call of it would be an error of its own.
+    // The function is emitted in any case: without it every call would be a further error.
     quote! { #item #added }
 }
 
@@ -51,11 +51,11 @@ fn register(kind: Kind, args: &TokenStream, item: &TokenStream) -> Result<TokenS
     })
 }
 
-/// The types of a function that has the right shape.
+/// The types in a valid signature.
 struct Shape<'a> {
     params: &'a Type,
     chunk: &'a Type,
-    /// What a map returns or a fold accumulates. A map's may be `()` without saying so.
+    /// What a map returns or a fold accumulates. A map without a return type returns `()`.
     output: &'a Type,
     /// The state of the chunk, if it is a map that has one.
     state: Option<&'a Type>,
@@ -140,7 +140,7 @@ impl<'a> Shape<'a> {
         Ok(Shape { params, chunk, output, state })
     }
 
-    /// Asks for the trait each type must have, at the place of the type.
+    /// Asserts the trait that each type must have, with the span of the type.
     fn checks(&self, kind: Kind) -> TokenStream {
         let Shape { params, chunk, output, state } = self;
         let of_params = quote_spanned! { params.span() => ::qjam::__private::is_params::<#params>(); };
@@ -176,7 +176,7 @@ fn borrowed<'a>(argument: &'a Type, why: &str) -> Result<&'a Type> {
     }
 }
 
-/// What a map returns.
+/// The return type of a map.
 fn returned(output: &ReturnType, name: Span) -> Result<&Type> {
     match output {
         ReturnType::Type(_, returned) => Ok(returned),
@@ -187,7 +187,7 @@ fn returned(output: &ReturnType, name: Span) -> Result<&Type> {
     }
 }
 
-/// What a fold accumulates; it returns nothing.
+/// The accumulator of a fold, which returns nothing.
 fn accumulated<'a>(argument: &'a Type, output: &ReturnType) -> Result<&'a Type> {
     if let ReturnType::Type(_, returned) = output
         && !matches!(&**returned, Type::Tuple(tuple) if tuple.elems.is_empty())

@@ -1,4 +1,4 @@
-//! `#[derive(qjam::Sum)]`: merges field by field, and says which field it was when one cannot.
+//! `#[derive(qjam::Sum)]`: merges field by field; an error names the field.
 
 use crate::derive::{Member, implementation, members, parse};
 use proc_macro2::TokenStream;

@@ -1,4 +1,4 @@
-//! `#[derive(qjam::Wire)]`: fields one after the other, and the number of the variant before them.
+//! `#[derive(qjam::Wire)]`: writes the number of the variant, then the fields in order.
 
 use crate::derive::{Member, implementation, members, parse};
 use proc_macro2::TokenStream;

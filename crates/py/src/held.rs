@@ -2,9 +2,9 @@
 
 use crate::buffer::release_waiting;
 use crate::errors::{Failed, raise};
-use crate::host;
-use crate::master::{Code, Shared, detached};
+use crate::interpreter;
 use crate::pending::Pending;
+use crate::shared::{Code, Shared, detached};
 use crate::values::{to_parts, to_pickle};
 use crate::wait::{Patience, apart};
 use pyo3::prelude::*;
@@ -84,7 +84,7 @@ impl Held {
                 to_parts(py, value.body)
             }
             Err(error) => {
-                host::call_off(py)?;
+                interpreter::call_off(py)?;
                 Err(raise(py, patience.failed().unwrap_or(Failed::Round(error)), &code.name))
             }
         }

@@ -2,110 +2,24 @@
 
 use crate::buffer::release_waiting;
 use crate::data::Data;
-use crate::errors::{Failed, closed, forked, raise};
+use crate::errors::{Failed, raise};
 use crate::held::Held;
 use crate::pending::Pending;
+use crate::shared::{Code, Shared};
 use crate::told::{in_words, report_tuple};
-use crate::values::{from_pickle, to_parts};
+use crate::values::to_parts;
 use crate::wait::{PAUSE, Patience, apart};
-use crate::{host, news, options};
-use bytes::Bytes;
+use crate::{interpreter, news, options};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 use qjam::DataSet;
-use qjam::journal::RoundReport;
-use qjam::python::{self, Call, Raw};
+use qjam::python::{self, Raw};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long it may take to let go of hosts that do not answer.
 const GIVES_UP_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long closing waits for threads that are inside a call.
-const CLOSES_WITHIN: Duration = Duration::from_secs(5);
-
-/// A function with all that it needs, as it travels.
-#[pyclass(frozen, module = "qjam._native")]
-pub(crate) struct Code {
-    pub(crate) code: python::Code,
-    pub(crate) name: String,
-}
-
-#[pymethods]
-impl Code {
-    #[new]
-    fn new(blob: &Bound<'_, PyBytes>, name: String) -> Self {
-        Code { code: python::Code::new(Bytes::copy_from_slice(blob.as_bytes())).named(&name), name }
-    }
-
-    /// Its name among all code.
-    #[getter]
-    fn id<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.code.id().0)
-    }
-}
-
-/// What all that belongs to a master shares.
-pub(crate) struct Shared {
-    master: RwLock<Option<Arc<qjam::Master>>>,
-    pub(crate) is_closed: AtomicBool,
-    pub(crate) pid: u32,
-    in_process: bool,
-    version: (u8, u8),
-    remote_python: Option<String>,
-    last_round: Mutex<Option<RoundReport>>,
-    /// Workers lost in all rounds so far.
-    lost: AtomicU64,
-}
-
-impl Shared {
-    /// The master, if it can be used here and now.
-    pub(crate) fn master(&self, py: Python<'_>) -> PyResult<Arc<qjam::Master>> {
-        self.must_be_here(py)?;
-        let master = self.master.read().unwrap_or_else(PoisonError::into_inner);
-        master.clone().filter(|_| !self.is_closed.load(Relaxed)).ok_or_else(|| closed(py))
-    }
-
-    pub(crate) fn must_be_here(&self, py: Python<'_>) -> PyResult<()> {
-        if self.is_elsewhere() { Err(forked(py, self.pid)) } else { Ok(()) }
-    }
-
-    /// Whether this process was forked from the one that the master is in.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        std::process::id() != self.pid
-    }
-
-    pub(crate) fn keep_report(&self, report: Option<RoundReport>) {
-        if let Some(known) = &report {
-            self.lost.fetch_add(known.lost, Relaxed);
-            *self.last_round.lock().unwrap_or_else(PoisonError::into_inner) = report;
-        }
-    }
-
-    /// What a round is given. With `copies` the parameters may go their own ways once this returns.
-    pub(crate) fn call(
-        &self,
-        code: &Code,
-        stream: &Bound<'_, PyAny>,
-        buffers: &Bound<'_, PyAny>,
-        copies: bool,
-    ) -> PyResult<Call> {
-        let mut call = Call::new(code.code.clone(), from_pickle(stream, buffers, copies)?, self.version);
-        call.in_process = self.in_process;
-        call.remote_python.clone_from(&self.remote_python);
-        Ok(call)
-    }
-
-    /// One look up from a wait.
-    pub(crate) fn look_up(&self, tick: &Py<PyAny>) -> Result<(), Failed> {
-        Python::attach(|py| {
-            py.check_signals()?;
-            tick.call0(py)?;
-            if self.is_closed.load(Relaxed) { Err(Failed::Closed) } else { Ok(()) }
-        })
-    }
-}
 
 /// Name, process here, process there, slots.
 type WorkerParts = (String, Option<u32>, Option<u32>, u32);
@@ -206,8 +120,8 @@ impl Master {
                 to_parts(py, value.body)
             }
             Err(error) => {
-                host::call_off(py)?;
-                if let Some(interrupt) = host::take_interrupt() {
+                interpreter::call_off(py)?;
+                if let Some(interrupt) = interpreter::take_interrupt() {
                     return Err(interrupt);
                 }
                 Err(raise(py, patience.failed().unwrap_or(Failed::Round(error)), &code.name))
@@ -330,40 +244,6 @@ impl Master {
     }
 }
 
-impl Shared {
-    /// Ends the workers, or leaves that to the last thread that is inside a call. Without the interpreter.
-    fn end(&self) {
-        let Some(mut master) = self.master.write().unwrap_or_else(PoisonError::into_inner).take() else {
-            return;
-        };
-        let begun = Instant::now();
-        while begun.elapsed() < CLOSES_WITHIN {
-            match Arc::try_unwrap(master) {
-                Ok(master) => return drop(master),
-                Err(shared) => master = shared,
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let master = self.master.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if self.is_elsewhere() {
-            // Its threads are not in this process, and whoever waited for them would wait for ever.
-            std::mem::forget(master);
-        } else {
-            detached(|| drop(master));
-        }
-    }
-}
-
-/// Does something without the interpreter, whether this thread has it or not.
-pub(crate) fn detached(f: impl FnOnce() + Send) {
-    Python::try_attach(|py| py.detach(f));
-}
-
 /// The data set of a round. Sharing it may take a while, and others go on meanwhile.
 fn set_of(py: Python<'_>, data: Option<&Data>, shares: bool) -> PyResult<Option<DataSet<Raw>>> {
     py.detach(|| data.map(|data| data.set(shares)).transpose())
@@ -385,6 +265,6 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(options::worker_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(options::set_up, m)?)?;
     python::set_log(Arc::new(news::line));
-    python::set_host(Arc::new(host::InProcess));
+    python::set_interpreter(Arc::new(interpreter::InProcess));
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Rounds that were submitted.
 
 use crate::errors::{Failed, raise};
-use crate::host;
-use crate::master::{Code, Shared, detached};
+use crate::interpreter;
+use crate::shared::{Code, Shared, detached};
 use crate::told::report_tuple;
 use crate::values::to_parts;
 use crate::wait::Patience;
@@ -96,7 +96,7 @@ impl Pending {
             let round = self.lock().round.take();
             drop(round);
         });
-        host::call_off(py)
+        interpreter::call_off(py)
     }
 
     /// Where the time went, once the value has been taken.

@@ -1,7 +1,7 @@
 //! Waiting with an eye on Python: for signals, for what is to be told, for somebody who closes the master.
 
 use crate::errors::Failed;
-use crate::master::Shared;
+use crate::shared::Shared;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};

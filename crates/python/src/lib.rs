@@ -7,10 +7,10 @@
 //! A slot hands calls to its own child interpreter ([`slot`]), which lives as long as the slot's thread. Chunks go there as
 //! shared memory; parameters and results as pickles whose arrays lie beside them. Sums of numbers and arrays need no
 //! interpreter: a value says what its numbers are, and neighbours are added here. What only Python can combine is combined
-//! by the slot's child, and on the master by the interpreter it lives in ([`Host`]).
+//! by the slot's child, and on the master by the interpreter of its process ([`Interpreter`]).
 //!
 //! ```text
-//!   Call (code, parameters) ─▶ slot ─▶ child interpreter ─▶ Value ─▶ merged natively, by the child, or by the Host
+//!   Call (code, parameters) ─▶ slot ─▶ child interpreter ─▶ Value ─▶ merged natively, by the child, or by the Interpreter
 //!   Raw chunk, by its mapping ──┘
 //! ```
 //!
@@ -22,7 +22,7 @@ mod call;
 mod child;
 mod code;
 mod find;
-mod host;
+mod interpreter;
 mod letter;
 mod params;
 mod peer;
@@ -41,7 +41,11 @@ mod welcomed;
 pub use call::Call;
 pub use code::{Code, CodeId};
 pub use find::facts;
-pub use host::{Host, set_host};
+#[doc(hidden)]
+pub use interpreter::Interpreter as Host;
+#[allow(deprecated, reason = "the old name is kept for one release")]
+pub use interpreter::set_host;
+pub use interpreter::{Interpreter, set_interpreter};
 pub use pickled::Pickled;
 pub use raised::Raised;
 pub use running::{map, step};

@@ -1,7 +1,7 @@
 //! Running a Python function, and combining what it gave: by this slot's interpreter, or by that of the process.
 
 use super::call::Call;
-use super::host::{Host, host};
+use super::interpreter::{Interpreter, interpreter};
 use super::pickled::Pickled;
 use super::raised::Raised;
 use super::slot;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Runs a Python function on a chunk.
 pub fn map(call: &Call, chunk: &Raw, ctx: &Ctx) -> Result<Value, Raised> {
     match in_process(call) {
-        Some(host) => host.map(call, chunk, ctx),
+        Some(interpreter) => interpreter.map(call, chunk, ctx),
         None => slot::run(call, &call.own, chunk, None, ctx).map(|(value, _)| value),
     }
 }
@@ -27,20 +27,22 @@ pub fn step(
     ctx: &Ctx,
 ) -> Result<(Value, Option<Pickled>), Raised> {
     match in_process(call) {
-        Some(host) => host.step(call, chunk, before, ctx).map(|(value, after)| (value, Some(after))),
+        Some(interpreter) => {
+            interpreter.step(call, chunk, before, ctx).map(|(value, after)| (value, Some(after)))
+        }
         None => slot::run(call, &call.own, chunk, Some(before), ctx),
     }
 }
 
 /// The interpreter of this process, if it is to run the call.
-fn in_process(call: &Call) -> Option<&'static Arc<dyn Host>> {
-    host().filter(|_| call.in_process)
+fn in_process(call: &Call) -> Option<&'static Arc<dyn Interpreter>> {
+    interpreter().filter(|_| call.in_process)
 }
 
 /// Two neighbours as one, by an interpreter: this slot's own, or that of the process.
 fn merge(left: Value, right: Value) -> Result<Value, Raised> {
-    match host() {
-        Some(host) if !slot::has_child() => host.merge(left, right),
+    match interpreter() {
+        Some(interpreter) if !slot::has_child() => interpreter.merge(left, right),
         _ => slot::merge(&left, &right),
     }
 }

@@ -1,11 +1,11 @@
-//! Folders of WAV files: pieces of sound as they are, or their spectra.
+//! Folders of WAV files, cut into frames of samples or their spectra.
 //!
-//! A file is gone through with a window of so many samples, which moves on by so many; each place gives a row. Channels
-//! are averaged into one, and samples go from -1 to 1. What does not fill the last window is left out.
+//! A window of a given length moves over a file by a given step; each position gives a row. Channels are averaged into one, and
+//! samples are scaled to -1 to 1. An incomplete last window is ignored.
 
 use crate::ReadError;
 use crate::Real;
-use crate::folder::{self, Found};
+use crate::folder::{self, FolderFiles};
 use crate::fourier::Fourier;
 use crate::settings::{Settings, settings};
 use qjam::source::kept::{Keep, RowsWriter};
@@ -15,24 +15,24 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// Longest window in samples.
+/// Maximum length of the window in samples.
 const WINDOW_MAX: usize = 1 << 20;
 
-/// Values that are written at once.
+/// Number of values written at a time.
 const BATCH_VALUES: usize = 1 << 17;
 
-/// What a row has.
+/// The content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spectrum {
-    /// How strong each frequency is.
+    /// The magnitude of each frequency.
     Magnitude,
-    /// The square of that.
+    /// The square of the magnitude.
     Power,
-    /// The natural logarithm of the power, and never less than that of 1e-10.
+    /// The natural logarithm of the power, but at least that of 1e-10.
     LogPower,
 }
 
-/// Reads the WAV files in a folder and the folders in it, in the order of their names.
+/// Reads the WAV files in a folder and its subfolders, in the order of their paths.
 ///
 /// ```no_run
 /// use qjam_readers::{Audio, Spectrum};
@@ -53,13 +53,13 @@ settings!(Audio);
 /// Sounds that were read.
 #[derive(Clone, Debug)]
 pub struct Sounds<T: Real> {
-    /// One place of the window a row: its samples, or its spectrum of half as many frequencies and one.
+    /// One frame per row: its samples, or its spectrum of half as many frequencies plus one.
     pub data: DataSet<Dense<T>>,
-    /// Samples a second, in all files.
+    /// Samples per second, the same in all files.
     pub rate: u32,
-    /// The files, in order, below the folder.
+    /// The paths of the files relative to the folder, in order.
     pub files: Vec<String>,
-    /// How many rows each of them gave.
+    /// The number of rows of each file.
     pub rows: Vec<u64>,
 }
 
@@ -78,15 +78,15 @@ impl Notes {
 }
 
 impl<T: Real> Sounds<T> {
-    /// The classes that the folders stand for, and for each row which of them it is: files in `larks/` are of the class
-    /// `larks`, and those in no folder of that of the empty name.
+    /// The folders as classes, and the class of each row: files in `larks/` have the class `larks`. Files that are in no subfolder
+    /// have the class with the empty name.
     pub fn classes(&self) -> (Vec<String>, Vec<usize>) {
         folder::classes(&self.files, &self.rows)
     }
 }
 
 impl Audio {
-    /// The folder. The window has 1024 samples and moves by 512 when nobody says.
+    /// The folder. By default the window has 1024 samples and moves by 512.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Audio {
             folder: folder.into(),
@@ -97,14 +97,14 @@ impl Audio {
         }
     }
 
-    /// Takes the samples of a window of this length, every `step` samples.
+    /// Reads the samples of a window of this length, every `step` samples.
     #[must_use]
     pub fn frames(mut self, window: usize, step: usize) -> Self {
         (self.window, self.step, self.spectrum) = (window, step, None);
         self
     }
 
-    /// Takes the spectrum of such windows, faded in and out by a Hann window. The length must be a power of two.
+    /// Reads the spectrum of such windows, weighted by a Hann window. The length must be a power of two.
     #[must_use]
     pub fn spectrogram(mut self, window: usize, step: usize, spectrum: Spectrum) -> Self {
         (self.window, self.step, self.spectrum) = (window, step, Some(spectrum));
@@ -117,7 +117,7 @@ impl Audio {
             Some(format!("a window has 1 to {WINDOW_MAX} samples and moves by at least 1"))
         } else if self.spectrum.is_some() && (!self.window.is_power_of_two() || self.window < 2) {
             let near = self.window.next_power_of_two().max(2);
-            Some(format!("spectra are taken of windows whose length is a power of two; {near} would do"))
+            Some(format!("for spectra the length of the window must be a power of two, for example {near}"))
         } else {
             None
         };
@@ -138,7 +138,7 @@ impl Audio {
         self.convert(&found, &keep)
     }
 
-    fn convert<T: Real>(&mut self, found: &Found, keep: &Keep) -> Result<Sounds<T>, ReadError> {
+    fn convert<T: Real>(&mut self, found: &FolderFiles, keep: &Keep) -> Result<Sounds<T>, ReadError> {
         let cols = if self.spectrum.is_some() { self.window / 2 + 1 } else { self.window };
         let mut writer = RowsWriter::<T>::create(keep, cols)?;
         let mut frames = Frames::new(self.window, self.spectrum);
@@ -148,12 +148,12 @@ impl Audio {
             let reader = open(file)?;
             let spec = reader.spec();
             if spec.channels == 0 || spec.sample_rate == 0 {
-                return Err(wrong("it has no channels, or no samples in a second".into()));
+                return Err(wrong("it has no channels, or a sample rate of 0".into()));
             }
             let first = *rate.get_or_insert(spec.sample_rate);
             if first != spec.sample_rate {
                 return Err(wrong(format!(
-                    "it has {} samples a second and the first, {}, has {first}; convert it",
+                    "it has {} samples per second and the first file, {}, has {first}; convert it",
                     spec.sample_rate,
                     found.files[0].display()
                 )));
@@ -199,7 +199,7 @@ fn open(path: &Path) -> Result<Reader, ReadError> {
     })
 }
 
-/// Gives the samples in order, all channels of a moment averaged.
+/// Calls `each` with the samples in order, averaged over the channels.
 fn samples(
     mut reader: Reader,
     mut take: impl FnMut(f64) -> Result<(), ReadError>,
@@ -236,12 +236,12 @@ fn samples(
     Ok(())
 }
 
-/// The window as it moves.
+/// The moving window.
 struct Frames {
     window: usize,
     /// The last samples, oldest first.
     held: Vec<f64>,
-    /// Samples to leave out before the next window, when it moves by more than its length.
+    /// Samples to skip before the next window, if the step is longer than the window.
     skip: usize,
     spectrum: Option<(Spectrum, Fourier, Vec<f64>)>,
 }
@@ -259,7 +259,7 @@ impl Frames {
         self.skip = 0;
     }
 
-    /// Takes a sample in, and puts out a row if that fills the window.
+    /// Adds a sample; appends a row to `out` if the window is full.
     fn take<T: Real>(&mut self, sample: f64, step: usize, out: &mut Vec<T>) {
         if self.skip > 0 {
             self.skip -= 1;

@@ -1,4 +1,4 @@
-//! Text in blocks of whole records, parsed by several threads and handed on in order.
+//! Cuts text into blocks of whole records, which several threads parse.
 //!
 //! ```text
 //!   Splitter ──block──▶ parsing threads ──parsed──▶ caller's thread, in the order of the text
@@ -6,12 +6,13 @@
 //!       └──────────────── buffers ─────────────────────┘
 //! ```
 //!
-//! A buffer goes back to the splitter only after what was in it has been handed on, so there are never more blocks
-//! under way than buffers, and memory stays bounded however long the text and however uneven its blocks. Where blocks
-//! end depends on the text alone.
+//! Comes in: a stream of text and a parser. Goes out: the parsed blocks, in the order of the text, on the caller's thread.
+//!
+//! A buffer returns to the splitter only after its parsed block has been handed over. So there are never more blocks than
+//! buffers, and memory stays bounded for any length of text. Block boundaries depend on the text alone.
 
 use crate::ReadError;
-use crate::error::{Bad, Problem};
+use crate::error::{BlockError, Problem};
 use crate::input::Stream;
 use crate::settings::Settings;
 use memchr::{memchr, memchr2_iter, memrchr};
@@ -20,25 +21,25 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Bytes of a block, as long as its last record ends there.
+/// Target size of a block; it ends with a record.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Longest record. What goes on longer is no text, or has a quote too few.
+/// Maximum length of a record. Longer ones indicate a binary file or an unclosed quote.
 const RECORD_BYTES_MAX: usize = 64 << 20;
 
-/// Cuts a stream into blocks that end where a record ends.
+/// Cuts a stream into blocks of whole records.
 pub(crate) struct Splitter {
     stream: Stream,
-    /// Read and not yet given.
+    /// Bytes read but not returned yet.
     carry: Vec<u8>,
-    /// Within these, an end of line is no end of record. A field is in quotes if it starts with one.
+    /// Quoting rules: a line break inside quotes does not end a record. A field is quoted if it starts with a quote.
     quotes: Option<Quotes>,
-    /// Lines given so far.
+    /// Lines returned so far.
     lines: u64,
     ended: bool,
 }
 
-/// How fields are told apart and put in quotes.
+/// Delimiter and quote character.
 #[derive(Clone, Copy)]
 pub(crate) struct Quotes {
     pub(crate) quote: u8,
@@ -64,7 +65,7 @@ impl Splitter {
         Ok(())
     }
 
-    /// The first record, which stays where it is.
+    /// The first record, without consuming it.
     pub(crate) fn peek(&mut self) -> Result<&[u8], ReadError> {
         loop {
             let end = first_end(&self.carry, self.quotes);
@@ -77,7 +78,7 @@ impl Splitter {
         }
     }
 
-    /// Leaves out the first bytes, which end with a line.
+    /// Skips the first bytes, which must end with a line.
     pub(crate) fn skip(&mut self, bytes: usize) {
         self.lines += memchr::memchr_iter(b'\n', &self.carry[..bytes]).count() as u64;
         self.carry.drain(..bytes);
@@ -91,7 +92,7 @@ impl Splitter {
         Err(ReadError::Text { path: self.stream.path().into(), line: self.lines + 1, column: 1, problem })
     }
 
-    /// The next block, into a buffer that is emptied first. False at the end.
+    /// Clears `block` and reads the next block into it. Returns false at the end.
     fn next(&mut self, block: &mut Vec<u8>) -> Result<bool, ReadError> {
         block.clear();
         std::mem::swap(block, &mut self.carry);
@@ -124,13 +125,13 @@ impl Splitter {
     }
 }
 
-/// Goes through ends of lines outside quotes, until told to stop.
+/// Calls `each` for every line end outside quotes, until it returns false.
 fn ends(text: &[u8], quotes: Quotes, mut each: impl FnMut(usize) -> bool) {
     let (mut inside, mut quoted, mut field_start) = (false, false, 0);
     for at in memchr::memchr3_iter(quotes.quote, b'\n', quotes.delimiter, text) {
         match text[at] {
             byte if byte == quotes.quote => {
-                // A doubled quote closes and opens again; one in the middle of a bare field is only a character.
+                // A doubled quote closes and reopens; a quote inside an unquoted field is an ordinary character.
                 if inside {
                     inside = false;
                 } else if at == field_start || (quoted && text[at - 1] == quotes.quote) {
@@ -148,7 +149,7 @@ fn ends(text: &[u8], quotes: Quotes, mut each: impl FnMut(usize) -> bool) {
     }
 }
 
-/// Where the last record ends that ends.
+/// The end of the last complete record.
 fn last_end(text: &[u8], quotes: Option<Quotes>) -> Option<usize> {
     match quotes {
         Some(quotes) if memchr(quotes.quote, text).is_some() => {
@@ -163,7 +164,7 @@ fn last_end(text: &[u8], quotes: Option<Quotes>) -> Option<usize> {
     }
 }
 
-/// Where the first record ends.
+/// The end of the first record.
 fn first_end(text: &[u8], quotes: Option<Quotes>) -> Option<usize> {
     match quotes {
         Some(quotes) => {
@@ -178,18 +179,18 @@ fn first_end(text: &[u8], quotes: Option<Quotes>) -> Option<usize> {
     }
 }
 
-/// What a block became: so many lines, and whatever the parser makes of them.
+/// A parsed block: its number of lines, and the result of the parser.
 pub(crate) struct Parsed<R> {
     pub(crate) lines: u64,
     pub(crate) made: R,
 }
 
-/// Parses all blocks and takes in what they become, in order.
+/// Parses all blocks and passes the results to `take` in order.
 pub(crate) fn run<R: Send>(
     mut splitter: Splitter,
     total: u64,
     settings: &mut Settings,
-    parse: impl Fn(&[u8]) -> Result<Parsed<R>, Bad> + Sync,
+    parse: impl Fn(&[u8]) -> Result<Parsed<R>, BlockError> + Sync,
     mut take: impl FnMut(R) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
     let path = splitter.stream.path().to_path_buf();
@@ -198,7 +199,7 @@ pub(crate) fn run<R: Send>(
     let threads = settings.threads();
     let (give_buffer, buffers) = channel::<Vec<u8>>();
     for _ in 0..threads * 3 {
-        // The other end is a few lines down, so it is there.
+        // Cannot fail: the receiver lives in this function.
         let _ = give_buffer.send(Vec::new());
     }
     let (give_block, blocks) = channel::<(u64, Vec<u8>)>();
@@ -224,12 +225,12 @@ pub(crate) fn run<R: Send>(
         let mut waiting = BTreeMap::new();
         let mut next = 0;
         let mut failure = None;
-        // Both ends are dropped with this closure, on whose end all threads end.
+        // Both ends are dropped with this closure; then all threads end.
         let (parsed, give_buffer) = (parsed, give_buffer);
         for message in &parsed {
             match message {
                 Ok((index, block, made)) => waiting.insert(index, (block, made)),
-                // What came before it may be wrong in an earlier line.
+                // An earlier block may contain an error in an earlier line.
                 Err(error) => {
                     failure = Some(error);
                     None
@@ -237,7 +238,7 @@ pub(crate) fn run<R: Send>(
             };
             while let Some((block, made)) = waiting.remove(&next) {
                 next += 1;
-                let Parsed { lines, made } = made.map_err(|bad: Bad| ReadError::Text {
+                let Parsed { lines, made } = made.map_err(|bad: BlockError| ReadError::Text {
                     path: path.clone(),
                     line: line + bad.line,
                     column: bad.column as u64 + 1,
@@ -259,7 +260,7 @@ pub(crate) fn run<R: Send>(
     })
 }
 
-type Message<R> = Result<(u64, Vec<u8>, Result<Parsed<R>, Bad>), ReadError>;
+type Message<R> = Result<(u64, Vec<u8>, Result<Parsed<R>, BlockError>), ReadError>;
 
 fn split<R>(
     splitter: &mut Splitter,
@@ -284,13 +285,13 @@ fn split<R>(
     }
 }
 
-/// Number of lines in a piece of text; the last need not end.
+/// Number of lines in a text; the last line may lack its line break.
 pub(crate) fn count_lines(text: &[u8]) -> u64 {
     let ends = memchr::memchr_iter(b'\n', text).count() as u64;
     ends + u64::from(text.last().is_some_and(|last| *last != b'\n'))
 }
 
-/// Where the field that starts here ends: at a delimiter or the end of the line.
+/// The end of the unquoted field that starts at `from`: a delimiter or the end of the line.
 pub(crate) fn bare_end(text: &[u8], from: usize, delimiter: u8) -> usize {
     memchr2_iter(delimiter, b'\n', &text[from..]).next().map_or(text.len(), |at| from + at)
 }

@@ -1,11 +1,11 @@
-//! What can be wrong with a file that is read.
+//! Errors of the readers. Every message names the file, the position in it, and what to do.
 
 use qjam::DataError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a file gave no data set. Every variant names the file; of a text it names line and column as well.
+/// Why a file could not be read. Every variant names the file; errors in text files also give line and column.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A file or folder could not be opened or read.
@@ -13,16 +13,16 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Something else than a regular file.
-    #[error("{} is not a regular file; save what comes through a pipe to a file first", path.display())]
+    /// The path is not a regular file.
+    #[error("{} is not a regular file; save the output of a pipe to a file first", path.display())]
     NotAFile {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
-    /// A place in a text that cannot be read.
+    /// A position in a text file that cannot be parsed.
     #[error("{}, line {line}, column {column}: {problem}", path.display())]
     Text {
         /// The file.
@@ -31,10 +31,10 @@ pub enum ReadError {
         line: u64,
         /// Byte of the line, from 1.
         column: u64,
-        /// What is wrong there.
+        /// What is wrong.
         problem: Problem,
     },
-    /// A value that is missing, or not a number that can be learnt from, in a file without lines.
+    /// A missing or non-finite value in a file without lines.
     #[error("{}, row {row}, column {column:?}: {problem}", path.display())]
     Value {
         /// The file.
@@ -43,21 +43,21 @@ pub enum ReadError {
         row: u64,
         /// Name of the column.
         column: String,
-        /// What is wrong there.
+        /// What is wrong.
         problem: Problem,
     },
-    /// Compressed bytes that cannot be unpacked.
-    #[error("{} cannot be unpacked behind byte {at} of its content: {reason}; it is damaged or was cut short, copy it again", path.display())]
+    /// Compressed bytes that cannot be decompressed.
+    #[error("{} cannot be decompressed after byte {at} of its content: {reason}; it is damaged or truncated, copy it again", path.display())]
     Unpack {
         /// The file.
         path: PathBuf,
-        /// Bytes that could be unpacked.
+        /// Number of bytes decompressed before the error.
         at: u64,
-        /// What the unpacker says.
+        /// The message of the decompressor.
         reason: String,
     },
-    /// A file that is not of the format it is read as, or is damaged.
-    #[error("{} is not a {format} file that can be read: {reason}", path.display())]
+    /// A file that does not have the expected format, or is damaged.
+    #[error("{} is not a readable {format} file: {reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -66,24 +66,24 @@ pub enum ReadError {
         /// What was found, and what is allowed.
         reason: String,
     },
-    /// A file of no kind that is known.
-    #[error("{} is no file that can be read: {found}; known are .npy, .npz, CSV, LIBSVM, Parquet and IDX files, folders of PNG and JPEG pictures, and folders of WAV files", path.display())]
+    /// A file of an unknown kind.
+    #[error("{} has no supported format: {found}; supported are .npy, .npz, CSV, LIBSVM, Parquet and IDX files, folders of PNG and JPEG pictures, and folders of WAV files", path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
-        /// What it seems to be, and what to do.
+        /// What the file seems to be, and what to do.
         found: String,
     },
-    /// There is no such column or array.
+    /// A column or array that does not exist.
     #[error("{} has no {what} {name:?}; it has {}", path.display(), list(present))]
     NoSuch {
         /// The file.
         path: PathBuf,
         /// Column or array.
         what: &'static str,
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         present: Vec<String>,
     },
     /// A file without a single record.
@@ -94,8 +94,8 @@ pub enum ReadError {
         /// Rows, lines, images.
         what: &'static str,
     },
-    /// A file changed while it was read.
-    #[error("{} was written to while it was read; read it again when it is complete", path.display())]
+    /// The file changed while it was read.
+    #[error("{} changed while it was read; read it again when it is complete", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -105,10 +105,10 @@ pub enum ReadError {
     Options {
         /// The file.
         path: PathBuf,
-        /// What does not go together, and what to do.
+        /// The contradiction, and what to do.
         reason: String,
     },
-    /// The data set could not be made of what was read.
+    /// The data set could not be created.
     #[error(transparent)]
     Data(#[from] DataError),
 }
@@ -122,64 +122,64 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// What is wrong at one place.
+/// What is wrong at one position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Something else than a number.
+    /// Not a number.
     NotANumber {
-        /// What stands there, shortened.
+        /// The text, shortened.
         found: String,
-        /// The column's name, if columns have names.
+        /// The name of the column, if columns have names.
         name: Option<String>,
     },
-    /// No value.
+    /// A missing value.
     Missing {
-        /// The column's name.
+        /// The name of the column.
         name: String,
     },
-    /// A number that is not finite.
+    /// A non-finite number.
     NotFinite {
-        /// What stands there.
+        /// The text.
         found: String,
     },
-    /// A line with another number of fields.
+    /// A line with a different number of fields.
     Fields {
-        /// Fields it should have.
+        /// Expected number of fields.
         expected: usize,
-        /// Fields it has.
+        /// Number of fields found.
         found: usize,
     },
-    /// Quotes that are opened and not closed.
+    /// An unclosed quote.
     OpenQuote,
-    /// A line or quoted field that does not end.
+    /// A line or quoted field that exceeds the maximum length.
     TooLong {
-        /// Longest that is read.
+        /// Maximum length.
         bytes_max: usize,
     },
-    /// Something else than a number where a line's label is.
+    /// The label of a line is not a number.
     NotALabel {
-        /// What stands there.
+        /// The text.
         found: String,
     },
-    /// Something else than `index:value`.
+    /// Not of the form `index:value`.
     NotAPair {
-        /// What stands there.
+        /// The text.
         found: String,
     },
-    /// An index that is 0 where they count from 1.
+    /// An index of 0 where indices start at 1.
     ZeroIndex,
-    /// An index beyond what is allowed.
+    /// An index that is too large.
     IndexTooLarge {
-        /// What stands there.
+        /// The text.
         found: String,
-        /// The largest allowed.
+        /// The largest allowed index.
         most: u64,
     },
-    /// Indices that do not rise.
+    /// Indices that do not increase.
     NotRising {
-        /// The index before.
+        /// The previous index.
         before: u64,
-        /// The index there.
+        /// The index found.
         found: u64,
     },
 }
@@ -194,59 +194,56 @@ impl fmt::Display for Problem {
             Problem::NotANumber { found, name: None } => write!(f, "{found:?} is not a number"),
             Problem::Missing { name } => write!(
                 f,
-                "the value of column {name:?} is missing; ask for missing values to be replaced by a number or the column's mean, or their rows to be dropped"
+                "the value of column {name:?} is missing; choose to replace missing values by a number or by the column's mean, or to drop their rows"
             ),
             Problem::NotFinite { found } => {
-                write!(f, "{found:?} is not finite; change it, or ask for such rows to be dropped")
+                write!(f, "{found:?} is not finite; change it, or choose to drop such rows")
             }
             Problem::Fields { expected, found } => {
                 write!(f, "the line has {found} fields and the first line has {expected}")
             }
-            Problem::OpenQuote => write!(f, "the quotes that open here are not closed in this field"),
+            Problem::OpenQuote => write!(f, "the quote that opens here is not closed"),
             Problem::TooLong { bytes_max } => write!(
                 f,
-                "the line that starts here does not end within {bytes_max} bytes; is this a text, and are all quotes closed?"
+                "the line that starts here does not end within {bytes_max} bytes; is this a text file, and are all quotes closed?"
             ),
             Problem::NotALabel { found } if found.contains(':') => {
-                write!(
-                    f,
-                    "the line begins with {found:?} and has no label; put a number before it, such as 0"
-                )
+                write!(f, "the line begins with {found:?} and has no label; put a number in front, such as 0")
             }
             Problem::NotALabel { found } => write!(
                 f,
-                "the line begins with {found:?}, where its label belongs, which is a number; write classes as 0, 1, 2 and so on"
+                "the line begins with {found:?}, but its label must be a number; write classes as 0, 1, 2 and so on"
             ),
             Problem::NotAPair { found } => {
-                write!(f, "{found:?} is not index:value, with an index in digits and a number")
+                write!(f, "{found:?} is not index:value with a whole number and a number")
             }
             Problem::ZeroIndex => {
                 write!(
                     f,
-                    "the index is 0 and indices are read as counted from 1; ask for them to count from 0"
+                    "the index is 0, but indices start at 1; choose zero-based indices if they start at 0"
                 )
             }
             Problem::IndexTooLarge { found, most } => {
-                write!(f, "the index {found} is over the largest, {most}")
+                write!(f, "the index {found} is larger than {most}, the largest allowed")
             }
             Problem::NotRising { before, found } => {
-                write!(f, "the index {found} follows {before}; indices must rise within a line")
+                write!(f, "the index {found} follows {before}; indices must increase within a line")
             }
         }
     }
 }
 
-/// A place in a piece of text, before it is known where the piece is.
+/// An error in a block of text. The position is relative to the block; `blocks` adds the position of the block.
 #[derive(Debug)]
-pub(crate) struct Bad {
-    /// Line within the piece, from 0.
+pub(crate) struct BlockError {
+    /// Line within the block, from 0.
     pub(crate) line: u64,
     /// Byte of the line, from 0.
     pub(crate) column: usize,
     pub(crate) problem: Problem,
 }
 
-/// A field for a message: some of it, and readable.
+/// The beginning of a field, as text for a message.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const SHOWN: usize = 40;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();

@@ -1,26 +1,25 @@
-//! Folders of files of one kind, in the order of their names.
+//! The files of one kind in a folder, in the order of their paths.
 
 use crate::ReadError;
 #[cfg(any(feature = "audio", feature = "images"))]
 use crate::input::{Input, Stamp};
 use std::path::{Path, PathBuf};
 
-/// Folders within folders are looked into this far.
+/// Maximum depth of nested folders.
 const DEPTH_MAX: usize = 16;
 
 #[cfg(any(feature = "audio", feature = "images"))]
-/// The files below a folder whose names have one of these endings, sorted by their paths, and what tells whether any of
-/// them changes.
-pub(crate) struct Found {
+/// The files below a folder with certain extensions, sorted by path, and the stamps that show whether one has changed.
+pub(crate) struct FolderFiles {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) stamps: Vec<Stamp>,
     pub(crate) bytes: u64,
 }
 
-/// The endings of pictures' names.
+/// File name extensions of pictures.
 pub(crate) const PICTURES: [&str; 3] = ["png", "jpg", "jpeg"];
 
-/// The endings of sounds' names.
+/// File name extensions of sounds.
 pub(crate) const SOUNDS: [&str; 2] = ["wav", "wave"];
 
 /// Whether there are pictures and sounds below a folder.
@@ -33,7 +32,7 @@ pub(crate) fn kinds(folder: &Path) -> Result<(bool, bool), ReadError> {
 }
 
 #[cfg(any(feature = "audio", feature = "images"))]
-pub(crate) fn find(folder: &Path, endings: &[&str], what: &'static str) -> Result<Found, ReadError> {
+pub(crate) fn find(folder: &Path, endings: &[&str], what: &'static str) -> Result<FolderFiles, ReadError> {
     let mut files = Vec::new();
     walk(folder, endings, 0, &mut files)?;
     if files.is_empty() {
@@ -43,7 +42,7 @@ pub(crate) fn find(folder: &Path, endings: &[&str], what: &'static str) -> Resul
     let stamps =
         files.iter().map(|file| Ok(Input::open(file)?.stamp())).collect::<Result<Vec<_>, ReadError>>()?;
     let bytes = stamps.iter().map(|stamp| stamp.bytes).sum();
-    Ok(Found { files, stamps, bytes })
+    Ok(FolderFiles { files, stamps, bytes })
 }
 
 fn walk(folder: &Path, endings: &[&str], depth: usize, files: &mut Vec<PathBuf>) -> Result<(), ReadError> {
@@ -63,12 +62,12 @@ fn walk(folder: &Path, endings: &[&str], depth: usize, files: &mut Vec<PathBuf>)
 }
 
 #[cfg(any(feature = "audio", feature = "images"))]
-/// Names of files below a folder, for people.
+/// The paths of files relative to the folder.
 pub(crate) fn names(folder: &Path, files: &[PathBuf]) -> Vec<String> {
     files.iter().map(|file| file.strip_prefix(folder).unwrap_or(file).display().to_string()).collect()
 }
 
-/// The first folder in each name, all of them in order, and which of them each row is of.
+/// The distinct first path components in order, and for each row the index of its class.
 #[cfg(any(feature = "audio", feature = "images"))]
 pub(crate) fn classes(files: &[String], rows: &[u64]) -> (Vec<String>, Vec<usize>) {
     let folder = |file: &String| file.split_once('/').map_or("", |(folder, _)| folder).to_owned();

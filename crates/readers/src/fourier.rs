@@ -1,20 +1,20 @@
-//! A small Fourier transform, for spectra of frames.
+//! A fast Fourier transform, for spectra of frames.
 //!
-//! Lengths are powers of two and the order of operations is fixed, so the bits are the same on every processor. Reading
-//! and converting sound costs more than this does.
+//! Lengths are powers of two and the order of operations is fixed, so the bits are the same on every processor. It is not
+//! optimised further, because reading and converting sound takes longer.
 
 use std::f64::consts::TAU;
 
 /// Transforms of one length.
 pub(crate) struct Fourier {
-    /// Cosine and sine of every step round the circle, for half of it.
+    /// Cosine and sine of the twiddle factors, for half of the circle.
     turns: Vec<(f64, f64)>,
     real: Vec<f64>,
     imaginary: Vec<f64>,
 }
 
 impl Fourier {
-    /// For so many values, which must be a power of two.
+    /// A transform of `length` values, which must be a power of two.
     pub(crate) fn new(length: usize) -> Fourier {
         let turn = |k: usize| {
             let angle = -TAU * k as f64 / length as f64;
@@ -27,10 +27,10 @@ impl Fourier {
         }
     }
 
-    /// The squared magnitudes of the first half of the spectrum, and of the one in the middle.
+    /// The squared magnitudes of the first half of the spectrum, including the middle.
     pub(crate) fn power(&mut self, values: impl Iterator<Item = f64>) -> impl Iterator<Item = f64> + '_ {
         let n = self.real.len();
-        // In the order in which halves of halves come together: by the digits of the place, last first.
+        // In bit-reversed order.
         let shift = usize::BITS - n.trailing_zeros().max(1);
         for (i, value) in values.take(n).enumerate() {
             let place = if n == 1 { 0 } else { i.reverse_bits() >> shift };

@@ -1,4 +1,6 @@
-//! Rows that come in piece by piece from files without lines: what is missing is dealt with, and the rest written.
+//! Builds a table from rows of a binary file, which arrive piece by piece.
+//!
+//! Comes in: whole rows in order. Goes out: a [`Table`], with missing values replaced, dropped or refused.
 
 use crate::error::Problem;
 use crate::missing::{Means, settle};
@@ -7,7 +9,7 @@ use crate::{Missing, ReadError, Real};
 use qjam::source::kept::{Keep, RowsWriter};
 use std::path::PathBuf;
 
-/// Takes rows in order and makes a table of them.
+/// Collects rows in order into a table.
 pub(crate) struct Gathered<T: Real> {
     path: PathBuf,
     names: Vec<String>,
@@ -33,7 +35,7 @@ impl<T: Real> Gathered<T> {
         Ok(Gathered { path, names, labelled, missing, rows, means, seen: 0, dropped: 0, filled: 0 })
     }
 
-    /// Takes whole rows. They may be changed on the way.
+    /// Adds whole rows. `values` may be modified.
     pub(crate) fn take(&mut self, values: &mut Vec<T>) -> Result<(), ReadError> {
         let count = (values.len() / self.names.len()) as u64;
         let bad = |row: usize, column: usize, problem: Problem| ReadError::Value {

@@ -1,5 +1,4 @@
-//! IDX files, the format in which MNIST and its relatives come: a header with type and shape, then the values, big end
-//! first.
+//! IDX files, the format of MNIST: a header with type and shape, then the values, big-endian.
 
 use crate::input::{Input, Packing, Stream};
 use crate::settings::{Settings, settings};
@@ -10,10 +9,10 @@ use qjam::{DataSet, Dense};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Values that are converted at once.
+/// Number of values converted at a time.
 const PIECE_VALUES: usize = 1 << 17;
 
-/// Most dimensions that are read.
+/// Maximum number of dimensions.
 const DIMENSIONS_MAX: usize = 8;
 
 /// The type of the values in an IDX file.
@@ -60,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// One value, of as many bytes as it is wide.
+    /// Decodes one value from its bytes.
     fn value(self, bytes: &[u8]) -> f64 {
         match (self, bytes) {
             (Kind::U8, &[a]) => f64::from(a),
@@ -73,7 +72,7 @@ impl Kind {
     }
 }
 
-/// What the header of an IDX file says.
+/// The header of an IDX file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdxHeader {
     kind: Kind,
@@ -97,7 +96,7 @@ impl IdxHeader {
     }
 }
 
-/// Reads the header from the first bytes of a file: all of it, or at least 36 bytes.
+/// Parses the header from the first bytes of a file: the whole file, or at least 36 bytes.
 ///
 /// ```
 /// let header = qjam_readers::idx::parse_header(&[0, 0, 8, 2, 0, 0, 0, 3, 0, 0, 0, 2]).unwrap();
@@ -111,24 +110,24 @@ pub fn parse_header(start: &[u8]) -> Result<IdxHeader, String> {
         ));
     };
     let kind = Kind::of(code)
-        .ok_or_else(|| format!("its type is {code:#04x}, and 0x08, 0x09 and 0x0b to 0x0e are known"))?;
+        .ok_or_else(|| format!("its type is {code:#04x}, but only 0x08, 0x09 and 0x0b to 0x0e are known"))?;
     let dimensions = usize::from(dimensions);
     if dimensions == 0 || dimensions > DIMENSIONS_MAX {
-        return Err(format!("it has {dimensions} dimensions, and 1 to {DIMENSIONS_MAX} can be read"));
+        return Err(format!("it has {dimensions} dimensions, but 1 to {DIMENSIONS_MAX} are supported"));
     }
     let lengths = rest.get(..dimensions * 4).ok_or("it ends within its header; copy it again")?;
     let length = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
     let shape: Vec<u64> = lengths.chunks_exact(4).map(length).collect();
     let values = shape.iter().try_fold(1_u64, |all, length| all.checked_mul(*length));
     let data_bytes = values.and_then(|values| values.checked_mul(kind.width() as u64));
-    let data_bytes = data_bytes.ok_or_else(|| format!("its shape {shape:?} is too large to be true"))?;
+    let data_bytes = data_bytes.ok_or_else(|| format!("its shape {shape:?} is impossibly large"))?;
     if data_bytes == 0 {
         return Err(format!("its shape {shape:?} has no values"));
     }
     Ok(IdxHeader { kind, shape, data_bytes })
 }
 
-/// Reads an IDX file. The first dimension counts rows; all others together make up the columns.
+/// Reads an IDX file. The first dimension is the rows; the others together are the columns.
 ///
 /// ```
 /// use qjam_readers::Idx;
@@ -146,18 +145,18 @@ pub struct Idx {
 settings!(Idx);
 
 impl Idx {
-    /// The file, plain or packed by gzip or zstd.
+    /// The file, optionally compressed by gzip or zstd.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Idx { path: path.into(), settings: Settings::default() }
     }
 
-    /// The values as they are. A plain file of bytes is used where it lies.
+    /// The values with the type of the file. An uncompressed file of bytes is used in place.
     pub fn read<T: Element>(self) -> Result<DataSet<Dense<T>>, ReadError> {
         self.convert(
             T::DTYPE,
             |kind| kind.name() == T::DTYPE,
             |_, bytes, out| {
-                // The file has the big end first, and the memory here has it last.
+                // From big-endian to little-endian.
                 let raw: Vec<u8> =
                     bytes.chunks_exact(size_of::<T>()).flat_map(|v| v.iter().rev().copied()).collect();
                 out.extend_from_slice(&bytemuck::pod_collect_to_vec::<u8, T>(&raw));
@@ -165,7 +164,7 @@ impl Idx {
         )
     }
 
-    /// The values as numbers of type `T`, whatever type they have in the file.
+    /// The values, converted to numbers of type `T`.
     pub fn read_real<T: Real>(self) -> Result<DataSet<Dense<T>>, ReadError> {
         self.convert(
             T::DTYPE,
@@ -188,7 +187,7 @@ impl Idx {
         let (header, left) = header(&mut stream)?.map_err(wrong)?;
         if !fits(header.kind) {
             return Err(wrong(format!(
-                "its values are {} and {dtype} was asked for; ask for that type, or for real numbers with `read_real`",
+                "its values are {}, but {dtype} was requested; request that type, or convert with `read_real`",
                 header.kind.name()
             )));
         }
@@ -214,7 +213,7 @@ impl Idx {
         let mut found = 0_u64;
         loop {
             let wanted = (piece as u64).min(header.data_bytes - found) as usize;
-            // Room is made as bytes come, so that a header that promises much costs nothing.
+            // Memory is allocated as bytes arrive, so a header with a false length costs nothing.
             while bytes.len() < wanted {
                 let before = bytes.len();
                 bytes.resize(wanted.min(before + PIECE_VALUES), 0);
@@ -235,7 +234,7 @@ impl Idx {
             self.settings.tell(taken.load(Relaxed), total);
         }
         if !bytes.is_empty() || stream.read(&mut [0; 1])? > 0 {
-            return Err(wrong("it goes on behind the last value that its header speaks of".into()));
+            return Err(wrong("it continues after the last value of its header".into()));
         }
         input.must_be_unchanged()?;
         Ok(rows.finish(Vec::new())?)
@@ -251,7 +250,7 @@ fn length(header: &IdxHeader, found: u64) -> String {
     )
 }
 
-/// The header, and what was read behind it.
+/// The header, and the bytes read after it.
 fn header(stream: &mut Stream) -> Result<Result<(IdxHeader, Vec<u8>), String>, ReadError> {
     let mut start = vec![0; 4 + 4 * DIMENSIONS_MAX];
     let n = stream.fill(&mut start)?;

@@ -1,10 +1,9 @@
-//! Folders of pictures, PNG and JPEG: whole ones, or small squares cut out of them.
+//! Folders of PNG and JPEG pictures, read whole or as square patches.
 //!
-//! A row has the pixels of a picture, or of one square, line by line; in colour red, green and blue of each pixel stand
-//! side by side. Transparency is left out.
+//! A row contains the pixels of a picture or patch, line by line; colour pixels are red, green, blue. Transparency is ignored.
 
 use crate::ReadError;
-use crate::folder::{self, Found};
+use crate::folder::{self, FolderFiles};
 use crate::settings::{Settings, settings};
 use qjam::chunk::Element;
 use qjam::source::kept::{Keep, RowsWriter};
@@ -15,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Widest and highest picture.
+/// Maximum width and height of a picture.
 const SIDE_MAX: usize = 1 << 15;
 
-/// A type of pixel values: bytes from 0 to 255, or real numbers from 0 to 1.
+/// A type of pixel values: bytes from 0 to 255, or floating-point numbers from 0 to 1.
 pub trait Pixel: Element {
     #[doc(hidden)]
     fn from_byte(byte: u8) -> Self;
@@ -42,7 +41,7 @@ impl Pixel for f64 {
     }
 }
 
-/// Reads the pictures in a folder and the folders in it, in the order of their names.
+/// Reads the pictures in a folder and its subfolders, in the order of their paths.
 ///
 /// ```no_run
 /// use qjam_readers::Images;
@@ -64,17 +63,17 @@ settings!(Images);
 /// Pictures that were read.
 #[derive(Clone, Debug)]
 pub struct Pictures<T: Element> {
-    /// One picture, or one square of a picture, a row.
+    /// One picture or patch per row.
     pub data: DataSet<Dense<T>>,
-    /// Pixels across.
+    /// Width in pixels.
     pub width: usize,
-    /// Pixels down.
+    /// Height in pixels.
     pub height: usize,
     /// 1 for grey, 3 for colour.
     pub channels: usize,
-    /// The files, in order, below the folder.
+    /// The paths of the files relative to the folder, in order.
     pub files: Vec<String>,
-    /// How many rows each of them gave.
+    /// The number of rows of each file.
     pub rows: Vec<u64>,
 }
 
@@ -102,28 +101,28 @@ struct Picture {
 }
 
 impl Images {
-    /// The folder. Pictures are taken whole, in colour, and must be of one size.
+    /// The folder. By default pictures are read whole, in colour, and must have the same size.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let settings = Settings::default();
         Images { folder: folder.into(), grey: false, size: None, patches: None, settings }
     }
 
-    /// Brings all pictures to this size before anything else: each new pixel is the mean of those it takes the place of.
+    /// Resizes all pictures first: each new pixel is the mean of the pixels it replaces.
     #[must_use]
     pub fn size(mut self, width: usize, height: usize) -> Self {
         self.size = Some((width, height));
         self
     }
 
-    /// Takes the brightness alone: 0.299 of red, 0.587 of green and 0.114 of blue.
+    /// Converts pictures to greyscale: 0.299 of red, 0.587 of green and 0.114 of blue.
     #[must_use]
     pub fn grey(mut self) -> Self {
         self.grey = true;
         self
     }
 
-    /// Cuts squares of so many pixels a side out of each picture, every `step` pixels across and down. Pictures may then
-    /// be of different sizes.
+    /// Cuts each picture into squares with `side` pixels, every `step` pixels in both directions. Pictures may then have
+    /// different sizes.
     #[must_use]
     pub fn patches(mut self, side: usize, step: usize) -> Self {
         self.patches = Some((side, step));
@@ -133,14 +132,14 @@ impl Images {
     /// Reads the pictures.
     pub fn read<T: Pixel>(mut self) -> Result<Pictures<T>, ReadError> {
         if self.patches.is_some_and(|(side, step)| side == 0 || step == 0 || side > SIDE_MAX) {
-            let reason = format!("squares need a side of 1 to {SIDE_MAX} pixels and a step of at least 1");
+            let reason = format!("patches need a side of 1 to {SIDE_MAX} pixels and a step of at least 1");
             return Err(ReadError::Options { path: self.folder, reason });
         }
         if self
             .size
             .is_some_and(|(width, height)| ![width, height].iter().all(|n| (1..=SIDE_MAX).contains(n)))
         {
-            let reason = format!("pictures have 1 to {SIDE_MAX} pixels across and down");
+            let reason = format!("width and height must be 1 to {SIDE_MAX} pixels");
             return Err(ReadError::Options { path: self.folder, reason });
         }
         let found = folder::find(&self.folder, &folder::PICTURES, "PNG or JPEG files")?;
@@ -157,14 +156,14 @@ impl Images {
         self.convert(&found, &keep)
     }
 
-    fn convert<T: Pixel>(&mut self, found: &Found, keep: &Keep) -> Result<Pictures<T>, ReadError> {
+    fn convert<T: Pixel>(&mut self, found: &FolderFiles, keep: &Keep) -> Result<Pictures<T>, ReadError> {
         let channels = if self.grey { 1 } else { 3 };
         let mut size = self.patches.map(|(side, _)| (side, side));
         let mut writer: Option<RowsWriter<T>> = None;
         let (mut rows, mut done) = (Vec::new(), 0);
         let threads = self.settings.threads();
         let mut values = Vec::new();
-        // Some files at a time, decoded by several threads and taken in in order.
+        // Several threads decode some files at a time; the results are written in order.
         for (files, stamps) in found.files.chunks(threads * 2).zip(found.stamps.chunks(threads * 2)) {
             for ((file, stamp), picture) in files.iter().zip(stamps).zip(decode_all(files, threads)) {
                 let picture = picture?;
@@ -176,7 +175,7 @@ impl Images {
                 if let Some((side, step)) = self.patches {
                     if picture.width < side || picture.height < side {
                         return Err(wrong(format!(
-                            "it has {} × {} pixels and squares of {side} are to be cut out",
+                            "it has {} × {} pixels, smaller than the patches of {side}",
                             picture.width, picture.height
                         )));
                     }
@@ -191,7 +190,7 @@ impl Images {
                     count = 1;
                 } else {
                     return Err(wrong(format!(
-                        "it has {} × {} pixels and the first, {}, has {width} × {height}; whole pictures must be of one size; ask for them to be brought to one with `size`, or for patches",
+                        "it has {} × {} pixels and the first, {}, has {width} × {height}; whole pictures must have the same size; resize them with `size`, or read patches",
                         picture.width,
                         picture.height,
                         found.files[0].display()
@@ -217,8 +216,8 @@ impl Images {
 }
 
 impl<T: Element> Pictures<T> {
-    /// The classes that the folders stand for, and for each row which of them it is: files in `cats/` and `dogs/` are of the
-    /// classes `cats` and `dogs`. Files that are in no folder below are of the class of the empty name.
+    /// The folders as classes, and the class of each row: files in `cats/` and `dogs/` have the classes `cats` and `dogs`. Files
+    /// that are in no subfolder have the class with the empty name.
     pub fn classes(&self) -> (Vec<String>, Vec<usize>) {
         folder::classes(&self.files, &self.rows)
     }
@@ -226,7 +225,7 @@ impl<T: Element> Pictures<T> {
 
 impl Picture {
     fn resized(&self, (width, height): (usize, usize)) -> Picture {
-        // A new pixel covers these of the old ones, at least one.
+        // The old pixels that a new pixel covers, at least one.
         let covered = |i: usize, new: usize, old: usize| {
             let from = i * old / new;
             from..((i + 1) * old).div_ceil(new).max(from + 1).min(old)
@@ -296,7 +295,7 @@ fn decode_all(files: &[PathBuf], threads: usize) -> Vec<Result<Picture, ReadErro
 fn decode(path: &Path) -> Result<Picture, ReadError> {
     let bytes = std::fs::read(path).map_err(|source| ReadError::Io { path: path.into(), source })?;
     let wrong = |format, reason: String| ReadError::Format { path: path.into(), format, reason };
-    // The content says what it is; endings are often wrong.
+    // Detected by content, because extensions are often wrong.
     let picture = if bytes.starts_with(b"\x89PNG") {
         decode_png(&bytes).map_err(|reason| wrong("PNG", reason))?
     } else if bytes.starts_with(&[0xff, 0xd8]) {
@@ -305,7 +304,7 @@ fn decode(path: &Path) -> Result<Picture, ReadError> {
         return Err(wrong("PNG or JPEG", format!("it starts with {:02x?}", &bytes[..bytes.len().min(4)])));
     };
     if picture.pixels.len() != picture.width * picture.height * 3 || picture.pixels.is_empty() {
-        return Err(wrong("picture", "it has no pixels, or not as many as it says".into()));
+        return Err(wrong("picture", "it has no pixels, or fewer than its header says".into()));
     }
     Ok(picture)
 }
@@ -316,7 +315,9 @@ fn decode_png(bytes: &[u8]) -> Result<Picture, String> {
     let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
     let (width, height) = (reader.info().width as usize, reader.info().height as usize);
     if width > SIDE_MAX || height > SIDE_MAX {
-        return Err(format!("it has {width} × {height} pixels, and at most {SIDE_MAX} a side can be read"));
+        return Err(format!(
+            "it has {width} × {height} pixels, but at most {SIDE_MAX} per side are supported"
+        ));
     }
     let mut raw = vec![0; reader.output_buffer_size().ok_or("it is too large")?];
     let frame = reader.next_frame(&mut raw).map_err(|error| error.to_string())?;
@@ -328,7 +329,7 @@ fn decode_png(bytes: &[u8]) -> Result<Picture, String> {
         png::ColorType::Rgba => {
             raw.chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect()
         }
-        png::ColorType::Indexed => return Err("its palette cannot be read".into()),
+        png::ColorType::Indexed => return Err("its palette is not supported".into()),
     };
     Ok(Picture { width, height, pixels })
 }

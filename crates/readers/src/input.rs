@@ -1,4 +1,7 @@
-//! Files to be read from beginning to end: counted, unpacked, and known again by their stamp.
+//! Regular files that are read from beginning to end.
+//!
+//! Comes in: a path. Goes out: the decompressed bytes, the number of bytes read so far, and a [`Stamp`] that shows whether the
+//! file has changed. Interprets no content besides the compression.
 
 use crate::ReadError;
 use std::fs::{File, Metadata};
@@ -8,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What tells one state of a file from another.
+/// Identity, size and time of modification of a file: they differ when the file has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pub(crate) device: u64,
@@ -24,7 +27,7 @@ impl Stamp {
     }
 }
 
-/// How a file is packed.
+/// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     Plain,
@@ -43,7 +46,7 @@ pub(crate) struct Input {
 impl Input {
     pub(crate) fn open(path: &Path) -> Result<Input, ReadError> {
         let failed = |source| ReadError::Io { path: path.into(), source };
-        // Asked first, because opening a pipe waits for a writer.
+        // Checked before opening, because opening a pipe waits for a writer.
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(ReadError::NotAFile { path: path.into() });
         }
@@ -75,7 +78,7 @@ impl Input {
         &self.file
     }
 
-    /// The content from its beginning, unpacked.
+    /// The decompressed content from the beginning.
     pub(crate) fn stream(&self) -> Result<Stream, ReadError> {
         let failed = |source| ReadError::Io { path: self.path.clone(), source };
         let taken = Arc::new(AtomicU64::new(0));
@@ -91,7 +94,7 @@ impl Input {
         Ok(Stream { path: self.path.clone(), content, packing: self.packing, given: 0, taken })
     }
 
-    /// Whether the file still is what it was when it was opened.
+    /// Fails if the file has changed since it was opened.
     pub(crate) fn must_be_unchanged(&self) -> Result<(), ReadError> {
         let now = self.file.metadata().map_err(|source| ReadError::Io { path: self.path.clone(), source })?;
         if Stamp::of(&now) == self.stamp {
@@ -102,7 +105,7 @@ impl Input {
     }
 }
 
-/// The bytes of a file in order, without moving the place where others read it.
+/// Reads the bytes of a file in order by position, without moving the shared file offset.
 struct Counted {
     file: File,
     at: u64,
@@ -118,14 +121,14 @@ impl Read for Counted {
     }
 }
 
-/// The content of a file, unpacked.
+/// The decompressed content of a file.
 pub(crate) struct Stream {
     path: PathBuf,
     content: Box<dyn Read + Send>,
     packing: Packing,
-    /// Bytes given.
+    /// Decompressed bytes returned so far.
     given: u64,
-    /// Bytes of the file that were taken for them.
+    /// Bytes of the file consumed so far.
     taken: Arc<AtomicU64>,
 }
 
@@ -134,12 +137,12 @@ impl Stream {
         &self.path
     }
 
-    /// What can be asked for progress while the stream is elsewhere.
+    /// The number of bytes consumed, for reporting progress from another thread.
     pub(crate) fn taken(&self) -> Arc<AtomicU64> {
         self.taken.clone()
     }
 
-    /// Some bytes; none at the end.
+    /// Reads some bytes; 0 at the end.
     pub(crate) fn read(&mut self, bytes: &mut [u8]) -> Result<usize, ReadError> {
         loop {
             match self.content.read(bytes) {
@@ -159,7 +162,7 @@ impl Stream {
         }
     }
 
-    /// As many bytes as there are room for, fewer only at the end.
+    /// Fills `bytes`, unless the content ends first.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) -> Result<usize, ReadError> {
         let mut filled = 0;
         while filled < bytes.len() {

@@ -1,21 +1,22 @@
-//! Data sets from the files that people have.
+//! Data sets from files in common formats.
 //!
 //! | files | reader |
 //! |---|---|
-//! | CSV, plain or packed | [`Csv`] |
-//! | LIBSVM and svmlight, plain or packed, by rows or by columns | [`Libsvm`] |
-//! | `.npy` of any type, plain or packed | [`Npy`] |
-//! | `.npz` archives, and sparse matrices that SciPy saved | [`Npz`] |
-//! | IDX, as MNIST comes in, plain or packed | [`Idx`] |
+//! | CSV, plain or compressed | [`Csv`] |
+//! | LIBSVM and svmlight, plain or compressed, by rows or by columns | [`Libsvm`] |
+//! | `.npy` of any type, plain or compressed | [`Npy`] |
+//! | `.npz` archives, and sparse matrices saved by SciPy | [`Npz`] |
+//! | IDX, the format of MNIST, plain or compressed | [`Idx`] |
 //! | Parquet | [`Parquet`] |
 //! | folders of PNG and JPEG pictures | [`Images`] |
 //! | folders of WAV files | [`Audio`] |
 //!
-//! [`open`] looks at what a file is and reads it. (`.npy` and raw files whose type is known need no reader:
+//! [`open`] detects the kind of a file and reads it. (`.npy` and raw files of a known type need no reader:
 //! [`DataSet::npy`](qjam::DataSet::npy), [`DataSet::raw`](qjam::DataSet::raw).)
 //!
-//! Readers run on the master only. What they make of a file is binary chunks, in memory or in a file of their own in the
-//! user's cache folder ([`qjam::source::kept`]); a file larger than memory is no trouble, and is converted once.
+//! Comes in: the path of a file or folder, and options. Goes out: a data set of binary chunks, in memory or in a converted
+//! file in the user's cache folder ([`qjam::source::kept`]). A file larger than memory is converted piece by piece, once.
+//! Readers run on the master only, and use only the public interface of `qjam`.
 
 mod blocks;
 mod error;

@@ -1,10 +1,10 @@
-//! LIBSVM or svmlight files: a label and the values that are not zero, line by line.
+//! LIBSVM or svmlight files: a label and the non-zero values of a row per line.
 //!
-//! `1 3:0.5 7:2 # a comment` is a row of label 1 with 0.5 in column 3 and 2 in column 7. `qid:5` behind the label, which
-//! rankings use, is left out.
+//! `1 3:0.5 7:2 # a comment` is a row with label 1, the value 0.5 in column 3 and 2 in column 7. `qid:5` after the label, which
+//! rankings use, is ignored.
 
 use crate::blocks::{self, Parsed, Splitter, count_lines};
-use crate::error::{Bad, Problem, shown};
+use crate::error::{BlockError, Problem, shown};
 use crate::input::Input;
 use crate::settings::{Settings, settings};
 use crate::{ReadError, Real};
@@ -44,19 +44,19 @@ pub struct Columns<T: Real> {
 }
 
 impl Libsvm {
-    /// The file, plain or packed by gzip or zstd. Indices count from 1.
+    /// The file, optionally compressed by gzip or zstd. Indices start at 1.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Libsvm { path: path.into(), first: 1, cols: None, settings: Settings::default() }
     }
 
-    /// Indices count from 0.
+    /// Indices start at 0.
     #[must_use]
     pub fn zero_based(mut self) -> Self {
         self.first = 0;
         self
     }
 
-    /// The matrix has so many columns, even if the last of them are zero in every row of this file.
+    /// Sets the number of columns, if the last ones do not occur in this file.
     #[must_use]
     pub fn cols(mut self, cols: usize) -> Self {
         self.cols = Some(cols as u64);
@@ -75,7 +75,7 @@ impl Libsvm {
         Ok(rows.finish(cols, Vec::new())?)
     }
 
-    /// Reads the columns: a chunk has some of the columns of all rows.
+    /// Reads the columns: a chunk contains some columns of all rows.
     pub fn read_columns<T: Real>(mut self) -> Result<Columns<T>, ReadError> {
         let (input, keep) = self.open::<T>("columns")?;
         if let Keep::File(path) = &keep
@@ -106,7 +106,7 @@ impl Libsvm {
         let splitter = Splitter::new(input.stream()?, None)?;
         let mut rows = SparseWriter::create(keep, true);
         let first = self.first;
-        // A column's place must fit 32 bits, whatever the indices count from.
+        // A column index must fit into 32 bits.
         let most = self.cols.unwrap_or(1 << 32).min(1 << 32) - 1;
         let parse = |text: &[u8]| {
             let made = parse::<T>(text, first, most)?;
@@ -122,14 +122,14 @@ impl Libsvm {
         if rows.rows() == 0 {
             return Err(ReadError::Empty { path: self.path.clone(), what: "rows" });
         }
-        // A file of nothing but labels is a matrix of one column of zeros.
+        // A file with labels only is a matrix with one column of zeros.
         let cols = self.cols.unwrap_or(rows.cols()).max(1);
         Ok((rows, cols))
     }
 }
 
-/// The rows of a text, whose last line may lack its end. Places are counted from 0 and at most `most`.
-fn parse<T: Real>(text: &[u8], first: u32, most: u64) -> Result<Csr<T>, Bad> {
+/// The rows of a text. The last line may lack its line break. Column indices start at 0 and are at most `most`.
+fn parse<T: Real>(text: &[u8], first: u32, most: u64) -> Result<Csr<T>, BlockError> {
     let (mut starts, mut columns) = (vec![0_u64], Vec::with_capacity(text.len() / 8));
     let (mut values, mut labels) = (Vec::with_capacity(text.len() / 8), Vec::new());
     let mut at = 0;
@@ -162,7 +162,7 @@ fn parse<T: Real>(text: &[u8], first: u32, most: u64) -> Result<Csr<T>, Bad> {
         .expect("lines were checked as they were read"))
 }
 
-/// The pairs of one line; gives where they end, at a comment or the end of the line.
+/// Parses the pairs of one line; returns their end, at a comment or the end of the line.
 #[inline]
 fn pairs<T: Real>(
     text: &[u8],
@@ -171,8 +171,8 @@ fn pairs<T: Real>(
     most: u64,
     columns: &mut Vec<u32>,
     values: &mut Vec<T>,
-) -> Result<usize, Bad> {
-    // One more than the place before, so that none is needed at first.
+) -> Result<usize, BlockError> {
+    // One more than the previous index, so that 0 means there is none.
     let mut least = 0_u64;
     loop {
         at = spaces(text, at);
@@ -235,12 +235,12 @@ fn token(text: &[u8], at: usize) -> String {
     shown(&text[at..end])
 }
 
-fn bad(text: &[u8], at: usize, problem: Problem) -> Bad {
+fn bad(text: &[u8], at: usize, problem: Problem) -> BlockError {
     let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1);
-    Bad { line: memchr::memchr_iter(b'\n', &text[..at]).count() as u64, column: at - start, problem }
+    BlockError { line: memchr::memchr_iter(b'\n', &text[..at]).count() as u64, column: at - start, problem }
 }
 
-/// Parses a text as the threads of a reading do, without any file. For the fuzz target.
+/// Parses a text as the reader's threads do, without a file. For the fuzz target.
 #[doc(hidden)]
 pub fn parse_for_fuzzing(text: &[u8], first: u32) -> Result<Csr<f64>, String> {
     parse(text, first, u64::from(u32::MAX)).map_err(|bad| bad.problem.to_string())

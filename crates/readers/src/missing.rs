@@ -1,29 +1,29 @@
-//! What becomes of values that are missing.
+//! The treatment of missing values.
 
 use crate::{ReadError, Real};
 use qjam::source::kept::RowsWriter;
 
-/// What to do about a value that is missing: an empty field, `NA`, `NaN`, `null` and the like.
+/// What to do about a missing value: an empty field, `NA`, `NaN`, `null` and similar.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Missing {
-    /// Refuse the file, naming the place.
+    /// Refuse the file with the position of the value.
     #[default]
     Error,
-    /// Put this number there.
+    /// Replace it by this number.
     Value(f64),
-    /// Put the mean of the column's other values there. A column of nothing but missing values is refused.
+    /// Replace it by the mean of the column's other values. A column without any value is refused.
     Mean,
-    /// Leave out the row. Rows with values that are not finite are left out as well.
+    /// Drop the row. Rows with non-finite values are dropped as well.
     DropRow,
 }
 
-/// Whether a field says that there is no value.
+/// Whether a field denotes a missing value.
 pub(crate) fn says_missing(field: &[u8]) -> bool {
     const WORDS: [&[u8]; 9] = [b"", b"na", b"n/a", b"#n/a", b"nan", b"null", b"none", b"-", b"?"];
     field.len() <= 4 && WORDS.iter().any(|word| word.eq_ignore_ascii_case(field))
 }
 
-/// The means of columns, gathered block by block, in order.
+/// The means of columns, accumulated block by block, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Means {
     sums: Vec<f64>,
@@ -51,7 +51,7 @@ impl Means {
         self.sums.iter_mut().zip(sums).for_each(|(all, some)| *all += some);
     }
 
-    /// Puts the means where values are missing. `Err` names a column of which there are none.
+    /// Replaces missing values by the means. The inner `Err` is the index of a column without any value.
     pub(crate) fn fill<T: Real>(&self, rows: &mut RowsWriter<T>) -> Result<Result<(), usize>, ReadError> {
         if !self.missing {
             return Ok(Ok(()));
@@ -76,8 +76,7 @@ impl Means {
     }
 }
 
-/// Does with rows what is to be done about missing values, but for means, and says how many rows were dropped and how
-/// many values put in.
+/// Treats missing values in `rows`, except for means. Returns the number of rows dropped and of values replaced.
 pub(crate) fn settle<T: Real>(
     values: &mut Vec<T>,
     names: &[String],
@@ -85,7 +84,7 @@ pub(crate) fn settle<T: Real>(
     bad: impl Fn(usize, usize, crate::Problem) -> ReadError,
 ) -> Result<(u64, u64), ReadError> {
     use crate::Problem;
-    // Nearly always nothing is to be done, which is seen quickly when many are looked at at once.
+    // Usually nothing is missing; checking many values at once shows that quickly.
     let all_finite = |some: &[T]| some.iter().fold(true, |all, value| all & value.finite());
     if values.chunks(256).all(all_finite) {
         return Ok((0, 0));

@@ -1,7 +1,7 @@
-//! `.npy` files read as real numbers of a chosen type, whatever type they have in the file.
+//! `.npy` files, read as floating-point numbers of a chosen type.
 //!
-//! What has that type already is used where it lies. The rest is converted: other types, packed files, and files of
-//! which values that are not finite are to be replaced or dropped.
+//! A file that already has this type is used in place. Other types, compressed files, and files whose non-finite values are to
+//! be replaced or dropped are converted.
 
 use crate::gathered::Gathered;
 use crate::input::{Input, Packing};
@@ -14,10 +14,10 @@ use qjam::{DataError, DataSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Values that are converted at once.
+/// Number of values converted at a time.
 const PIECE_VALUES: usize = 1 << 17;
 
-/// Reads a `.npy` file as real numbers.
+/// Reads an `.npy` file as floating-point numbers.
 ///
 /// ```no_run
 /// use qjam_readers::{Missing, Npy};
@@ -34,13 +34,13 @@ pub struct Npy {
 settings!(Npy);
 
 impl Npy {
-    /// The file, plain or packed by gzip or zstd.
+    /// The file, optionally compressed by gzip or zstd.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Npy { path: path.into(), missing: Missing::Error, settings: Settings::default() }
     }
 
-    /// What to do about missing values, which here are NaN. With [`Missing::Error`], files that can be used where they lie
-    /// are not looked through: whoever learns from them does that.
+    /// What to do about missing values, here NaN. With [`Missing::Error`], files that are used in place are not checked; the
+    /// learner checks them.
     #[must_use]
     pub fn missing(mut self, missing: Missing) -> Self {
         self.missing = missing;
@@ -87,7 +87,7 @@ impl Npy {
         let (taken, total) = (stream.taken(), input.stamp().bytes);
         while left > 0 {
             let wanted = (piece as u64).min(left) as usize;
-            // Room is made as bytes come, so that a header that promises much costs nothing.
+            // Memory is allocated as bytes arrive, so a header with a false length costs nothing.
             while bytes.len() < wanted {
                 let before = bytes.len();
                 bytes.resize(wanted.min(before + PIECE_VALUES), 0);
@@ -111,12 +111,12 @@ impl Npy {
     }
 }
 
-/// Bytes of a value of a type that [`npy::parse_header`] accepts.
+/// Size in bytes of a value of a type that [`npy::parse_header`] accepts.
 pub(crate) fn width(descr: &str) -> usize {
     descr.as_bytes().last().map_or(1, |digit| usize::from(digit - b'0'))
 }
 
-/// Appends the values of some bytes, little end first.
+/// Appends the values of little-endian bytes.
 pub(crate) fn convert<T: Real>(descr: &str, bytes: &[u8], out: &mut Vec<T>) {
     fn each<const N: usize, T: Real>(bytes: &[u8], out: &mut Vec<T>, number: impl Fn([u8; N]) -> f64) {
         out.extend(bytes.as_chunks::<N>().0.iter().map(|value| T::from_f64(number(*value))));

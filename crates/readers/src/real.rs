@@ -1,13 +1,13 @@
-//! Numbers that are read: `f64` or `f32`.
+//! Parsing of decimal numbers into `f64` or `f32`, correctly rounded.
 
 use qjam::chunk::Element;
 
-/// A type that numbers in files are read as.
+/// A type of numbers that readers produce: `f32` or `f64`.
 pub trait Real: Element + PartialOrd + Default + sealed::Sealed {
-    /// What stands for a missing value until something takes its place.
+    /// Marks a missing value until it is replaced.
     #[doc(hidden)]
     const MISSING: Self;
-    /// The number at the beginning of a text, correctly rounded, and how many bytes it takes.
+    /// Parses the number at the beginning of a text, correctly rounded; also returns its length in bytes.
     #[doc(hidden)]
     fn parse(text: &[u8]) -> Option<(Self, usize)>;
     #[doc(hidden)]
@@ -37,7 +37,7 @@ macro_rules! real {
                     return fast_float2::parse_partial(text).ok();
                 };
                 let value = if (digits <= $exact_max && behind <= $tens_max) || digits == 0 {
-                    // Both are exact in this type, so that their quotient is the number, correctly rounded.
+                    // Both are exact in this type, so their quotient is correctly rounded.
                     digits as $kind / TENS[behind] as $kind
                 } else {
                     let (whole, twos) = quotient(digits, behind);
@@ -95,9 +95,9 @@ const WHOLE_TENS: [u64; 20] = {
     tens
 };
 
-/// Types with exponents of two.
+/// Floating-point types that can be built from a binary exponent.
 trait Binary {
-    /// Two to this power, which must be that of a normal number.
+    /// Two to this power. The result must be a normal number.
     fn from_exponent(twos: i32) -> Self;
 }
 
@@ -106,14 +106,14 @@ fn power_of_two<T: Binary>(twos: i32) -> T {
     T::from_exponent(twos)
 }
 
-/// `digits / 10^behind` as 63 bits or more and a power of two. The last bit also stands for all that would follow, so that
-/// rounding it to fewer bits rounds the quotient.
+/// `digits / 10^behind` as at least 63 bits and a power of two. The last bit is sticky: it is set if any following bit is, so
+/// that rounding to fewer bits rounds the quotient correctly.
 #[inline]
 fn quotient(digits: u64, behind: usize) -> (u64, i32) {
     let ten = WHOLE_TENS[behind];
     let (above, below) = (digits.leading_zeros(), ten.leading_zeros());
     let (dividend, divisor) = (u128::from(digits << above) << 63, u128::from(ten << below));
-    // The divisor has its highest bit set and the dividend is below 2^127, so the quotient has 64 bits at most.
+    // The highest bit of the divisor is set and the dividend is below 2^127, so the quotient has at most 64 bits.
     let whole = (dividend / divisor) as u64;
     let rest = dividend - u128::from(whole) * divisor;
     (whole | u64::from(rest != 0), below as i32 - above as i32 - 63)
@@ -122,10 +122,10 @@ fn quotient(digits: u64, behind: usize) -> (u64, i32) {
 /// A plain number of up to 19 digits, without exponent.
 struct Plain {
     digits: u64,
-    /// How many of them are behind the point.
+    /// Number of digits after the decimal point.
     behind: usize,
     negative: bool,
-    /// Bytes it takes.
+    /// Length in bytes.
     length: usize,
 }
 
@@ -141,7 +141,7 @@ fn plain(text: &[u8]) -> Option<Plain> {
         (digits, at) = run(text, at + 1, digits)?;
         behind = at - start - before - 1;
     }
-    // Zeros in front count for nothing. Beyond 19 digits they might not fit.
+    // Leading zeros do not count. More than 19 digits might not fit.
     let counted = if front == 0 { behind } else { before + behind };
     if before > 19 || counted > 19 || before + behind == 0 || matches!(text.get(at), Some(b'e' | b'E')) {
         return None;
@@ -149,20 +149,20 @@ fn plain(text: &[u8]) -> Option<Plain> {
     Some(Plain { digits, behind, negative, length: at })
 }
 
-/// Appends the digits that stand here to a number; gives it and where they end. `None` when they are very many.
+/// Appends the digits at `at` to `number`; returns the number and the end of the digits. `None` if there are too many.
 #[inline]
 fn run(text: &[u8], mut at: usize, mut number: u64) -> Option<(u64, usize)> {
     let start = at;
     loop {
         let word = word(text, at);
-        // A byte's highest bit is set here unless it is a digit.
+        // The highest bit of each byte is set unless it is a digit.
         let others = (word.wrapping_add(0x4646_4646_4646_4646) | word.wrapping_sub(0x3030_3030_3030_3030))
             & 0x8080_8080_8080_8080;
         let count = others.trailing_zeros() as usize / 8;
         if count == 0 {
             return Some((number, at));
         }
-        // The digits go to the upper end, zeros before them; then pairs, fours and eights are put together.
+        // Shift the digits to the upper end, filled with zeros; then combine pairs, fours and eights.
         let word = (word & 0x0f0f_0f0f_0f0f_0f0f) << (64 - 8 * count);
         let word = (word.wrapping_mul(10) + (word >> 8)) & 0x00ff_00ff_00ff_00ff;
         let word = (word.wrapping_mul(100) + (word >> 16)) & 0x0000_ffff_0000_ffff;
@@ -178,7 +178,7 @@ fn run(text: &[u8], mut at: usize, mut number: u64) -> Option<(u64, usize)> {
     }
 }
 
-/// Eight bytes from here on, zeros where the text ends before.
+/// Eight bytes from `at` on, filled with zeros beyond the end of the text.
 #[inline]
 fn word(text: &[u8], at: usize) -> u64 {
     match text.get(at..).and_then(|rest| rest.first_chunk()) {

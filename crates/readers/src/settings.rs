@@ -1,4 +1,4 @@
-//! What all readers let their users choose: where the numbers are kept, and being told how far it is.
+//! Settings that all readers share: where the numbers are stored, progress, threads.
 
 use crate::ReadError;
 use crate::input::{Input, Stamp};
@@ -6,35 +6,35 @@ use qjam::source::kept::{self, Keep};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// How far a reading is.
+/// The progress of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the input that have been read.
+    /// Bytes of the input read so far.
     pub done: u64,
-    /// Bytes there are.
+    /// Bytes of the input in total.
     pub total: u64,
 }
 
-/// Inputs up to this many bytes are kept in memory when nobody says otherwise.
+/// By default, inputs up to this size are read into memory.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
-/// A packed text is taken to be this many times as long unpacked.
+/// Assumed ratio of decompressed to compressed size of a text.
 const PACKED_FACTOR: u64 = 4;
 
-/// Where what was made of a file is kept.
+/// Where the numbers of a file are stored.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Place {
-    /// In memory if the input is small, else in the user's cache folder.
+pub(crate) enum Storage {
+    /// In memory if the input is small, otherwise in the user's cache folder.
     #[default]
     Auto,
     Memory,
     Folder(PathBuf),
 }
 
-/// The choices.
+/// The settings.
 #[derive(Default)]
 pub(crate) struct Settings {
-    pub(crate) place: Place,
+    pub(crate) storage: Storage,
     pub(crate) progress: Option<Box<dyn FnMut(Progress)>>,
     pub(crate) threads: Option<usize>,
 }
@@ -51,14 +51,14 @@ impl Settings {
         }
     }
 
-    /// Where to keep what a file becomes when it is read with these options.
+    /// Where to store the numbers of `input`, read with these options.
     pub(crate) fn keep(&self, input: &Input, options: &str) -> Result<Keep, ReadError> {
         let packed = input.packing() != crate::input::Packing::Plain;
         let likely = input.stamp().bytes.saturating_mul(if packed { PACKED_FACTOR } else { 1 });
         self.keep_as(input.path(), &[input.stamp()], likely, options)
     }
 
-    /// The same for several files in one folder.
+    /// The same for several files of a folder.
     pub(crate) fn keep_as(
         &self,
         path: &Path,
@@ -66,14 +66,14 @@ impl Settings {
         bytes: u64,
         options: &str,
     ) -> Result<Keep, ReadError> {
-        let folder = match &self.place {
-            Place::Memory => return Ok(Keep::Memory),
-            Place::Auto if bytes <= MEMORY_BYTES_MAX => return Ok(Keep::Memory),
-            Place::Auto => kept::folder().ok_or_else(|| ReadError::Options {
+        let folder = match &self.storage {
+            Storage::Memory => return Ok(Keep::Memory),
+            Storage::Auto if bytes <= MEMORY_BYTES_MAX => return Ok(Keep::Memory),
+            Storage::Auto => kept::folder().ok_or_else(|| ReadError::Options {
                 path: path.into(),
-                reason: "there is no cache folder that can be written; name one with `keep_in`, or keep the numbers in memory with `in_memory`".into(),
+                reason: "no cache folder can be written; name one with `keep_in`, or keep the numbers in memory with `in_memory`".into(),
             })?,
-            Place::Folder(folder) => {
+            Storage::Folder(folder) => {
                 let failed = |source| ReadError::Io { path: folder.clone(), source };
                 std::fs::create_dir_all(folder).map_err(failed)?;
                 folder.clone()
@@ -92,32 +92,32 @@ impl Settings {
     }
 }
 
-/// The methods that every reader has for its settings.
+/// Defines the methods for these settings on a reader.
 macro_rules! settings {
     ($reader:ident) => {
         impl $reader {
-            /// Keeps the numbers in memory, whatever their size.
+            /// Reads the numbers into memory, regardless of their size.
             #[must_use]
             pub fn in_memory(mut self) -> Self {
-                self.settings.place = crate::settings::Place::Memory;
+                self.settings.storage = crate::settings::Storage::Memory;
                 self
             }
 
-            /// Keeps the numbers in a file in this folder, where the next reading finds them.
+            /// Stores the numbers in a file in this folder, which later readers of the same input reuse.
             #[must_use]
             pub fn keep_in(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
-                self.settings.place = crate::settings::Place::Folder(folder.into());
+                self.settings.storage = crate::settings::Storage::Folder(folder.into());
                 self
             }
 
-            /// Is told now and then how far the reading is.
+            /// Calls `tell` with the progress from time to time.
             #[must_use]
             pub fn progress(mut self, tell: impl FnMut(crate::Progress) + 'static) -> Self {
                 self.settings.progress = Some(Box::new(tell));
                 self
             }
 
-            /// How many threads read; as many as there are cores when nobody says. The numbers do not depend on it.
+            /// Sets the number of threads, by default the number of cores. The result does not depend on it.
             #[must_use]
             pub fn threads(mut self, threads: usize) -> Self {
                 self.settings.threads = Some(threads);

@@ -1,4 +1,4 @@
-//! Tables of numbers, as readers give them.
+//! The result of a reader of tables, and the choice of its columns.
 
 use crate::{ReadError, Real};
 use qjam::{DataSet, Dense};
@@ -8,19 +8,19 @@ use std::path::Path;
 /// A table that was read.
 #[derive(Clone, Debug)]
 pub struct Table<T: Real> {
-    /// The rows. With a target, it is the last column; [`DataSet::labelled`] sees it as that.
+    /// The rows. If there is a target, it is the last column, as [`DataSet::labelled`] expects.
     pub data: DataSet<Dense<T>>,
     /// Names of the columns, in the order of the data.
     pub columns: Vec<String>,
     /// Whether the last column is the target.
     pub labelled: bool,
-    /// Rows that were left out because a value was missing.
+    /// Number of rows dropped because a value was missing.
     pub dropped: u64,
-    /// Values that were put where some were missing.
+    /// Number of missing values that were replaced.
     pub filled: u64,
 }
 
-/// What is kept of a table besides its rows.
+/// What is stored of a table besides its rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Notes {
     pub(crate) columns: Vec<String>,
@@ -44,7 +44,7 @@ impl Notes {
     }
 }
 
-/// Which of all columns are read, in order; the target comes last.
+/// The indices of the columns to read, in order; the target comes last.
 pub(crate) fn choose(
     path: &Path,
     all: &[String],
@@ -58,7 +58,7 @@ pub(crate) fn choose(
         match (found.next(), found.next()) {
             (Some(column), None) => Ok(column),
             (Some(_), Some(_)) => Err(options(format!(
-                "several columns are called {name:?}; give them names of their own, or read the file as one without header"
+                "several columns are called {name:?}; give them different names, or read the file as one without header"
             ))),
             (None, _) => {
                 let (name, present) = (name.into(), all.to_vec());
@@ -76,12 +76,12 @@ pub(crate) fn choose(
     let mut seen = vec![false; all.len()];
     for column in &chosen {
         if std::mem::replace(&mut seen[*column], true) {
-            return Err(options(format!("column {:?} is asked for twice", all[*column])));
+            return Err(options(format!("column {:?} is requested twice", all[*column])));
         }
     }
     chosen.extend(target);
     if chosen.is_empty() {
-        return Err(options("no column is left to be read".into()));
+        return Err(options("no column is left to read".into()));
     }
     Ok(chosen)
 }

@@ -1,13 +1,11 @@
-//! What goes wrong from outside, drawn from the seed.
+//! External faults, drawn from the seed.
 //!
-//! Each seed allows only some kinds of faults. Runs in which everything happens at once look alike; runs with one or
-//! two kinds reach states that a mixture hides.
+//! Each seed allows only some kinds of faults, because runs with one or two kinds reach states that a mixture of all kinds hides.
 
-use crate::plan::Plan;
 use crate::random::Rng;
 use qjam_core::time::{Span, Time};
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The process on a seat dies.
@@ -22,23 +20,23 @@ pub enum Fault {
         /// Where.
         seat: u32,
     },
-    /// The process is stopped: nothing is lost, nothing goes on.
+    /// The process is stopped: it loses nothing and makes no progress.
     Stop {
         /// Where.
         seat: u32,
-        /// Until it continues; for ever if there is no end.
+        /// How long until it continues; `None` for ever.
         for_span: Option<Span>,
     },
-    /// The connection breaks: what is on the way is lost, and both ends learn of it in their own time.
+    /// The connection breaks: messages in transit are lost, and each end learns of it at its own time.
     Cut {
         /// Where.
         seat: u32,
-        /// When the master learns of it; `None` if nobody tells it.
+        /// When the master learns of it; `None` if it does not.
         master_learns: Option<Span>,
         /// When the worker learns of it and ends.
         worker_learns: Span,
     },
-    /// Blocks take so many times as long.
+    /// Blocks take `factor` times as long.
     SlowWorker {
         /// Where.
         seat: u32,
@@ -47,7 +45,7 @@ pub enum Fault {
         /// For how long.
         for_span: Span,
     },
-    /// Messages take so many times as long.
+    /// Messages take `factor` times as long.
     SlowLink {
         /// Where.
         seat: u32,
@@ -56,25 +54,25 @@ pub enum Fault {
         /// For how long.
         for_span: Span,
     },
-    /// Starts come to nothing.
+    /// Starts of workers fail.
     StartsFail {
         /// Where.
         seat: u32,
-        /// Whether they say nothing at all, or end at once.
+        /// Whether they stay silent or end immediately.
         silently: bool,
         /// For how long.
         for_span: Span,
     },
-    /// A host is out of reach. What is under way is held up, or lost if it takes too long; starts come to nothing.
+    /// A host is unreachable. Messages in transit are delayed, or lost if it lasts too long; starts fail.
     Outage {
         /// Where; a seat on another host.
         seat: u32,
-        /// Whether the network says so, or leaves everybody waiting.
+        /// Whether the network reports it, or lets both sides wait.
         refuses: bool,
-        /// For how long; for ever if there is no end.
+        /// For how long; `None` for ever.
         for_span: Option<Span>,
     },
-    /// The master's process does nothing for a while.
+    /// The master's process is stopped for a while.
     MasterStalls {
         /// For how long.
         for_span: Span,
@@ -95,7 +93,7 @@ pub const KINDS: [&str; 10] = [
     "outage",
 ];
 
-/// Kinds that can strike any seat: all but the last.
+/// Number of kinds that can affect any seat: all but the last.
 const ANYWHERE: u64 = KINDS.len() as u64 - 1;
 
 impl Fault {
@@ -115,7 +113,7 @@ impl Fault {
         }
     }
 
-    /// When nothing new goes wrong because of it. What it has broken by then may stay broken.
+    /// When the fault ends. Its consequences may last longer.
     pub fn end(&self, at: Time) -> Time {
         match *self {
             Fault::Crash { .. } | Fault::CrashAll | Fault::CrashSending { .. } => at,
@@ -131,24 +129,34 @@ impl Fault {
     }
 }
 
+/// What faults can strike: the seats of a plan, and the time it takes.
+pub(crate) struct Targets {
+    /// How many seats there are.
+    pub(crate) seats: u32,
+    /// Those of them that are on other hosts.
+    pub(crate) remote: Vec<u32>,
+    /// About how long it all takes when nothing goes wrong.
+    pub(crate) calm: Span,
+}
+
 /// Draws the faults of a plan.
-pub(crate) fn draw(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
+pub(crate) fn draw(rng: &mut Rng, targets: &Targets) -> Vec<(Time, Fault)> {
     if rng.percent(8) {
         return Vec::new();
     }
     let allowed: Vec<usize> = match rng.below(3) {
         0 => vec![rng.below(ANYWHERE) as usize],
         1 => vec![rng.below(ANYWHERE) as usize, rng.below(ANYWHERE) as usize],
-        // Some kinds end a run's story, so they come less often.
+        // Kinds that end a run early are drawn less often.
         _ => vec![0, 0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 6, 7, 7, 8],
     };
-    let seats = plan.seats.len() as u64;
+    let seats = u64::from(targets.seats);
     let n = match rng.percent(80) {
         true => rng.between(1, 3 + seats / 2),
         false => rng.between(1, 12 + seats),
     };
-    // Most faults fall while something is going on; some long after.
-    let calm_us = plan.calm_span().0;
+    // Most faults occur while rounds are running; some long after.
+    let calm_us = targets.calm.0;
     let within_us = if rng.percent(75) { calm_us + calm_us / 2 } else { calm_us + 40_000_000 };
     let mut faults: Vec<(Time, Fault)> = (0..n)
         .map(|_| {
@@ -160,15 +168,15 @@ pub(crate) fn draw(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
     faults
 }
 
-/// Stops that end about when a worker becomes suspect, while there is work to be done, and some deaths after that.
-pub(crate) fn draw_silence(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
-    let seats = plan.seats.len() as u64;
-    let calm_us = plan.calm_span().0;
+/// Stops that end at about the time a worker is suspected, while there is work, and some deaths after that.
+pub(crate) fn draw_silence(rng: &mut Rng, targets: &Targets) -> Vec<(Time, Fault)> {
+    let seats = u64::from(targets.seats);
+    let calm_us = targets.calm.0;
     let mut faults = Vec::new();
     for _ in 0..rng.between(1, 2 * seats) {
         let (at, span) = (Time(rng.below(calm_us)), Span(rng.between(9_900_000, 13_000_000)));
         faults.push((at, Fault::Stop { seat: rng.below(seats) as u32, for_span: Some(span) }));
-        // Whoever took over may die while both are at it.
+        // The worker that took over may die while both run the block.
         for _ in 0..rng.below(4) {
             let later = at + span + Span(rng.below(3_000_000));
             faults.push((later, Fault::Crash { seat: rng.below(seats) as u32 }));
@@ -178,27 +186,27 @@ pub(crate) fn draw_silence(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
     faults
 }
 
-/// Everybody dies, and starts fail for about as long as it takes to give the seats up.
-pub(crate) fn draw_desertion(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
-    let at = Time(rng.below(plan.calm_span().0));
+/// All workers die, and starts fail for about as long as it takes to give the seats up.
+pub(crate) fn draw_desertion(rng: &mut Rng, targets: &Targets) -> Vec<(Time, Fault)> {
+    let at = Time(rng.below(targets.calm.0));
     let for_span = Span(rng.magnitude(500_000, 30_000_000));
     let silently = rng.percent(10);
-    let seats = 0..plan.seats.len() as u32;
+    let seats = 0..targets.seats;
     let mut faults: Vec<(Time, Fault)> =
         seats.map(|seat| (at, Fault::StartsFail { seat, silently, for_span })).collect();
     faults.push((at, Fault::CrashAll));
     faults
 }
 
-/// Hosts out of reach: one by one, or all at once as when the master's own network is gone.
-pub(crate) fn draw_outages(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
-    let hosts: Vec<u32> = (0..).zip(&plan.seats).filter(|(_, s)| s.remote).map(|(n, _)| n).collect();
-    let calm_us = plan.calm_span().0;
+/// Unreachable hosts: one at a time, or all together, as when the master's own network is down.
+pub(crate) fn draw_outages(rng: &mut Rng, targets: &Targets) -> Vec<(Time, Fault)> {
+    let hosts = &targets.remote;
+    let calm_us = targets.calm.0;
     let within_us = if rng.percent(75) { calm_us + calm_us / 2 } else { calm_us + 40_000_000 };
     let mut outages = Vec::new();
     if rng.percent(30) {
         let (at, for_span, refuses) = (Time(rng.below(within_us)), draw_outage(rng), rng.percent(50));
-        // They come back together, or one by one about when the patience with them ends.
+        // They return together, or one by one at about the time the master stops waiting for them.
         let is_staggered = rng.percent(50);
         outages.extend(hosts.iter().map(|&seat| {
             let own = is_staggered.then(|| Span(rng.between(60_000_000, 100_000_000)));
@@ -206,14 +214,14 @@ pub(crate) fn draw_outages(rng: &mut Rng, plan: &Plan) -> Vec<(Time, Fault)> {
         }));
     } else if !hosts.is_empty() {
         for _ in 0..rng.below(2 + hosts.len() as u64) {
-            let (seat, for_span, refuses) = (*rng.pick(&hosts), draw_outage(rng), rng.percent(50));
+            let (seat, for_span, refuses) = (*rng.pick(hosts), draw_outage(rng), rng.percent(50));
             outages.push((Time(rng.below(within_us)), Fault::Outage { seat, refuses, for_span }));
         }
     }
     outages
 }
 
-/// Outages are ridden out, cost the connection, use up the patience with a host, or never end.
+/// Outages are survived, break the connection, exceed the patience with a host, or never end.
 fn draw_outage(rng: &mut Rng) -> Option<Span> {
     match rng.below(8) {
         0 | 1 => Some(Span(rng.magnitude(1_000, 9_000_000))),
@@ -255,7 +263,7 @@ fn draw_one(rng: &mut Rng, kind: usize, seats: u64) -> Fault {
     }
 }
 
-/// Stops end shortly, about when a worker becomes suspect, about when it counts as lost, or never.
+/// Stops end soon, at about the time a worker is suspected, at about the time it counts as lost, or never.
 fn draw_stop(rng: &mut Rng) -> Option<Span> {
     match rng.below(6) {
         0 | 1 => Some(Span(rng.magnitude(1_000, 5_000_000))),

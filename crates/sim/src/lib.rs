@@ -1,12 +1,12 @@
-//! A deterministic simulator: core's machines, driven through virtual time by a seed.
+//! A deterministic simulator that drives the state machines of `core` through virtual time.
 //!
-//! The real [`Scheduler`](qjam_core::scheduler::Scheduler), one real [`Worker`](qjam_core::worker::Worker) for each living
-//! process and the real [`Tree`](qjam_core::reduce::Tree) on both sides; everything around them is made up. There is no
-//! scheduling code in here.
+//! It uses the real [`Scheduler`](qjam_core::scheduler::Scheduler), one real [`Worker`](qjam_core::worker::Worker) per living
+//! process, and the real [`Tree`](qjam_core::reduce::Tree) on both sides. Processes, network and clock are simulated. There is
+//! no scheduling code in this crate.
 //!
-//! A seed draws a [`plan`]: cluster, rounds and [`fault`]s. The [`engine`] plays it over a made-up [`network`]; the
-//! [`checkers`] watch every event; the [`oracle`] knows the answer. A failing seed and the commit are all that is needed
-//! to see the failure again:
+//! Comes in: a seed, which determines a [`plan`] of cluster, rounds and [`fault`]s. The [`engine`] runs it over a simulated
+//! [`network`]; the [`checkers`] check every event; the [`oracle`] computes the expected values. Goes out: an [`Ending`], or a
+//! [`Violation`]. A failing seed and the commit reproduce a failure:
 //!
 //! ```
 //! use qjam_sim::{check, Trace};
@@ -41,7 +41,7 @@ pub use trace::Trace;
 #[cfg(test)]
 mod scenarios;
 
-/// Draws the plan of a seed and plays it.
+/// Draws the plan of a seed and runs it.
 pub fn check(seed: u64, workers_max: u32, trace: &mut Trace) -> Result<Ending, Violation> {
     run(&Plan::draw(seed, workers_max), trace)
 }

@@ -1,8 +1,8 @@
-//! Small deliberate mistakes in core, kept as text.
+//! Small deliberate mistakes in `core`, described as text.
 //!
-//! A simulator that finds nothing may be blind. So each file in the folder `mutations` describes one mistake: which text
-//! of which file is replaced by what, and why that is wrong. The command `mutants` makes each mistake in a copy of the
-//! machines and demands that a sweep finds it.
+//! They test the simulator: each file in the folder `mutations` describes one mistake, by a text to replace, its replacement and
+//! the reason why that is wrong. The command `mutants` makes each mistake in a copy of the state machines and requires that a sweep
+//! finds it. Comes in: the text of a mutation and of a source file. Goes out: the mutated source. Reads and writes no files.
 //!
 //! ```text
 //! why: Left and right neighbour are merged the wrong way round.
@@ -19,22 +19,22 @@ use thiserror::Error;
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mutation {
-    /// What it is called: the name of its file.
+    /// Its name: that of its file.
     pub name: String,
     /// Why it is wrong.
     pub why: String,
-    /// Which file it is made in, from the root of the workspace.
+    /// The file to change, relative to the root of the workspace.
     pub file: String,
-    /// What is replaced; occurs once.
+    /// The text to replace; must occur once.
     pub find: String,
-    /// By what.
+    /// The replacement.
     pub replace: String,
 }
 
 /// Why a mutation cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MutationError {
-    /// Its file is not written as it should be.
+    /// Its file is malformed.
     #[error(
         "mutation {name} has no `{part}`; a mutation has why, file, find, replace and end, in this order"
     )]
@@ -44,22 +44,22 @@ pub enum MutationError {
         /// What is missing.
         part: &'static str,
     },
-    /// The code has changed under it.
+    /// The text to replace does not occur exactly once.
     #[error(
         "mutation {name}: its text occurs {times} times in {file}, not once; bring it up to date with the code"
     )]
     Text {
         /// Which mutation.
         name: String,
-        /// Where it looks.
+        /// The file.
         file: String,
-        /// How often it is there.
+        /// How often it occurs.
         times: usize,
     },
 }
 
 impl Mutation {
-    /// Reads a mutation from the text of its file.
+    /// Parses a mutation.
     pub fn parse(name: &str, text: &str) -> Result<Self, MutationError> {
         let mut rest = text;
         let mut upto = |mark: &str, part: &'static str| {
@@ -77,7 +77,7 @@ impl Mutation {
         Ok(Mutation { name: name.into(), why, file, find, replace })
     }
 
-    /// Makes the mistake in the text of its file.
+    /// Applies the mutation to the text of a source file.
     pub fn apply(&self, source: &str) -> Result<String, MutationError> {
         match source.matches(&self.find).count() {
             1 => Ok(source.replacen(&self.find, &self.replace, 1)),

@@ -1,9 +1,8 @@
-//! The serial answer: what one process that never fails would compute.
+//! The expected value of a round: what a single process that never fails would compute.
 //!
-//! A chunk's value has two halves. The sum adds numbers of very different magnitudes, so that its bits depend on the
-//! order of addition as those of real gradients do. The shape is a hash of the tree of merges, so that even orders that
-//! happen to round alike are told apart. [`serial`] walks the tree by a recursion of its own, without the code under
-//! test.
+//! A value has two parts. The sum adds numbers of very different magnitudes, so that its bits depend on the order of addition. The
+//! shape is a hash of the tree of merges, which also distinguishes orders that happen to round alike. [`serial`] traverses the tree
+//! with its own recursion, without the code under test.
 
 use crate::random::mix;
 use qjam_core::reduce::{Cut, Node, Tree};
@@ -14,11 +13,11 @@ use std::ops::Range;
 pub struct Value {
     /// A sum whose bits depend on the order.
     pub sum: f64,
-    /// A hash of how it came about.
+    /// A hash of the merges that produced it.
     pub shape: u64,
 }
 
-/// How the chunks of a block become one value.
+/// How the values of the chunks of a block are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// One value each, merged along the tree.
@@ -40,7 +39,7 @@ impl Value {
         Value { sum: sign * (1.0 + fraction) * 2f64.powi(exponent), shape: bits }
     }
 
-    /// Takes in the right neighbour.
+    /// Merges the right neighbour into this value.
     pub fn merge(&mut self, right: Value) {
         self.sum += right.sum;
         self.shape = mix(self.shape.rotate_left(17).wrapping_mul(3) ^ right.shape.wrapping_mul(5));
@@ -62,7 +61,7 @@ pub fn next_state(state: u64, key: u64) -> u64 {
     mix(state.rotate_left(9) ^ key)
 }
 
-/// What a whole round over states must give, from the states it leaves.
+/// The expected value of a round over states, from the states it leaves.
 pub fn serial_of_states(states: &[u64]) -> Value {
     walk_states(states, states.len().next_power_of_two())
 }
@@ -80,7 +79,7 @@ fn walk_states(states: &[u64], width: usize) -> Value {
     value
 }
 
-/// What a worker computes for a block: with the tree of `core`, as the real body does.
+/// The value of a block, computed with the tree of `core` as a real worker does.
 pub fn block(key: u64, cut: Cut, mode: Mode, block: u32) -> Value {
     let chunks = cut.chunks_of(cut.node(block));
     match mode {
@@ -107,7 +106,7 @@ fn fold(key: u64, chunks: Range<u32>) -> Value {
     value
 }
 
-/// What the whole round must give, bit for bit.
+/// The expected value of a round, bit for bit.
 pub fn serial(key: u64, chunks: u32, level: u8, mode: Mode) -> Value {
     let mut top = level;
     while (1u64 << top) < u64::from(chunks) {

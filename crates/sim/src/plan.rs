@@ -1,7 +1,7 @@
-//! Everything that is decided before a run: the cluster, the rounds, and what goes wrong when.
+//! The plan of a simulated run: the cluster, the rounds, and the faults with their times.
 //!
-//! A seed draws a plan ([`Plan::draw`]); a scenario writes one by hand. The engine plays both the same way. What a plan
-//! leaves open (jitter, the exact length of each block) is drawn from the same seed while it is played.
+//! A plan is drawn from a seed ([`Plan::draw`]) or written by hand for a scenario. The engine runs both in the same way. What a plan
+//! leaves open (jitter, the exact duration of each block) is drawn from the same seed during the run.
 
 use crate::fault::{self, Fault};
 use crate::oracle::Mode;
@@ -12,78 +12,78 @@ use qjam_core::scheduler::Config;
 use qjam_core::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// A run before it is made.
+/// The description of a simulated run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Decides what is drawn during the run.
     pub seed: u64,
     /// Deadlines and limits of the scheduler.
     pub config: Config,
-    /// How long a worker may keep finished work.
+    /// How long a worker may keep finished results.
     pub deliver_after: Span,
-    /// The places for workers.
+    /// The seats.
     pub seats: Vec<SeatPlan>,
-    /// What the user asks for, in order.
+    /// The rounds, in order.
     pub rounds: Vec<RoundPlan>,
-    /// What goes wrong, and when.
+    /// The faults and their times.
     pub faults: Vec<(Time, Fault)>,
     /// Whether messages of a worker that was reported lost still reach the scheduler.
     pub late_messages: bool,
-    /// Of a hundred results, so many arrive once more later.
+    /// Percentage of results that arrive a second time later.
     pub repeated_percent: u64,
-    /// Whether the master's driver finds deaths in the middle of carrying actions out: when it kills, and when it
-    /// sends to one that is gone.
+    /// Whether the master's loop learns of deaths while it carries out actions: when it kills a worker, and when it sends to a
+    /// dead one.
     pub is_sudden: bool,
-    /// Whether the checkers watch, and the run goes on until all is quiet. Large studies do without: they end with the
-    /// last answer, and every round must have a value.
+    /// Whether the checkers run, and the run continues until all is quiet. Large studies do without: they end with the last
+    /// answer, and every round must have a value.
     pub is_watched: bool,
 }
 
-/// A place for a worker, and what sits there.
+/// A seat and its worker.
 #[derive(Clone, Debug)]
 pub struct SeatPlan {
     /// When the user asks for it.
     pub added: Time,
-    /// When the user no longer wants it; after it was added.
+    /// When the user removes it; after it was added.
     pub removed: Option<Time>,
     /// Whether it is on another host.
     pub remote: bool,
-    /// Blocks at once.
+    /// Number of slots.
     pub slots: u32,
-    /// How many the master expects before the worker says so, if it is not the same.
+    /// Number of slots that the master assumes until the worker reports it, if different.
     pub promised: Option<u32>,
     /// Whether a one-slot worker runs blocks on the thread that reads messages.
     pub inline: bool,
-    /// Whether such a worker hears messages all the same, on another thread.
+    /// Whether such a worker reads messages on another thread nevertheless.
     pub listens: bool,
-    /// How many times as long as others it takes for a block.
+    /// Slowdown factor for blocks.
     pub slowness: u64,
-    /// The same in thousandths, by round, in addition; the last holds for all later rounds, and none is 1000.
+    /// An additional factor by round, in thousandths; the last applies to all later rounds, and the default is 1000.
     pub paces: Vec<u64>,
-    /// Whether the body tells its machine the time every second.
+    /// Whether the state machine gets a tick every second.
     pub ticks: bool,
-    /// From Start to the first word.
+    /// Time from start to the first message.
     pub start: Span,
-    /// One way.
+    /// Latency in one direction.
     pub latency: Span,
     /// Time to put a mebibyte on the link.
     pub per_mib: Span,
-    /// Most time from a value being in the tree to the machine hearing of it, with several slots.
+    /// Maximum time between adding a value to the tree and telling the state machine, with several slots.
     pub report: Span,
     /// Time to merge two values.
     pub merge: Span,
     /// Time to take subtrees out of the tree.
     pub collect: Span,
-    /// Of a hundred chunks, so many are at hand when a worker starts.
+    /// Percentage of chunks that a worker has when it starts.
     pub warm_percent: u64,
 }
 
-/// A round before it is run.
+/// The description of a round.
 #[derive(Clone, Debug)]
 pub struct RoundPlan {
     /// When the user asks for it.
     pub submit: Submit,
-    /// Which data set; rounds over the same one find its chunks at hand.
+    /// The data set; rounds over the same one find its chunks on the workers.
     pub dataset: u32,
     /// Its cut.
     pub cut: Cut,
@@ -91,7 +91,7 @@ pub struct RoundPlan {
     pub mode: Mode,
     /// Time for a block.
     pub block: Span,
-    /// Give or take so many hundredths of it.
+    /// Random variation of the duration in percent.
     pub spread_percent: u64,
     /// Size of the parameters.
     pub params_bytes: u64,
@@ -103,35 +103,35 @@ pub struct RoundPlan {
     pub poison: BTreeSet<Block>,
     /// Blocks whose function panics.
     pub panics: BTreeSet<Block>,
-    /// A node whose two halves do not fit together.
+    /// A node whose two halves cannot be merged.
     pub bad_merge: Option<Node>,
     /// Whether no worker can read the parameters.
     pub bad_params: bool,
-    /// When the user loses interest.
+    /// When the user cancels it.
     pub cancel: Option<Cancel>,
-    /// As many workers take part as have so many slots, if not all do.
+    /// Maximum number of slots that take part, if not all.
     pub slots_max: Option<u32>,
-    /// The first so many blocks were run by the master.
+    /// Number of first blocks that the master has run itself.
     pub ready: u32,
     /// Whether it changes states, which are the same for all such rounds of a plan.
     pub is_held: bool,
 }
 
-/// When a round is asked for.
+/// When a round is submitted.
 #[derive(Clone, Copy, Debug)]
 pub enum Submit {
     /// At this moment.
     At(Time),
-    /// So long after the round before it was answered.
+    /// This long after the previous round was answered.
     AfterPrevious(Span),
 }
 
-/// When a round is called off.
+/// When a round is cancelled.
 #[derive(Clone, Copy, Debug)]
 pub enum Cancel {
-    /// So long after its submission.
+    /// This long after its submission.
     After(Span),
-    /// As soon as so many of its blocks have been accepted.
+    /// When this many of its blocks have been accepted.
     AtBlock(u32),
 }
 
@@ -161,7 +161,7 @@ impl Default for SeatPlan {
 }
 
 impl SeatPlan {
-    /// What a block takes here in a round, if it takes others so long.
+    /// The duration of a block on this seat, from its nominal duration.
     pub fn pace(&self, round: RoundId, span: Span) -> Span {
         let at = (round.0 as usize).saturating_sub(1);
         let pace = self.paces.get(at).or(self.paces.last()).copied().unwrap_or(1000);
@@ -170,7 +170,7 @@ impl SeatPlan {
 }
 
 impl RoundPlan {
-    /// A round without anything wrong with it, asked for at time zero.
+    /// A round without faults, submitted at time zero.
     pub fn new(chunks: u32, level: u8, block: Span) -> Self {
         RoundPlan {
             submit: Submit::At(Time(0)),
@@ -200,7 +200,7 @@ impl RoundPlan {
 }
 
 impl Plan {
-    /// A cluster of equal seats on which nothing goes wrong.
+    /// A cluster of equal seats without faults.
     pub fn calm(seats: u32) -> Self {
         Plan {
             seed: 0,
@@ -223,15 +223,15 @@ impl Plan {
         let mut seats = draw_seats(&mut cluster, workers_max);
         let config = draw_config(&mut cluster);
         let deliver_after = Span(cluster.magnitude(1_000, 2_000_000));
-        // In one run of six, workers fall silent in the middle of long rounds and speak again about when they are doubted.
+        // In one run of six, workers become silent during long rounds and return at about the time they are suspected.
         let silence = cluster.percent(16) && seats.len() <= 64;
-        // In one of twenty, everybody dies and nobody can be started for a while.
+        // In one of twenty, all workers die and none can be started for a while.
         let desertion = !silence && cluster.percent(5);
         if desertion || silence && cluster.percent(70) {
             seats.truncate(cluster.between(1 + u64::from(silence), 4) as usize);
         }
         if silence && cluster.percent(50) {
-            // Threads that are slow to say that they are done.
+            // Slots that are slow to report the end of a block.
             for seat in &mut seats {
                 (seat.inline, seat.latency) = (false, Span(cluster.magnitude(15, 1_000)));
                 seat.report = Span(cluster.magnitude(1_000, 500_000));
@@ -255,15 +255,16 @@ impl Plan {
         };
         let faults = &mut rng.fork(4);
         plan.faults = match (silence, desertion) {
-            (true, _) => fault::draw_silence(faults, &plan),
-            (_, true) => fault::draw_desertion(faults, &plan),
-            _ => fault::draw(faults, &plan),
+            (true, _) => fault::draw_silence(faults, &plan.targets()),
+            (_, true) => fault::draw_desertion(faults, &plan.targets()),
+            _ => fault::draw(faults, &plan.targets()),
         };
-        // In one of three, some or all seats are on other hosts, which can be out of reach.
+        // In one of three, some or all seats are on other hosts, which can become unreachable.
         let mut hosts = rng.fork(5);
         if hosts.percent(33) {
             draw_hosts(&mut hosts, &mut plan.seats);
-            plan.faults.extend(fault::draw_outages(&mut hosts, &plan));
+            let outages = fault::draw_outages(&mut hosts, &plan.targets());
+            plan.faults.extend(outages);
             plan.faults.sort_by_key(|(at, _)| *at);
         }
         let mut removals = rng.fork(6);
@@ -276,7 +277,7 @@ impl Plan {
         plan
     }
 
-    /// When the last fault has ended. Poison, panics and what never returns aside, all is well after that.
+    /// When the last fault has ended. Except for poison, panics and permanent faults, everything works after that.
     pub fn faults_end(&self) -> Time {
         self.faults.iter().map(|(at, fault)| fault.end(*at)).max().unwrap_or_default()
     }
@@ -286,7 +287,17 @@ impl Plan {
         self.seats.iter().map(|s| u64::from(s.slots)).sum()
     }
 
-    /// About how long it all takes when nothing goes wrong.
+    /// What faults can affect.
+    fn targets(&self) -> fault::Targets {
+        let seats = (0..).zip(&self.seats);
+        fault::Targets {
+            seats: self.seats.len() as u32,
+            remote: seats.filter(|(_, seat)| seat.remote).map(|(n, _)| n).collect(),
+            calm: self.calm_span(),
+        }
+    }
+
+    /// The approximate duration without faults.
     pub fn calm_span(&self) -> Span {
         let seat = &self.seats[0];
         let work: u64 = self.rounds.iter().map(|r| r.block.0 * u64::from(r.cut.blocks())).sum();
@@ -303,7 +314,7 @@ fn draw_seats(rng: &mut Rng, workers_max: u32) -> Vec<SeatPlan> {
         _ => rng.between(1, most.min(12)),
     };
     let slots_max = if rng.percent(50) { 1 } else { rng.between(1, 6) };
-    // Mostly one kind of place; sometimes each its own.
+    // Usually all seats are alike; sometimes each differs.
     let alike = rng.percent(70);
     let late_percent = if rng.percent(10) { rng.between(1, 100) } else { 0 };
     let first = draw_seat(rng);
@@ -351,7 +362,7 @@ fn draw_hosts(rng: &mut Rng, seats: &mut [SeatPlan]) {
     }
 }
 
-/// Some seats are taken away while something is going on, seldom all of them.
+/// Removes some seats during the run, rarely all of them.
 fn draw_removals(rng: &mut Rng, plan: &mut Plan) {
     let percent = if rng.percent(20) { 100 } else { rng.between(1, 60) };
     let within_us = plan.calm_span().0 * 3 / 2;
@@ -362,7 +373,7 @@ fn draw_removals(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// In two runs of five some are slower than others; messages and help take effect sooner or later.
+/// In two runs of five some workers are slower than others; thresholds for help vary.
 fn draw_paces(rng: &mut Rng, plan: &mut Plan) {
     let slow_percent = if rng.percent(40) { rng.between(5, 50) } else { 0 };
     let deaf_percent = *rng.pick(&[0, 0, 0, 30, 100]);
@@ -380,7 +391,7 @@ fn draw_paces(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// In a third of all runs some rounds are for a part of the workers, and of some the master has run a part itself.
+/// In a third of all runs, some rounds use only some of the workers, and of some the master has run the first blocks.
 fn draw_teams(rng: &mut Rng, plan: &mut Plan) {
     if !rng.percent(33) {
         return;
@@ -397,7 +408,7 @@ fn draw_teams(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// In one run of three, most rounds are over states that stay with the chunks: one after the other, over the same data.
+/// In one run of three, most rounds are over states: one after the other, over the same data.
 fn draw_states(rng: &mut Rng, plan: &mut Plan) {
     if !rng.percent(33) {
         return;
@@ -414,7 +425,7 @@ fn draw_states(rng: &mut Rng, plan: &mut Plan) {
         if !rng.percent(85) {
             continue;
         }
-        // A block was several chunks before.
+        // With states, a block is a single chunk.
         round.block = Span(round.block.0 >> round.cut.level | 1);
         (round.is_held, round.mode, round.dataset, round.cut) = (true, Mode::Map, 7, cut);
         (round.slots_max, round.ready, round.bad_merge) = (None, 0, None);
@@ -461,7 +472,7 @@ fn draw_rounds(rng: &mut Rng, seats: &[SeatPlan], silence: bool) -> Vec<RoundPla
         .map(|_| {
             let dataset = rng.below(sets.len() as u64) as u32;
             let cut = Cut::new(sets[dataset as usize], *rng.pick(&[0, 0, 0, 1, 1, 2, 3, 4]));
-            // Long blocks only where there are few of them to a slot: a run should not last for hours.
+            // Long blocks only if there are few per slot, so that a run does not last for hours.
             let longest = (60_000_000 * slots / u64::from(cut.blocks())).clamp(1_000, 20_000_000);
             let shortest = if rng.percent(50) { 30 } else { longest / 100 };
             let mut round =
@@ -506,7 +517,7 @@ fn draw_trouble(rng: &mut Rng, round: &mut RoundPlan) {
         }
         3 | 4 => round.panics = (0..rng.between(1, 2)).map(|_| any_block(rng)).collect(),
         5 if cut.blocks() > 1 => {
-            // The lowest common node of two neighbours: there both halves have chunks.
+            // The lowest common node of two neighbours, where both halves have chunks.
             let left = rng.below(u64::from(cut.blocks()) - 1) as u32;
             let mut pair = (cut.node(left), cut.node(left + 1));
             while pair.0 != pair.1 {

@@ -1,7 +1,7 @@
 //! Random numbers that depend on the seed and on nothing else.
 //!
-//! A splitmix generator: small, fast, and its streams can be told apart by a tag, so that drawing one thing more in one
-//! place does not change everything drawn elsewhere.
+//! A splitmix generator: small and fast. Streams are separated by a tag, so that an additional draw in one stream does not change
+//! the others.
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ pub struct Rng {
     state: u64,
 }
 
-/// Scatters the bits of a number.
+/// Mixes the bits of a number.
 pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -44,7 +44,7 @@ impl Rng {
         low + self.below(high - low + 1)
     }
 
-    /// A number from `low` to `high` whose order of magnitude is even: as many under ten as from ten to a hundred.
+    /// A number from `low` to `high`, log-uniform: as many below ten as from ten to a hundred.
     pub fn magnitude(&mut self, low: u64, high: u64) -> u64 {
         assert!(0 < low && low <= high, "{low} to {high}");
         let (a, b) = ((low as f64).ln(), (high as f64).ln());
@@ -52,7 +52,7 @@ impl Rng {
         (x as u64).clamp(low, high)
     }
 
-    /// True in so many cases of a hundred.
+    /// True with this probability in percent.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

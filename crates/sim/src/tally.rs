@@ -1,7 +1,6 @@
 //! What happened how often, over one run or many.
 
 use crate::checkers::Answer;
-use crate::engine::Ending;
 use crate::fault::KINDS;
 use qjam_core::journal::What;
 use std::fmt;
@@ -92,9 +91,8 @@ impl Tally {
         }
     }
 
-    /// Adds a run.
-    pub fn add(&mut self, ending: &Ending) {
-        let t = &ending.tally;
+    /// Adds the counts of a run, and what its rounds were answered.
+    pub(crate) fn add_run(&mut self, t: &Tally, answers: &[Answer]) {
         for (sum, n) in [
             (&mut self.events, t.events),
             (&mut self.virtual_us, t.virtual_us),
@@ -132,7 +130,7 @@ impl Tally {
         for (sum, n) in self.faults.iter_mut().zip(t.faults) {
             *sum += n;
         }
-        for answer in &ending.answers {
+        for answer in answers {
             let at = match answer {
                 Answer::Value => 0,
                 Answer::Fault => 1,

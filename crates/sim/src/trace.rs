@@ -1,7 +1,7 @@
-//! The last things that happened in a run, for reading after a failure.
+//! The last events of a run as text, for diagnosing a failure.
 //!
-//! Writing lines costs more than the run itself, so a run is made without them. Since a seed decides everything, a
-//! failing one is simply run again with the trace on.
+//! Writing lines costs more than the run itself, so the trace is off by default. A seed determines everything, so a failing one is
+//! run again with the trace on.
 
 use qjam_core::time::{Span, Time};
 use std::collections::VecDeque;

@@ -1,9 +1,8 @@
-"""The loop of a child interpreter: a call comes in by a socket, its result goes out.
+"""The loop of a child interpreter: receives a call over a socket, sends its result.
 
-One message brings a call and one takes its result away. Short bytes are inside messages; long ones lie in memory that
-both sides have mapped, and messages say where. Such a place is a *reference*: a tag that says what it is, a region's
-number (0 for the message itself), an offset, and a length. Arrays in chunks and parameters lie over that memory,
-without a copy and not to be written.
+A call and its result are one message each. Short bytes are inside the messages; long ones are in memory that both sides have mapped,
+and messages refer to it. A *reference* has a tag for its meaning, the number of a region (0 for the message itself), an offset and a
+length. Arrays in chunks and parameters are read-only views of that memory, without a copy.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _HEAD = struct.Struct("<B3xIIII16s16sQQQ")
 _MAPPING = struct.Struct("<QQ")
 _NUMBER = struct.Struct("<Q")
 _REFERENCE = struct.Struct("<BQQq")
-# Kind of answer; flags; how many references follow.
+# Kind of answer; flags; number of references that follow.
 _ANSWER = struct.Struct("<BBxxI")
 
 _MAP, _STEP, _MERGE, _FORGET, _ROOM = 1, 2, 3, 4, 5
@@ -53,7 +52,7 @@ Stream = List[Any]
 
 
 class _Call:
-    """What a message asks for."""
+    """A call, as received in a message."""
 
     __slots__ = ("code", "params", "header", "chunk", "state", "values", "regions")
 
@@ -64,7 +63,7 @@ class _Call:
         self.chunk: Any = b""
         self.state: Optional[Stream] = None
         self.values: List[Any] = []
-        # Those that the parameters lie in.
+        # The regions that contain the parameters.
         self.regions: List[int] = []
 
 
@@ -72,38 +71,38 @@ _NO_CALL = _Call()
 
 
 class Child:
-    """What an interpreter keeps between calls, and how it answers one."""
+    """The state of an interpreter between calls, and how it answers one."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.pid = os.getpid()
         self.regions = Regions()
-        # Where long results are left for the slot.
+        # Memory for long results, which the slot reads.
         self.results: Optional[mmap.mmap] = None
         self.jobs: Dict[bytes, loader.Job] = {}
-        # What opens chunks that have this header.
+        # Functions that open chunks, by the chunk's header.
         self.openers: Dict[bytes, Callable[[Any], Any]] = {}
-        # What comes before the leaves of short results that have this shape.
+        # The bytes before the leaves of short results, by shape.
         self.answer_heads: Dict[bytes, bytes] = {}
-        # Those of the round that is being run, and the regions they lie in: calls of one round share them.
+        # The parameters of the current round and their regions; calls of one round share them.
         self.params: Any = None
         self.params_number = 0
         self.params_regions: List[int] = []
-        # The memory of the call that the slot would write again.
+        # Memory of the call that the slot will overwrite.
         self.arena = 0
-        # Whether the user's code is running: only then an interrupt is meant for it.
+        # Whether the user's code is running: only then an interrupt applies to it.
         self.is_inside = False
         self.was_interrupted = False
 
     def interrupted(self, _signal: int, _frame: Any) -> None:
-        """Somebody has called off what is being run."""
+        """The running call has been cancelled."""
         if self.is_inside:
             self.is_inside = False
             self.was_interrupted = True
             raise KeyboardInterrupt
 
     def serve(self) -> None:
-        """Answers until the slot closes the socket."""
+        """Answers calls until the slot closes the socket."""
         receive, answer = self.channel.recvmsg, self.answer
         while True:
             message, ancillary, _, _ = receive(_MESSAGE_MAX, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
@@ -114,16 +113,16 @@ class Child:
             if self.was_interrupted:
                 self.was_interrupted = False
                 if len(sys.modules) != modules:
-                    # Modules that are half there would be found by the next import: the slot starts another interpreter.
+                    # Half-imported modules would be found by the next import, so the slot starts another interpreter.
                     return
 
     def receive(self) -> Tuple[bytes, List[int]]:
-        """The next message, and the files that came with it."""
+        """The next message, and the file descriptors received with it."""
         message, ancillary, _, _ = self.channel.recvmsg(_MESSAGE_MAX, _FDS_SPACE, socket.MSG_CMSG_CLOEXEC)
         return message, _descriptors(ancillary) if ancillary else []
 
     def answer(self, message: bytes, fds: List[int]) -> None:
-        """Does what a message asks for and sends the result."""
+        """Executes a call and sends the result."""
         kind, mappings, gone, count, chunk, code, dropped, params_number, seed, round_number = _HEAD.unpack_from(
             message
         )
@@ -146,12 +145,12 @@ class Child:
         except BaseException as raised:
             self.is_inside = False
             parts = _told(raised)
-            # The slot will tell them again: who knows how far this got.
+            # The slot sends them again, because it is unknown how far this got.
             self.jobs.pop(code, None)
             self.params, self.params_number, self.params_regions = None, 0, []
         call = _NO_CALL
         if os.getpid() != self.pid:
-            # User code has forked, and its copy came back here, where only one may answer.
+            # User code has forked and the child returned here; only the parent may answer.
             os._exit(0)
         _flush()
         if parts is not None:
@@ -162,7 +161,7 @@ class Child:
             self.send(_VALUE, parts)
 
     def change_mappings(self, message: bytes, fds: List[int], gone: int) -> int:
-        """Maps what came and forgets what went; says where in the message it goes on."""
+        """Maps new regions and forgets old ones; returns the position in the message after that."""
         at = _HEAD.size
         try:
             for fd in fds:
@@ -170,7 +169,7 @@ class Child:
                 self.regions.add(number, fd, length)
                 at += _MAPPING.size
         except (OSError, ValueError, MemoryError) as error:
-            # The slot takes it for mapped: only a new interpreter can put that right.
+            # The slot assumes that it is mapped, so only a new interpreter can recover.
             self.send(_RAISED, _told(error))
             sys.exit(1)
         for _ in range(gone):
@@ -179,13 +178,13 @@ class Child:
         return at
 
     def forget(self, number: int) -> None:
-        """Lets go of a region, and of parameters that lie in it: their round is over."""
+        """Forgets a region, and parameters in it, whose round has ended."""
         self.regions.forget(number)
         if number in self.params_regions:
             self.params, self.params_number, self.params_regions = None, 0, []
 
     def read(self, message: bytes, at: int, count: int) -> _Call:
-        """Finds everything that references speak of."""
+        """Resolves the references of a call."""
         call = _Call()
         table: Any = message[at : at + count * _REFERENCE.size]
         regions = self.regions.by_number
@@ -206,7 +205,7 @@ class Child:
                 if number & 1:
                     self.arena = number
                     if is_params:
-                        # They stay for other calls, and would keep the slot from writing there again.
+                        # Copied: they stay for other calls, and a view would keep the slot from overwriting the memory.
                         view = bytes(view)
                 elif is_params:
                     call.regions.append(number)
@@ -232,7 +231,7 @@ class Child:
     def run(
         self, kind: int, code: bytes, params_number: int, call: _Call
     ) -> Tuple[values.Parts, Optional[values.Parts]]:
-        """Runs the user's code; gives its result, and its state if it has one."""
+        """Runs the user's code; returns its result, and its state if it has one."""
         job = self.jobs.get(code)
         if job is None:
             if call.code is None:
@@ -264,7 +263,7 @@ class Child:
         return result, values.dump(state, False, _cloudpickle)
 
     def opener(self, header: bytes) -> Callable[[Any], Any]:
-        """What opens a chunk, from the text that says its kind, element type and shape."""
+        """The function that opens a chunk, from the text with its kind, element type and shape."""
         kind, dtype, shape = header.decode().split("\0")
         made = opener(kind, dtype, tuple(int(length) for length in shape.split(",") if length))
         if len(self.openers) > 256:
@@ -273,7 +272,7 @@ class Child:
         return made
 
     def send_numbers(self, dumped: Any) -> bool:
-        """Sends a short result of numbers, whose shape says all that comes before them; False for others."""
+        """Sends a short result of numbers; returns False for other results."""
         kind, shape, leaves = dumped
         if kind != "N":
             return False
@@ -298,7 +297,7 @@ class Child:
         return True
 
     def send(self, answer: int, parts: List[Part]) -> None:
-        """Sends an answer: a short one as a message, a long one by memory."""
+        """Sends an answer: a short one in the message, a long one through memory."""
         lengths = [0 if tag == _INT else part.nbytes if hasattr(part, "nbytes") else _length(part) for tag, part in parts]
         count = len(parts)
         if sum(lengths) > _INLINE_MAX or count > _REFERENCES_MAX:
@@ -316,7 +315,7 @@ class Child:
                 at += length
         parts.clear()
         if self.arena:
-            # In a variable of its own the last part would count as kept.
+            # A variable of its own would keep a reference to the last part.
             part = None
             message[1:] = [b"".join(message)]
             fields[1] = self.kept()
@@ -324,7 +323,7 @@ class Child:
         self.channel.send(b"".join(message))
 
     def send_by_memory(self, answer: int, parts: List[Part], lengths: List[int]) -> None:
-        """Sends an answer whose bytes lie in memory that the slot has mapped."""
+        """Sends an answer whose bytes are in memory that the slot has mapped."""
         end = 0
         offsets = []
         for length in lengths:
@@ -348,7 +347,7 @@ class Child:
         self.channel.send(b"".join([_ANSWER.pack(answer, self.kept(), len(table)), *table]))
 
     def reserve(self, length: int) -> mmap.mmap:
-        """Memory for so many bytes of results; the slot is asked for it when there is too little."""
+        """Memory for results of this size; requested from the slot if there is too little."""
         if self.results is None or len(self.results) < length:
             self.results = None
             self.channel.send(_ANSWER.pack(_NEEDS_ROOM, 0, 1) + _REFERENCE.pack(_INT, 0, 0, length))
@@ -359,12 +358,12 @@ class Child:
                 if message[0] == _ROOM:
                     self.results = room(fds[0], _MAPPING.unpack_from(message, _HEAD.size)[1])
                 else:
-                    # Somebody has let go of a region meanwhile; nothing else comes before the answer.
+                    # A notice about a released region; nothing else arrives before the answer.
                     self.answer(message, fds)
         return self.results
 
     def kept(self) -> int:
-        """Whether user code still refers to memory that the slot would write again."""
+        """Whether user code still refers to memory that the slot will overwrite."""
         return _IS_KEPT if self.arena and self.regions.is_used(self.arena) else 0
 
 
@@ -376,7 +375,7 @@ _answer_heads: Dict[int, struct.Struct] = {}
 
 
 def _answer_head(count: int) -> struct.Struct:
-    """Head and references of a short answer, packed in one go."""
+    """Head and references of a short answer, as one struct."""
     head = _answer_heads.get(count)
     if head is None:
         head = _answer_heads[count] = struct.Struct(_ANSWER.format + "BQQq" * count)
@@ -392,7 +391,7 @@ def _descriptors(ancillary: List[Tuple[int, int, bytes]]) -> List[int]:
 
 
 def _writable(parts: Any) -> Any:
-    """A value for a reduction, which may change what it is given."""
+    """A value for a reduction, which may modify its arguments."""
     kind, head, rest = parts
     return kind, head, rest if kind == "N" else [bytearray(buffer) for buffer in rest]
 
@@ -444,12 +443,12 @@ def _flush() -> None:
 
 
 def start(channel: socket.socket, path: List[str], support: bytes) -> None:
-    """Serves the slot at the other end until it is gone."""
-    # What happens to lie in the folder that the worker was started in is not meant, unless it is named.
+    """Serves the slot at the other end until it closes the socket."""
+    # Modules in the worker's start folder are not importable, unless the folder is named.
     sys.path[:] = path + [folder for folder in sys.path if folder and folder not in path]
     sys.argv[:] = ["qjam"]
     for stream in (sys.stdout, sys.stderr):
-        # Line by line: of an interpreter that dies, what it printed last is told.
+        # Line by line, so that the last lines of a dying interpreter are reported.
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     loader.install_support(support)
     child = Child(channel)

@@ -1,8 +1,7 @@
-"""Opens chunks: from the bytes that lie in a mapping to what a map function sees.
+"""Opens chunks: from bytes in mapped memory to the argument of a map function.
 
-Arrays are views over the bytes and read-only, because other workers map the same memory. Pickled slices are unpickled
-with the memory of their arrays left in place. Nothing here needs more than NumPy, and it is only imported for kinds that
-are arrays.
+Arrays are read-only views of the bytes, because other workers map the same memory. Pickled slices are unpickled without copying
+their arrays. Needs nothing but NumPy, which is imported only for kinds that are arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _PICKLED = struct.Struct("<QQ")
 
 
 def open_chunk(kind: str, dtype: str, shape: Sequence[int], buffer: Any) -> Any:
-    """What a function gets as its second argument.
+    """The chunk that a function gets as its second argument.
 
     ``buffer`` is anything with a buffer, as long as the chunk. The result may refer to it and keeps it alive.
     """
@@ -28,7 +27,7 @@ def open_chunk(kind: str, dtype: str, shape: Sequence[int], buffer: Any) -> Any:
 
 
 def opener(kind: str, dtype: str, shape: Sequence[int]) -> Callable[[Any], Any]:
-    """What opens chunks that are alike; made once, it does not look at their kind again."""
+    """A function that opens chunks with this header, so that the header is parsed once."""
     if kind == "nothing":
         return _nothing
     if kind == "dense":
@@ -68,7 +67,7 @@ def _arrays(
 
 
 def _sparse(kind: str, numpy_type: str, shape: Sequence[int]) -> Callable[[Any], Any]:
-    """Rows or columns of a sparse matrix, as SciPy has them, over the memory they lie in.
+    """Rows or columns of a sparse matrix as a SciPy matrix over the chunk's memory.
 
     Where each line starts, the values, a label for each line if there are any, the places in the lines.
     """

@@ -1,6 +1,6 @@
-"""Where a function runs: the seed, the round and the chunk, and random numbers keyed by them.
+"""The context of a call: seed, round and chunk, and random numbers keyed by them.
 
-Only what is the same on every worker is told, so that a result cannot depend on who computed it.
+It contains only what is the same on every worker, so that a result cannot depend on the worker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What a map function may know of the call it is in.
+    """The context of a call of a map function.
 
     >>> with entered(seed=7, round=0, chunk=3):
     ...     context().chunk
@@ -32,9 +32,9 @@ class Context:
         """The index of the chunk in its data set."""
 
     def rng(self) -> np.random.Generator:
-        """Random numbers of this (seed, round, chunk), from their beginning at every call.
+        """A random generator for this (seed, round, chunk); every call returns it in its initial state.
 
-        They are the same whichever worker runs the chunk, and however often it is tried.
+        The numbers do not depend on the worker that runs the chunk, or on how often it is retried.
         """
         import numpy
 
@@ -54,7 +54,7 @@ now = _Now()
 
 @contextlib.contextmanager
 def entered(seed: int, round: int, chunk: int) -> Iterator[None]:
-    """Makes :func:`context` answer, on this thread, for as long as the block runs."""
+    """Sets the result of :func:`context` on this thread while the block runs."""
     before = now.where
     now.where = seed, round, chunk
     try:
@@ -64,7 +64,7 @@ def entered(seed: int, round: int, chunk: int) -> Iterator[None]:
 
 
 def context() -> Context:
-    """The context of the call that this code is in.
+    """The context of the current call.
 
     >>> def mapfunc(params, chunk):
     ...     return qjam.context().rng().normal(size=len(chunk)).sum()

@@ -1,11 +1,11 @@
-"""The user's code on a worker: takes apart what `qjam._code` has put together.
+"""Loads the user's code on a worker: reads what `qjam._code` has written.
 
-A blob brings functions, and the source texts of the user's own modules that they need. The modules of one blob are one
-*set*: two blobs with the same texts share it, any other text makes a new set with modules of its own. So an edited module
-never meets an old one, and a function of an earlier blob goes on with the modules it was made with: entering a job puts
-its set into `sys.modules` and takes the other one out.
+A blob contains functions, and the sources of the own modules that they need. The modules of one blob are one *set*. Blobs with the
+same sources share a set; any other source makes a new set with its own modules. So an edited module never meets an old one, and a
+function of an earlier blob keeps the modules that it was made with: entering a job puts its set into `sys.modules` and removes the
+other one.
 
-Nothing here needs more than the standard library, and nothing is written to disk.
+Needs only the standard library, and writes nothing to disk.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ FORMAT = 1
 
 
 class CodeError(ImportError):
-    """The code of a round cannot be used by this interpreter."""
+    """The code of a round cannot be loaded by this interpreter."""
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules among texts instead of files."""
+    """Finds modules among sources in memory instead of files."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
@@ -50,13 +50,13 @@ class _Finder(importlib.abc.MetaPathFinder):
             return spec
         loader = _Loader(fullname, filename, text)
         spec = importlib.machinery.ModuleSpec(fullname, loader, origin=filename, is_package=is_package)
-        # Tracebacks then name the file the user knows, whether or not it exists here.
+        # Tracebacks then name the user's file, even if it does not exist on this machine.
         spec.has_location = True
         return spec
 
 
 class _Loader(importlib.abc.InspectLoader):
-    """Runs the text of one module."""
+    """Executes the source of one module."""
 
     def __init__(self, fullname: str, filename: str, text: str) -> None:
         self.fullname = fullname
@@ -80,13 +80,13 @@ class _Loader(importlib.abc.InspectLoader):
 
 
 class _Set:
-    """The modules of one blob: their texts, and those that have been imported."""
+    """The modules of one blob: their sources, and those already imported."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self.finder = _Finder(sources)
         self.modules: Dict[str, types.ModuleType] = {}
-        # What stood under these names before, and comes back when the set is taken out.
+        # The modules previously under these names, restored when the set is removed.
         self.displaced: Dict[str, types.ModuleType] = {}
 
     def enter(self) -> None:
@@ -143,7 +143,7 @@ class Job:
         self.init: Optional[Callable[[Any], Any]] = self._entered(functions.get("init"))
 
     def enter(self) -> None:
-        """Makes this job's modules the ones that imports find, also those of a pickle that is about to be read."""
+        """Makes this job's modules the ones that imports and unpickling find."""
         self._modules.enter()
 
     def map(self, params: Any, chunk: Any) -> Any:
@@ -152,7 +152,7 @@ class Job:
         return self.mapfunc(params, chunk)
 
     def step(self, params: Any, chunk: Any, state: Any) -> Any:
-        """The value of one chunk with a state, which the function changes in place."""
+        """The value of one chunk with a state, which the function modifies."""
         self._modules.enter()
         return self._step(params, chunk, state)
 
@@ -169,7 +169,7 @@ class Job:
 
 
 def load(blob: bytes) -> Job:
-    """The job that a blob holds. Imports the user's modules, so whatever they raise comes out of here."""
+    """The job of a blob. Imports the user's modules, and raises what they raise."""
     if blob.startswith(b"src\n"):
         return _plain(blob[4:].decode())
     parts = unpack(blob)
@@ -210,7 +210,7 @@ def _plain(text: str) -> Job:
 
 
 def unpack(blob: bytes) -> Dict[str, Any]:
-    """What a blob says, as a dictionary."""
+    """The content of a blob, as a dictionary."""
     mark, body = blob[:2], blob[2:]
     if mark == b"Qz":
         body = zlib.decompress(body)
@@ -232,7 +232,7 @@ def pack(parts: Dict[str, Any]) -> bytes:
 
 
 def functions_of(module: types.ModuleType) -> Dict[str, Callable[..., Any]]:
-    """The functions of a module that mean something to a round."""
+    """The functions of a module that a round uses."""
     names = {"map": "mapfunc", "reduce": "reduce", "init": "init", "step": "step"}
     found = {key: getattr(module, name, None) for key, name in names.items()}
     functions = {key: function for key, function in found.items() if callable(function)}
@@ -242,7 +242,7 @@ def functions_of(module: types.ModuleType) -> Dict[str, Callable[..., Any]]:
 
 
 def describe_without_mapfunc(module: types.ModuleType) -> str:
-    """What is said of a module that cannot be run."""
+    """The message for a module that cannot be run."""
     own = sorted(
         name
         for name, value in vars(module).items()
@@ -266,14 +266,14 @@ def _set_of(sources: Sources) -> _Set:
 
 
 def _remember_lines(filename: str, lines: list[str]) -> None:
-    # Without a time of change nobody looks whether the file is there.
+    # Without a modification time, linecache does not look for the file.
     linecache.cache[filename] = (sum(map(len, lines)), None, lines, filename)
 
 
 def _add_lines(filename: str, blocks: list[tuple[int, str]]) -> None:
-    """Makes pieces of a file known to tracebacks: each with the number of its first line."""
+    """Registers pieces of a file for tracebacks, each with the number of its first line."""
     known = linecache.cache.get(filename)
-    # Functions of one file come in several blobs.
+    # Several blobs may contain functions of one file.
     lines = list(known[2]) if known and len(known) == 4 and known[1] is None else []
     for first, text in blocks:
         new = text.splitlines(True)
@@ -283,11 +283,11 @@ def _add_lines(filename: str, blocks: list[tuple[int, str]]) -> None:
 
 
 class _Behind(_Finder):
-    """Asked after all others, so what is installed here comes first."""
+    """A finder used last, so that installed modules have priority."""
 
 
 class _Before(_Finder):
-    """Asked before all others: pickles are read by the same version of cloudpickle that wrote them."""
+    """A finder used first, so that pickles are read by the version of cloudpickle that wrote them."""
 
 
 def install_support(bundle: bytes) -> None:
@@ -306,7 +306,7 @@ def install_support(bundle: bytes) -> None:
 
 
 def cloudpickle() -> Optional[types.ModuleType]:
-    """The module that pickles what plain pickle cannot, if there is one here."""
+    """The cloudpickle module, if there is one."""
     for name in ("qjam._vendor.cloudpickle", "cloudpickle"):
         try:
             return importlib.import_module(name)

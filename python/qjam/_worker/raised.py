@@ -1,4 +1,4 @@
-"""An exception of the user's code, told so that it can be shown, and raised again, elsewhere."""
+"""Describes an exception of the user's code, so that it can be shown and raised again elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = ("qjam._", "qjam.common.")
 
 
 def describe(error: BaseException, pickler: Optional[Callable[..., bytes]] = None) -> Description:
-    """Message, place, traceback, and pickle of an exception.
+    """Message, location, traceback, and pickle of an exception.
 
     The message is the last line of a traceback; the place is the last line of the user's own code; the traceback begins
     with the user's code; the pickle is empty if the exception cannot be pickled and read again.
@@ -44,7 +44,7 @@ def _is_ours(frame: Any) -> bool:
 
 
 def _trim(error: Optional[BaseException], seen: set[int]) -> None:
-    """Takes frames of ours off the beginning, here and in what the exception came from."""
+    """Removes our own frames from the beginning, also in causes and contexts."""
     if error is None or id(error) in seen:
         return
     seen.add(id(error))
@@ -72,7 +72,7 @@ def _is_library(file: str) -> bool:
 
 
 def memory_words() -> str:
-    """What an interpreter that ran out of memory may have had, and what it had at most."""
+    """The memory limit and the peak of an interpreter that ran out of memory."""
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)

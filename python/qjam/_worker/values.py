@@ -1,16 +1,16 @@
-"""Results on their way: as numbers that can be added without an interpreter, or as pickles.
+"""Encodes results and parameters: as numbers that can be added without an interpreter, or as pickles.
 
-A result of a function without its own ``reduce`` that is made of numbers and arrays is taken apart into *leaves*, plain
-numbers in memory, and a *shape*, a text that says how to put it together again. Two results of the same shape are added
-leaf by leaf in Rust, with the bits that ``qjam.common.reducing.default_reduce`` would give. Everything else is pickled, and left to that.
+A result that consists of numbers and arrays, of a function without its own ``reduce``, is divided into *leaves*, plain numbers in
+memory, and a *shape*, a text that describes how to assemble them. Rust adds two results of the same shape leaf by leaf, with the bits
+that ``qjam.common.reducing.default_reduce`` would give. Everything else is pickled, and combined by that function.
 
-The shape is compared byte by byte, so it holds all that decides what a sum means: types, element types, lengths::
+Shapes are compared byte by byte, so a shape contains everything that a sum depends on: types, element types, lengths::
 
     F               a float          I               an int
     S<f8;           a NumPy scalar   A<f8;3,4;       an array of 3 times 4
     (FA<f8;2;)      a tuple          [FF]            a list          [F*1000]   a list of 1000 floats
 
-Parameters that are made of arrays and numbers go the other way in the same form: a head with the shape, and their bytes.
+Parameters of arrays and numbers are sent in the same form: a head with the shape, and their bytes.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Parts = Tuple[str, Any, List[Any]]
 # A mark and, by what it is, an array's lengths, type and whether it has elements, or the plans of items.
 Plan = Tuple[Any, ...]
 
-# Shorter arrays stay inside the bytes of parameters: a buffer of its own costs more than copying it.
+# Shorter arrays are copied into the bytes of parameters: a separate buffer would cost more.
 BUFFER_BYTES_MIN = 2048
 
 # The element types that are added in Rust, and the leaf each one is. Complex numbers are pairs.
 _LEAVES = {"<f8": "d", "<f4": "f", "<i8": "q", "<c16": "d", "<c8": "f"}
-# Beyond so many leaves it is no longer worth it: every leaf costs a little.
+# Maximum number of leaves: beyond it, their cost exceeds the gain.
 _LEAVES_MAX = 1024
-# Floats in a row that are put into one leaf.
+# Consecutive floats that are put into one leaf.
 _RUN_MIN = 4
 _INT_MAX = 2**63 - 1
 _DOUBLE = struct.Struct("=d")
@@ -41,13 +41,13 @@ _INT = struct.Struct("=q8x")
 # What parameters have inside begins at multiples of it.
 _PACKED_STEP = 16
 _PACKED_MAX = 16
-# The element types of arrays that go as plain bytes.
+# The element types of arrays that are sent as plain bytes.
 _PACKED = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"}
 
 _numpy: Any = None
 _ndarray: Any = None
 _array_shapes: Dict[Any, Tuple[bytes, str]] = {}
-# Shapes that were read or written before; each is emptied when it gets long.
+# Caches of shapes; each is cleared when it gets long.
 _plans: Dict[bytes, Plan] = {}
 _packed_arrays: Dict[Any, bytes] = {}
 _packed_heads: Dict[bytes, bytes] = {}
@@ -70,7 +70,7 @@ class _NotNumbers(Exception):
 def dump(
     obj: Any, summable: bool, pickler: Optional[Callable[..., bytes]] = None
 ) -> Parts:
-    """Takes a result apart: ``("N", shape, leaves)``, or ``("P", stream, buffers)``.
+    """Encodes a result: ``("N", shape, leaves)``, or ``("P", stream, buffers)``.
 
     ``leaves`` are ``("d" | "f" | "q", buffer)`` or ``("i", int)``. Nothing is copied: buffers are those of the object.
 
@@ -81,7 +81,7 @@ def dump(
     """
     if summable:
         if type(obj) is _ndarray and obj.flags.c_contiguous:
-            # What most functions give, without a detour.
+            # Fast path for the most common results.
             known = _array_shapes.get((obj.dtype, obj.shape))
             if known is not None:
                 return "N", known[0], [(known[1], obj)]
@@ -121,7 +121,7 @@ def _take_apart(obj: Any, leaves: List[Leaf]) -> bytes:
         return b"I"
     if kind is list or kind is tuple:
         return _sequence(obj, leaves, b"[]" if kind is list else b"()")
-    # Only what comes from NumPy is asked about it, so that others need not import it.
+    # Only objects from NumPy are checked with NumPy, so that it need not be imported for others.
     if kind.__module__ != "numpy":
         raise _NotNumbers
     np = _np()
@@ -149,7 +149,7 @@ def _array(obj: Any, leaves: List[Leaf]) -> bytes:
 def _array_shape(obj: Any) -> Tuple[bytes, str]:
     """Shape and leaf of an array."""
     dtype = obj.dtype.str
-    # The sum of two arrays without dimensions is no array: that is left to NumPy.
+    # The sum of two arrays without dimensions is not an array; NumPy handles it.
     if obj.ndim == 0 or dtype not in _LEAVES or obj.dtype.metadata:
         raise _NotNumbers
     if len(_array_shapes) > 256:
@@ -172,7 +172,7 @@ def _sequence(obj: Any, leaves: List[Leaf], ends: bytes) -> bytes:
 
 
 def load(parts: Any) -> Any:
-    """Puts a result together again.
+    """Decodes a result.
 
     Arrays lie over the buffers that were given, without a copy, so they can be written where those can.
 
@@ -189,7 +189,7 @@ def load(parts: Any) -> Any:
 
 
 def _build(plan: Plan, leaves: Iterator[Leaf]) -> Any:
-    """Follows a plan and takes a leaf for each number in it."""
+    """Assembles a result by a plan, with one leaf for each number."""
     mark = plan[0]
     if mark == "A":
         leaf = next(leaves)[1]
@@ -208,7 +208,7 @@ def _build(plan: Plan, leaves: Iterator[Leaf]) -> Any:
 
 
 def _plan_of(shape: bytes) -> Plan:
-    """What a shape says, read once for all results that have it."""
+    """The plan of a shape, parsed once for all results that have it."""
     plan = _plans.get(shape)
     if plan is None:
         if len(_plans) > 256:
@@ -218,7 +218,7 @@ def _plan_of(shape: bytes) -> Plan:
 
 
 class _Reader:
-    """Reads a shape from left to right."""
+    """Parses a shape from left to right."""
 
     def __init__(self, shape: str) -> None:
         self.shape = shape
@@ -317,7 +317,7 @@ def _pack_array(obj: Any, buffers: List[Any]) -> Tuple[Optional[bytes], bytes]:
 
 
 def _packed_head(shape: bytes) -> bytes:
-    """A byte that no pickle begins with, how long the head is, and the shape."""
+    """The head: a byte that no pickle begins with, the length of the head, and the shape."""
     head = _packed_heads.get(shape)
     if head is None:
         if len(_packed_heads) > 256:
@@ -328,7 +328,7 @@ def _packed_head(shape: bytes) -> bytes:
 
 
 def unpack(stream: Any, buffers: Sequence[Any]) -> Any:
-    """Parameters from what :func:`pack` made of them, or from a pickle. Arrays are not to be written."""
+    """Parameters from the output of :func:`pack`, or from a pickle. Arrays are read-only."""
     if stream[0]:
         return pickle.loads(stream, buffers=buffers)
     head = bytes(stream[: stream[1] * _PACKED_STEP])
@@ -347,7 +347,7 @@ def unpack(stream: Any, buffers: Sequence[Any]) -> Any:
 
 
 def _unpacking(head: bytes) -> Tuple[List[Any], bool]:
-    """Where everything is behind such a head; less than 0 for what lies beside it."""
+    """The offsets of all parts after a head; negative for separate buffers."""
     plan = _plan_of(head[2:].rstrip(b"\0"))
     entries = []
     at = len(head)

@@ -1,6 +1,6 @@
-"""How partial results become one when a module has no ``reduce`` of its own.
+"""The default rule for combining results, for functions without a ``reduce`` of their own.
 
-Used by workers for what they combine themselves, and by the master for the rest. It needs nothing but Python.
+Workers and the master use it. It needs nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _MISSING: Any = object()
 def default_reduce(left: Any, right: Any = _MISSING) -> Any:
     """Adds two results: numbers and arrays with ``+``, lists and tuples element by element.
 
-    Two tuples give a tuple, a tuple and a list a list. Given one sequence of results instead, they are added from left to
-    right.
+    Two tuples give a tuple, a tuple and a list give a list. If one sequence of results is passed instead, they are added from
+    left to right.
 
     >>> default_reduce(3, 4)
     7
@@ -26,12 +26,12 @@ def default_reduce(left: Any, right: Any = _MISSING) -> Any:
     (9, 12)
 
     Args:
-        left: The left neighbour's result, or all results.
-        right: The right neighbour's.
+        left: The left result, or a sequence of all results.
+        right: The right result.
 
     Raises:
-        TypeError: for sequences of different lengths, arrays of different shapes, and what cannot be added; says which
-            part of the result it is.
+        TypeError: if sequences differ in length, arrays differ in shape, or values cannot be added; names the part of the
+            result.
     """
     if right is not _MISSING:
         return _add(left, right, "")
@@ -52,7 +52,7 @@ def _add(left: Any, right: Any, path: str) -> Any:
             "a value? Return one for every chunk, or define a reduce(a, b) beside the function"
         )
     left_shape, right_shape = getattr(left, "shape", ()), getattr(right, "shape", ())
-    # A number may be added to an array. Two arrays of different shapes would be stretched to fit each other.
+    # A number may be added to an array. Two arrays of different shapes would be broadcast.
     if left_shape != right_shape and left_shape != () and right_shape != ():
         raise TypeError(
             f"{_part(path)} has the shape {left_shape} for some chunks and {right_shape} for others; "

@@ -1,17 +1,17 @@
-"""Data sets: what a function is run over, and how it is cut into slices.
+"""Data sets: the data that a function runs over, cut into slices.
 
-Lists, arrays, tables and files can be given to :meth:`qjam.Master.run` as they are. The classes here are for saying more:
-how large slices are, that columns are wanted and not rows, that nobody changes the data.
+Lists, arrays, tables and files can be passed to :meth:`qjam.Master.run` directly. The classes here control more: the size of
+slices, whether columns instead of rows are cut, and whether the data can change.
 
-* :class:`DataSet` takes anything and picks what fits: lists, NumPy arrays, SciPy's sparse matrices, pandas, polars and
+* :class:`DataSet` takes any data: lists, NumPy arrays, SciPy's sparse matrices, pandas, polars and
   Arrow tables, and names of files.
 * :class:`FileDataSet` reads tables and sparse matrices in files of many kinds, :class:`ImageDataSet` and
   :class:`AudioDataSet` folders of pictures and sounds.
-* :class:`ListDataSet`, :class:`NumpyMatrixDataSet` and :class:`NumpyMatrixFileDataSet` are the classes of the report.
-* :class:`BaseDataSet` is for data sets of your own: give it ``chunks()`` and ``slice(index)``.
+* :class:`ListDataSet`, :class:`NumpyMatrixDataSet` and :class:`NumpyMatrixFileDataSet` are the classes of the original report.
+* :class:`BaseDataSet` is the base class for your own data sets: define ``chunks()`` and ``slice(index)``.
 
-Slices are named by their content. Workers keep what they were sent, so a second run over the same data sends nothing;
-what has changed in between gets another name and is sent.
+Slices are named by the hash of their content. Workers keep the slices that they have, so a second run over the same data sends
+nothing; slices that have changed get another name and are sent.
 
 >>> from qjam.dataset import DataSet
 >>> data = DataSet(["a", "b", "c", "d", "e"], slice_size=2)

@@ -1,4 +1,4 @@
-"""Arrays of NumPy's: rows along the first dimension, left in memory where they are."""
+"""Data sets of NumPy arrays: rows along the first dimension, used in place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def array_units(array: Any, frozen: bool, columns: bool = False) -> Units:
-    """What fits an array: its memory as it is, or pickled slices of what only NumPy understands."""
+    """The units of an array: its memory in place, or pickled slices for types that only NumPy understands."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{type(array).__name__} cannot be a data set; give an array with at least one dimension")
     if array.ndim == 0:
@@ -35,7 +35,7 @@ def array_units(array: Any, frozen: bool, columns: bool = False) -> Units:
 
 
 def dtype_text(dtype: Any) -> Optional[str]:
-    """An element type as a chunk says it; None for those that cannot be said."""
+    """An element type in the notation of chunks; None if there is none."""
     if dtype.hasobject or dtype.itemsize == 0 or dtype.kind not in "biufcmMSUV":
         return None
     if dtype.names is None:
@@ -52,7 +52,7 @@ def dtype_text(dtype: Any) -> Optional[str]:
 
 
 def may_change(array: Any) -> bool:
-    """Whether anybody can write to an array's memory: through it, or through what it is a view of."""
+    """Whether an array's memory is writable, through the array or through its base."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True
@@ -68,7 +68,7 @@ def may_change(array: Any) -> bool:
 
 
 def memory_of(array: Any) -> Any:
-    """The bytes of an array that lies in one piece, as an object with a buffer.
+    """The bytes of a contiguous array, as an object with a buffer.
 
     Not the array itself: NumPy gives out no buffers of dates, among others.
     """
@@ -76,7 +76,7 @@ def memory_of(array: Any) -> Any:
 
 
 def signature(array: Any) -> Tuple[Any, ...]:
-    """What of an array can change without its memory changing."""
+    """Attributes of an array that can change without its memory changing."""
     return array.shape, array.strides, array.dtype, array.__array_interface__["data"]
 
 
@@ -101,7 +101,7 @@ class ArrayUnits(Units):
         return int(self.raw.shape[1 if self.columns else 0])
 
     def own_references(self) -> int:
-        # What the native part holds is a view, and of that NumPy remembers only who owns the memory.
+        # The native part holds a view, which keeps only the owner of the memory alive.
         return 2 if self._plain and self.raw.base is None else 1
 
     def standard(self) -> int:
@@ -115,7 +115,7 @@ class ArrayUnits(Units):
         return rows[:, at] if self.columns else rows[at]
 
     def pick(self, which: slice) -> Any:
-        # As workers see it: of a mapping, they know nothing.
+        # As workers see it: without the mapping.
         rows = np.asarray(self.raw) if isinstance(self.raw, np.memmap) else self.raw
         return rows[:, which] if self.columns else rows[which]
 
@@ -151,7 +151,7 @@ class ArrayUnits(Units):
 
 
 def fingerprint(array: Any) -> bytes:
-    """A checksum of an array's memory, without a copy if the memory is in one piece in some order."""
+    """A checksum of an array's memory, without a copy if the array is contiguous in some order."""
     from .._native import checksum
 
     if array.flags.f_contiguous:
@@ -160,7 +160,7 @@ def fingerprint(array: Any) -> bytes:
 
 
 class PickledArrayUnits(PickledUnits):
-    """Slices of arrays that only NumPy understands: of objects, with masks, of other subclasses."""
+    """Pickled slices of arrays that only NumPy understands: of objects, with masks, of other subclasses."""
 
     def __init__(self, raw: Any, frozen: bool, columns: bool) -> None:
         super().__init__(raw, frozen)
@@ -183,7 +183,7 @@ class PickledArrayUnits(PickledUnits):
 
 
 def is_plain_file(array: Any) -> bool:
-    """Whether an array is all of what was mapped of a file, in one piece, for reading only, and the file is still it."""
+    """Whether an array is a whole read-only mapping of a file that still has the same name."""
     return (
         type(array) is np.memmap
         and array.mode == "r"
@@ -196,7 +196,7 @@ def is_plain_file(array: Any) -> bool:
 
 
 def _mapped_inode(array: Any) -> int:
-    """The file that an array's memory is of; another one may have taken its name."""
+    """The file that an array maps; another file may have its name now."""
     address = array.__array_interface__["data"][0]
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:

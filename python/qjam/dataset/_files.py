@@ -1,4 +1,4 @@
-"""Files: arrays that NumPy saved, texts of numbers, and lines."""
+"""Data sets of files: arrays saved by NumPy, texts of numbers, and lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def file_units(path: Any) -> Units:
-    """What fits a file by its name: arrays of ``.npy``, lines of all others."""
+    """The units of a file by its name: rows of an ``.npy`` array, lines of any other file."""
     path = _name(path)
     if path.endswith(".npy"):
         return NpyUnits(path)
@@ -23,7 +23,7 @@ def file_units(path: Any) -> Units:
 
 
 def matrix_file_units(path: Any) -> Units:
-    """What fits the file of a matrix: an array that NumPy saved, or lines of numbers."""
+    """The units of a file with a matrix: rows of an array saved by NumPy, or lines of numbers."""
     path = _name(path)
     return NpyUnits(path) if path.endswith(".npy") else NumberUnits(path)
 
@@ -34,7 +34,7 @@ def _name(path: Any) -> str:
 
 
 class FileUnits(Units):
-    """Something in a file; it is looked at again when the file has been written to."""
+    """The content of a file, which is examined again when the file has changed."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, frozen=False)
@@ -43,14 +43,14 @@ class FileUnits(Units):
         self._current()
 
     def _look(self) -> None:
-        """Finds out what is in the file."""
+        """Examines the file."""
         raise NotImplementedError
 
     def _open(self, slice_size: int) -> Data:
         raise NotImplementedError
 
     def _current(self) -> None:
-        """Looks again if that is needed."""
+        """Examines the file again if it has changed."""
         stamp = file_stamp(self.raw)
         if stamp != self._stamp:
             self._made = None
@@ -77,7 +77,7 @@ class FileUnits(Units):
 
 
 class NpyUnits(FileUnits):
-    """Rows of an array that NumPy saved."""
+    """Rows of an array saved by NumPy."""
 
     def _look(self) -> None:
         import numpy as np
@@ -149,7 +149,7 @@ class LineUnits(FileUnits):
 
 
 class NumberUnits(FileUnits):
-    """Lines of numbers, all equally long."""
+    """Lines of numbers, all of the same length."""
 
     def _look(self) -> None:
         with open(self.raw, "rb") as file:
@@ -195,6 +195,6 @@ class NumberUnits(FileUnits):
 
 
 def file_stamp(path: str) -> Tuple[int, ...]:
-    """What differs when a file has been written to, or another one has taken its name."""
+    """A stamp that differs when a file has changed, or another file has its name."""
     stat = os.stat(path)
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -1,4 +1,4 @@
-"""Slices of Python objects as chunks: each one pickled, its arrays beside the pickle."""
+"""Slices of Python objects as chunks: a pickle each, with the memory of its arrays beside it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def dump(obj: object, index: int) -> Tuple[bytes, List[memoryview]]:
 
 
 def write(slices: Iterable[Tuple[int, object]]) -> Data:
-    """A data set of slices: how many units each has, and what it is."""
+    """A data set of slices, given as pairs of number of units and slice."""
     from .._native import SliceWriter
 
     writer = SliceWriter()
@@ -33,7 +33,7 @@ def write(slices: Iterable[Tuple[int, object]]) -> Data:
 
 
 def same(data: Data, slices: Iterable[object]) -> bool:
-    """Whether a data set is exactly these slices."""
+    """Whether a data set consists of exactly these slices."""
     count = 0
     for index, obj in enumerate(slices):
         if not data.is_slice(index, *dump(obj, index)):

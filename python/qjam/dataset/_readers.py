@@ -1,4 +1,4 @@
-"""Files that the native readers open: rows of numbers, dense or sparse."""
+"""Data sets of files that the native readers open: rows of numbers, dense or sparse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ReadUnits(Units):
-    """Rows (or columns) that were read from a file; it is read again when the file has been written to."""
+    """Rows (or columns) of a file, which is read again when it has changed."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ReadUnits(Units):
         self.current()
 
     def current(self) -> Dict[str, Any]:
-        """What is to be known of the file, which is read again if that is needed."""
+        """Facts about the file, which is read again if it has changed."""
         stamp = file_stamp(self.raw)
         if stamp != self._stamp:
             from .._native import read_file
@@ -66,7 +66,7 @@ class ReadUnits(Units):
         return self.take(0, self.count())
 
     def parts(self, start: int, stop: int) -> List[Any]:
-        """The stretches of slices that these rows are in."""
+        """The ranges within slices that contain these rows."""
         from .._worker.chunks import open_chunk
 
         size = self.standard()
@@ -119,7 +119,7 @@ class ReadUnits(Units):
 
 
 def file_name(path: Any, what: str) -> str:
-    """The name of a file or folder, or an error that says what is wanted."""
+    """The name of a file or folder, or an error that says what is expected."""
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"{what} takes the name of a file or folder, not {type(path).__name__}")
     return os.fsdecode(os.fspath(path))

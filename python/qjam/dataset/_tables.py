@@ -1,7 +1,7 @@
-"""Sparse matrices and tables of other libraries: slices of rows, pickled so that their memory stays in one place.
+"""Data sets of sparse matrices and tables: slices of rows, pickled with their memory out of band.
 
-Libraries give out their memory beside a pickle where they can. What they cannot give out goes into the pickle itself,
-and is right all the same.
+Libraries expose their memory beside a pickle where they can. What they cannot expose is inside the pickle, which is slower but
+equivalent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ._units import PickledUnits, Units, standard_rows
 
 
 def table_units(library: str, data: Any, frozen: bool) -> Units:
-    """What fits an object of one of these libraries."""
+    """The units of an object of one of these libraries."""
     make = {"scipy": _scipy, "pandas": _pandas, "polars": _polars, "pyarrow": _pyarrow}[library]
     units = make(data, frozen)
     if units is None:
@@ -138,7 +138,7 @@ class ArrowUnits(PickledUnits):
 
 
 class _ArrowSlice:
-    """A slice of a table, pickled as Arrow's own stream.
+    """A slice of a table, pickled in Arrow's stream format.
 
     The pickle of a slice would hold the buffers of the whole table. The stream has the slice alone, and whoever reads it
     sees the columns where they lie.

@@ -1,6 +1,6 @@
-"""What a data set is made of: units somewhere, which can be taken out and made into chunks.
+"""The units of a data set, which can be read and cut into chunks.
 
-One class for each way data lies. :class:`Units` is what :class:`qjam.dataset.DataSet` asks of them.
+There is one class for each kind of storage. :class:`Units` is the interface that :class:`qjam.dataset.DataSet` uses.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from . import _pickles
 if TYPE_CHECKING:
     from .._native import Data
 
-# Without a word about it, lists are cut into about so many slices.
+# By default, lists are cut into about this many slices.
 SLICES = 256
 
 
 class Units:
-    """Units in an order."""
+    """An ordered sequence of units."""
 
-    #: What the user gave.
+    #: The object that the user passed.
     raw: Any
-    #: Whether the user has said that it does not change.
+    #: Whether the user promised that it does not change.
     frozen: bool
 
     def __init__(self, raw: Any, frozen: bool) -> None:
@@ -29,47 +29,47 @@ class Units:
         self.frozen = frozen
 
     def count(self) -> int:
-        """How many there are."""
+        """The number of units."""
         return len(self.raw)
 
     def everything(self) -> Any:
-        """All of the data, as it was given."""
+        """All of the data, as it was passed."""
         return self.raw
 
     def own_references(self) -> int:
-        """References to what the user gave that are there because of this data set."""
+        """The number of references to the user's object that this data set holds."""
         return 1
 
     def standard(self) -> int:
-        """Units in a slice when nobody says how many: a function of the data alone."""
+        """The default number of units per slice: a function of the data alone."""
         return max(1, -(-self.count() // SLICES))
 
     def take(self, start: int, stop: int) -> Any:
-        """Some of them, as a function gets them."""
+        """Some units, as a function gets them."""
         raise NotImplementedError
 
     def one(self, at: int) -> Any:
-        """A single one."""
+        """A single unit."""
         return self.raw[at]
 
     def pick(self, which: slice) -> Any:
-        """Those that a slice of Python's names."""
+        """The units of a Python slice."""
         return self.raw[which]
 
     def make(self, slice_size: int) -> Data:
-        """Cuts and names them."""
+        """Cuts the units into chunks and hashes them."""
         raise NotImplementedError
 
     def refresh(self, data: Data, slice_size: int) -> Data:
-        """The same data set if nothing has changed since it was made, and another if something has."""
+        """The same data set if nothing has changed since it was made, otherwise a new one."""
         raise NotImplementedError
 
 
 class PickledUnits(Units):
-    """Units whose slices are pickled. To see whether they have changed, they are pickled again and compared."""
+    """Units whose slices are pickled. To detect changes, they are pickled again and compared."""
 
     def fingerprint(self) -> Optional[Any]:
-        """Something cheap that differs whenever the data differ, if there is such a thing."""
+        """A cheap stamp that differs whenever the data differs, if there is one."""
         return None
 
     def slices(self, slice_size: int) -> Iterator[Any]:
@@ -78,7 +78,7 @@ class PickledUnits(Units):
             yield self.take(start, min(start + slice_size, count))
 
     def make(self, slice_size: int) -> Data:
-        # Before the data are looked at: what changes meanwhile is noticed the next time.
+        # Before the data is read, so that a concurrent change is detected the next time.
         self._seen = None if self.frozen else self.fingerprint()
         return _pickles.write(zip(_pickles.sizes(self.count(), slice_size), self.slices(slice_size)))
 
@@ -91,7 +91,7 @@ class PickledUnits(Units):
 
 
 def standard_rows(count: int, nbytes: int) -> int:
-    """Rows in a slice of data that takes so much memory."""
+    """The number of rows per slice for data of this size."""
     from .._native import standard_rows
 
     return standard_rows(nbytes, max(1, nbytes // max(1, count)))

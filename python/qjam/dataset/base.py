@@ -1,4 +1,4 @@
-"""What every data set can do, and data sets of the user's own."""
+"""The base class of all data sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class BaseDataSet:
-    """A data set of your own: say how many slices there are, and give each.
+    """The base class for your own data sets: define the number of slices and each slice.
 
     >>> from qjam.dataset import BaseDataSet
     >>> class Squares(BaseDataSet):
@@ -22,8 +22,8 @@ class BaseDataSet:
     >>> len(squares), squares.slice(3), squares.raw_data()
     (4, [9], [[0], [1], [4], [9]])
 
-    Each ``slice(index)`` is what the map function gets, one call for each. Slices are asked for when the data set is
-    first used, and kept; after a change of what they give, call :meth:`forget`.
+    The map function is called once with each ``slice(index)``. Slices are requested when the data set is first used, and kept;
+    if they change, call :meth:`forget`.
 
     If there are many small units, set ``slice_size`` to how many of them a slice has: ``slice(index)`` then gives
     units ``index * slice_size`` up to ``(index + 1) * slice_size``.
@@ -38,12 +38,12 @@ class BaseDataSet:
         raise NotImplementedError(f"{type(self).__name__} must define chunks(), the number of its slices")
 
     def slice(self, index: int) -> Any:
-        """What a function gets for slice ``index``, counted from 0."""
+        """The argument of the function for slice ``index``, counted from 0."""
         raise NotImplementedError(f"{type(self).__name__} must define slice(index)")
 
     @property
     def slice_size(self) -> int:
-        """Units in a slice. Can be set; results that depend on the order of additions depend on it too."""
+        """Units per slice. Can be set; results that depend on the order of additions depend on it too."""
         return 1 if self._slice_size is None else self._slice_size
 
     @slice_size.setter
@@ -56,7 +56,7 @@ class BaseDataSet:
         return -(-self.chunks() // self.slice_size)
 
     def hash(self, index: int) -> str:
-        """The name of slice ``index``: a hash of its content and nothing else, the same in every process."""
+        """The name of slice ``index``: the hash of its content, the same in every process."""
         self._check(index, self.slices(), "slice")
         return self._native_data().hash(index)
 
@@ -70,7 +70,7 @@ class BaseDataSet:
         return [self.slice(index) for index in range(self.slices())]
 
     def forget(self) -> None:
-        """Has slices asked for again when the data set is next used."""
+        """Discards the slices; they are requested again when the data set is next used."""
         self._data = None
 
     def __len__(self) -> int:
@@ -97,7 +97,7 @@ class BaseDataSet:
         return self.slice(at) if size == 1 else self.slice(at // size)[at % size]
 
     def _unit(self, index: int) -> int:
-        """A unit by its index, which may count from the end."""
+        """The index of a unit; a negative index counts from the end."""
         count = len(self)
         at = index.__index__()
         at = at + count if at < 0 else at
@@ -109,7 +109,7 @@ class BaseDataSet:
             raise IndexError(f"there is no {what} {index}: {type(self).__name__} has {count}")
 
     def _native_data(self) -> Data:
-        """The data set for a run: cut, named, and up to date."""
+        """The native data set for a run: cut, hashed, and up to date."""
         if self._data is None:
             from . import _pickles
 
@@ -122,7 +122,7 @@ class BaseDataSet:
 
 
 def checked_slice_size(units: Any) -> int:
-    """A slice size that makes sense, or an error that says why not."""
+    """A valid slice size, or an error with the reason."""
     try:
         size = units.__index__()
     except AttributeError:

@@ -1,4 +1,4 @@
-"""The front door: one class that takes whatever data there is."""
+"""The class :class:`DataSet`, which takes any data, and the choice of how to cut it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DataSet(BaseDataSet):
-    """A data set made of anything: a list, an array, a table, the name of a file.
+    """A data set made of any data: a list, an array, a table, the name of a file.
 
     >>> from qjam import DataSet
     >>> import numpy
@@ -28,17 +28,17 @@ class DataSet(BaseDataSet):
     array([[ 8,  9],
            [10, 11]])
 
-    What a function gets of it:
+    The function gets, for
 
-    * of a list, tuple or range: some of the items;
-    * of a NumPy array of any type: some of the rows (the first dimension), as a read-only array. Subclasses stay what
-      they are, and masks stay;
-    * of a ``numpy.memmap`` or the name of an ``.npy`` file: the same; the file is read where it is wanted;
-    * of a sparse matrix of SciPy's: some of the rows, and of CSC some of the columns;
-    * of tables of pandas, polars and Arrow: some of the rows, as a table or column of the same library;
-    * of the name of another file: some of its lines.
+    * a list, tuple or range: some of the items;
+    * a NumPy array of any type: some of the rows (the first dimension), as a read-only array. Subclasses and masks are
+      preserved;
+    * a ``numpy.memmap`` or the name of an ``.npy`` file: the same; workers read the file themselves;
+    * a sparse matrix of SciPy: some of the rows, for CSC some of the columns;
+    * a table of pandas, polars or Arrow: some of the rows, as a table or column of the same library;
+    * the name of another file: some of its lines.
 
-    Data may change between runs: that is noticed, and what has changed is sent again. For arrays this costs about as
+    Data may change between runs: changes are detected, and changed slices are sent again. For arrays the check costs about as
     much as reading them once; everything else is pickled again and compared.
 
     Args:
@@ -68,14 +68,14 @@ class DataSet(BaseDataSet):
         return self._units.count()
 
     def slice(self, index: int) -> Any:
-        """What a function gets for slice ``index``, counted from 0."""
+        """The argument of the function for slice ``index``, counted from 0."""
         self._check(index, self.slices(), "slice")
         size = self.slice_size
         return self._units.take(index * size, min((index + 1) * size, self.chunks()))
 
     @property
     def slice_size(self) -> int:
-        """Units in a slice. Can be set; results that depend on the order of additions depend on it too."""
+        """Units per slice. Can be set; results that depend on the order of additions depend on it too."""
         return self._units.standard() if self._slice_size is None else self._slice_size
 
     @slice_size.setter
@@ -84,7 +84,7 @@ class DataSet(BaseDataSet):
         self.forget()
 
     def raw_data(self) -> Any:
-        """All of the data, as it was given; of a file what is in it."""
+        """All of the data, as it was passed; for a file its content."""
         return self._units.everything()
 
     @overload
@@ -114,7 +114,7 @@ class DataSet(BaseDataSet):
 
 
 def units_of(data: Any, frozen: bool) -> Units:
-    """Picks what fits. Libraries are only imported if the data are theirs."""
+    """The units for some data. A library is imported only if the data belongs to it."""
     if isinstance(data, BaseDataSet):
         raise TypeError(f"this is a data set already: {data!r}")
     if isinstance(data, (list, tuple, range)):
@@ -147,7 +147,7 @@ def units_of(data: Any, frozen: bool) -> Units:
     elif isinstance(data, (set, frozenset)):
         hint = "a set has no order that results could be combined in; sorted(s) has"
     elif hasattr(data, "__iter__"):
-        hint = "list(...) makes a list of anything that can be gone through"
+        hint = "list(...) makes a list of any iterable"
     else:
         hint = "give a list, an array, a table or the name of a file"
     raise TypeError(f"{name} cannot be a data set; {hint}")
@@ -161,9 +161,9 @@ _recent_lock = threading.Lock()
 
 
 def as_dataset(data: Any) -> Optional[BaseDataSet]:
-    """What :meth:`qjam.Master.run` makes of its data: the data set itself, one made of it, or None for no data.
+    """The data set that :meth:`qjam.Master.run` uses: the argument itself, one made of it, or None for no data.
 
-    The last few are remembered, as long as somebody else has the data.
+    The most recent ones are remembered while their data is alive.
 
     >>> from qjam.dataset import as_dataset
     >>> items = [1, 2, 3]

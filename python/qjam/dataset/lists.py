@@ -1,4 +1,4 @@
-"""Lists of anything."""
+"""Data sets of lists."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ class ListUnits(PickledUnits):
     """The items of a list, a tuple or a range."""
 
     def __init__(self, raw: Any, frozen: bool) -> None:
-        # Of what cannot be changed, changes need not be looked for.
+        # Immutable data need not be checked for changes.
         immutable = isinstance(raw, range) or type(raw) is tuple and _ATOMS.issuperset(map(type, raw))
         super().__init__(raw, frozen or immutable)
 
     def take(self, start: int, stop: int) -> Any:
-        """Some of the items; of a range as a list."""
+        """Some of the items; those of a range as a list."""
         some = self.raw[start:stop]
         return list(some) if isinstance(some, range) else some
 
     def pick(self, which: slice) -> Any:
-        """Those that a slice of Python's names."""
+        """The items of a Python slice."""
         some = self.raw[which]
         return list(some) if isinstance(some, range) else some
 
     def make(self, slice_size: int) -> Data:
-        """Pickles them, and remembers which they were."""
-        # Of items that cannot be changed themselves, it is enough to see that they are still the same ones.
+        """Pickles the items, and remembers their identities if that suffices to detect changes."""
+        # Immutable items have not changed if they are the same objects.
         watches = not self.frozen and type(self.raw) is list and _ATOMS.issuperset(map(type, self.raw))
         self._items = list(self.raw) if watches else None
         return super().make(slice_size)
 
     def refresh(self, data: Data, slice_size: int) -> Data:
-        """The same data set, if the items are the same."""
+        """The same data set, if the items have not changed."""
         items = self._items
         if items is not None and len(items) == len(self.raw) and all(map(is_, items, self.raw)):
             return data
@@ -48,11 +48,11 @@ class ListUnits(PickledUnits):
 
 
 def checked_list(items: Any, frozen: bool) -> ListUnits:
-    """The units of a list, or an error that says what it is instead."""
+    """The units of a list, or an error that names the type found."""
     if not isinstance(items, (list, tuple, range)):
         raise TypeError(
             f"ListDataSet takes a list, a tuple or a range, not {type(items).__name__}; list(...) makes one of "
-            "anything that can be gone through, and qjam.DataSet takes arrays, tables and files"
+            "any iterable, and qjam.DataSet takes arrays, tables and files"
         )
     if not len(items):
         raise ValueError("the list is empty; a data set has at least one item")
@@ -68,9 +68,9 @@ class ListDataSet(DataSet):
     (99, 4, [91, 92, 93, 94, 95, 96, 97, 98, 99])
 
     Args:
-        items: The list. It may change between runs: it is pickled for every run and compared with what was sent.
-        slice_size: Items in a slice; about 256 slices if it is not given.
-        frozen: Nobody will change the list or anything in it. Spares the comparison.
+        items: The list. It may change between runs: it is pickled for every run and compared with what was sent before.
+        slice_size: Items per slice; by default about 256 slices are made.
+        frozen: Promises that the list and its items do not change. Saves the comparison.
 
     Raises:
         TypeError: if it is not a list.

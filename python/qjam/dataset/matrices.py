@@ -1,4 +1,4 @@
-"""Matrices of NumPy's, in memory and in files."""
+"""Data sets of NumPy matrices, in memory and in files."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class FileDataSet(DataSet):
-    """Rows of numbers in a file of any kind: what kind is seen from its content.
+    """Rows of numbers in a file of any supported kind, which is detected from its content.
 
     >>> import os, tempfile
     >>> from qjam.dataset import FileDataSet
@@ -27,48 +27,47 @@ class FileDataSet(DataSet):
     >>> homes.labels
     array([100., 160.])
 
-    Read are tables in CSV (also tabs, semicolons, blanks) and Parquet, LIBSVM and svmlight, ``.npy`` and ``.npz``, IDX (as
-    MNIST comes in), folders of PNG and JPEG pictures and folders of WAV files (for those see :class:`ImageDataSet` and
-    :class:`AudioDataSet`); texts, ``.npy`` and IDX also packed by gzip or zstd. A function gets of it:
+    The kinds are tables in CSV (also with tabs, semicolons or blanks) and Parquet, LIBSVM and svmlight, ``.npy`` and ``.npz``,
+    IDX (the format of MNIST), folders of PNG and JPEG pictures and folders of WAV files (see :class:`ImageDataSet` and
+    :class:`AudioDataSet`). Text, ``.npy`` and IDX files may be compressed by gzip or zstd. The function gets
 
-    * of dense rows: a read-only NumPy array, with the target, if there is one, as its last column:
+    * for dense rows: a read-only NumPy array, with the target, if there is one, as its last column:
       ``x, y = chunk[:, :-1], chunk[:, -1]``;
-    * of LIBSVM files: a ``scipy.sparse.csr_matrix`` whose attribute ``labels`` has the label of each row; with
+    * for LIBSVM files: a ``scipy.sparse.csr_matrix`` with an attribute ``labels`` that has the label of each row; with
       ``by_columns`` a ``csc_matrix`` of some columns of all rows. Workers need SciPy then. Query numbers (``qid``) are
-      not kept.
+      ignored.
 
-    The file may be larger than memory. What is not small is converted once into a file in the user's cache folder, from
-    which workers read it, and which the next program finds there. (Slices of their own size of LIBSVM files are written
-    beside it.)
+    The file may be larger than memory. A large file is converted once into a file in the user's cache folder, which workers read
+    and later programs reuse. (If you set ``slice_size`` for a LIBSVM file, its slices are written to another file there.)
 
     Args:
         path: The file or folder.
-        slice_size: Rows in a slice. If it is not given, it follows from the size of the data.
-        kind: ``"csv"``, ``"libsvm"``, ``"npy"``, ``"npz"``, ``"parquet"``, ``"idx"``, ``"images"`` or ``"audio"``, if it
-            is not the one it looks like.
-        dtype: ``"float32"`` or ``"float64"``. If it is not given, that of the file where it has one, else float64 (of
-            pictures and sounds float32).
+        slice_size: Rows per slice; by default chosen from the size of the data.
+        kind: ``"csv"``, ``"libsvm"``, ``"npy"``, ``"npz"``, ``"parquet"``, ``"idx"``, ``"images"`` or ``"audio"``, instead of
+            detecting it.
+        dtype: ``"float32"`` or ``"float64"``. By default that of the file if it has one, otherwise float64 (for pictures and
+            sounds float32).
         columns: Columns of a table to read, in this order.
         without: Columns of a table to leave out.
-        target: The column of a table that is to be learnt; it becomes the last one.
-        missing: What to do about values that are missing: ``"error"`` (the default, which names the first), ``"mean"`` of
-            the column, ``"drop"`` the row, or a number that takes their place.
-        header: Whether a CSV file has names in its first line. If it is not given, that is seen from the line.
-        delimiter: What is between the fields of a CSV file.
-        comment: Lines of a CSV file that start with this character are left out.
-        zero_based: Indices of a LIBSVM file count from 0, not from 1.
-        features: Columns of a LIBSVM file, if there are more than are seen in it.
-        by_columns: Cuts a LIBSVM file into columns, not rows.
+        target: The target column of a table; it becomes the last column.
+        missing: What to do about missing values: ``"error"`` (the default, which names the first), use the ``"mean"`` of the
+            column, ``"drop"`` the row, or use a number.
+        header: Whether the first line of a CSV file contains column names; by default detected.
+        delimiter: The field separator of a CSV file.
+        comment: Lines of a CSV file that start with this character are skipped.
+        zero_based: Indices of a LIBSVM file start at 0, not at 1.
+        features: Number of columns of a LIBSVM file, if larger than its largest index.
+        by_columns: Cuts a LIBSVM file into columns instead of rows.
         array: The name of the array in an ``.npz`` file that has several.
-        in_memory: Keeps what is read in memory, whatever its size.
-        keep_in: The folder for what is converted.
-        threads: Threads that read; all cores if it is not given.
-        progress: Called with bytes done and bytes in all, now and then.
+        in_memory: Reads the numbers into memory, regardless of their size.
+        keep_in: The folder for converted files.
+        threads: Number of threads; by default one per core.
+        progress: Called from time to time with the bytes read and the total.
 
     Raises:
-        TypeError: if it is not the name of a file.
+        TypeError: if ``path`` is not the name of a file.
         OSError: if it cannot be read.
-        ValueError: for what is wrong in the file, with line and column, and for options that do not suit it.
+        ValueError: if the file is invalid, with line and column, or if options do not apply to it.
     """
 
     _source: ReadUnits
@@ -125,18 +124,18 @@ class FileDataSet(DataSet):
         if "dtype" in chosen:
             chosen["dtype"] = str(getattr(chosen["dtype"], "__name__", chosen["dtype"]))
         if by_columns and settings.get("kind") not in (None, "libsvm"):
-            raise ValueError(f"by_columns goes with LIBSVM files, and kind is {settings['kind']!r}")
+            raise ValueError(f"by_columns applies to LIBSVM files, but kind is {settings['kind']!r}")
         self._source = ReadUnits(path, chosen, by_columns, progress)
         self._set_up(self._source, slice_size)
 
     @property
     def kind(self) -> str:
-        """What kind of file it is."""
+        """The kind of file."""
         return str(self._source.current()["kind"])
 
     @property
     def columns(self) -> List[str]:
-        """The names of the columns of a table, in order; without a header they are called ``"1"``, ``"2"`` and so on."""
+        """The names of the columns of a table, in order; without a header they are ``"1"``, ``"2"`` and so on."""
         return list(self._source.current().get("columns", ()))
 
     @property
@@ -146,27 +145,27 @@ class FileDataSet(DataSet):
 
     @property
     def dropped(self) -> int:
-        """Rows that were left out because a value was missing."""
+        """Number of rows dropped because a value was missing."""
         return int(self._source.current().get("dropped", 0))
 
     @property
     def filled(self) -> int:
-        """Values that were put where some were missing."""
+        """Number of missing values that were replaced."""
         return int(self._source.current().get("filled", 0))
 
 
 class _FolderDataSet(FileDataSet):
-    """Files of a folder, each of which gives some rows."""
+    """The files of a folder; each gives some rows."""
 
     @property
     def files(self) -> List[str]:
-        """The file that each row is from, below the folder."""
+        """The file of each row, as a path relative to the folder."""
         return [name for name, rows in self._source.current()["files"] for _ in range(rows)]
 
     @property
     def labels(self) -> Any:
-        """The folder that each row's file is in, below the folder: files in ``cats/`` and ``dogs/`` are ``cats`` and
-        ``dogs``. None if there are no folders in it.
+        """The subfolder of each row's file: files in ``cats/`` and ``dogs/`` have the labels ``cats`` and ``dogs``. None if there
+        are no subfolders.
         """
         import numpy
 
@@ -175,10 +174,10 @@ class _FolderDataSet(FileDataSet):
 
 
 class ImageDataSet(_FolderDataSet):
-    """The PNG and JPEG pictures in a folder and the folders in it, one picture a row, or squares cut out of them.
+    """The PNG and JPEG pictures in a folder and its subfolders, one picture or square patch per row.
 
-    A row has the pixels line by line, in colour red, green and blue of each side by side, from 0 to 1. Pictures come in the
-    order of their names.
+    A row contains the pixels line by line, colour pixels as red, green, blue, from 0 to 1. Pictures are in the order of their
+    paths.
 
     >>> from qjam.dataset import ImageDataSet
     >>> ImageDataSet("digits/", grey=True)                  # doctest: +SKIP
@@ -188,20 +187,20 @@ class ImageDataSet(_FolderDataSet):
 
     Args:
         path: The folder.
-        slice_size: Rows in a slice.
-        grey: Takes the brightness alone.
-        size: Brings all pictures to this width and height. Without it, whole pictures must be of one size.
-        patches: Cuts squares of so many pixels a side, every so many pixels.
+        slice_size: Rows per slice.
+        grey: Converts pictures to greyscale.
+        size: Resizes all pictures to this width and height. Without it, whole pictures must have the same size.
+        patches: Cuts pictures into squares: side and step in pixels.
         dtype: ``"float32"`` (the default) or ``"float64"``.
-        in_memory: Keeps what is read in memory, whatever its size.
-        keep_in: The folder for what is converted.
-        threads: Threads that read; all cores if it is not given.
-        progress: Called with bytes done and bytes in all, now and then.
+        in_memory: Reads the numbers into memory, regardless of their size.
+        keep_in: The folder for converted files.
+        threads: Number of threads; by default one per core.
+        progress: Called from time to time with the bytes read and the total.
 
     Raises:
-        TypeError: if it is not the name of a folder.
+        TypeError: if ``path`` is not the name of a folder.
         OSError: if it cannot be read.
-        ValueError: if a picture is damaged, or of another size than the first; says which, and both sizes.
+        ValueError: if a picture is damaged, or differs in size from the first; names it, and both sizes.
     """
 
     def __init__(
@@ -223,10 +222,10 @@ class ImageDataSet(_FolderDataSet):
 
 
 class AudioDataSet(_FolderDataSet):
-    """The WAV files in a folder and the folders in it: pieces of sound, or their spectra.
+    """The WAV files in a folder and its subfolders: frames of samples, or their spectra.
 
-    Each file is gone through with a window, which gives a row at every place it stops. Channels are averaged, and samples go
-    from -1 to 1. What does not fill the last window is left out.
+    A window moves over each file and gives a row at each position. Channels are averaged, and samples are scaled to -1 to 1. An
+    incomplete last window is ignored.
 
     >>> from qjam.dataset import AudioDataSet
     >>> AudioDataSet("birds/", window=1024, step=512, spectrum="log").slice(0).shape  # doctest: +SKIP
@@ -234,21 +233,21 @@ class AudioDataSet(_FolderDataSet):
 
     Args:
         path: The folder.
-        slice_size: Rows in a slice.
-        window: Samples in the window.
-        step: Samples that it moves by.
-        spectrum: Takes of each window, faded in and out, the ``"magnitude"`` or ``"power"`` of each frequency, or the
-            ``"log"`` of the power. The window is then a power of two.
+        slice_size: Rows per slice.
+        window: Length of the window in samples.
+        step: Step of the window in samples.
+        spectrum: Uses the spectrum of each window, weighted by a Hann window: the ``"magnitude"`` or ``"power"`` of each
+            frequency, or the ``"log"`` of the power. The length must then be a power of two.
         dtype: ``"float32"`` (the default) or ``"float64"``.
-        in_memory: Keeps what is read in memory, whatever its size.
-        keep_in: The folder for what is converted.
-        threads: Threads that read; all cores if it is not given.
-        progress: Called with bytes done and bytes in all, now and then.
+        in_memory: Reads the numbers into memory, regardless of their size.
+        keep_in: The folder for converted files.
+        threads: Number of threads; by default one per core.
+        progress: Called from time to time with the bytes read and the total.
 
     Raises:
-        TypeError: if it is not the name of a folder.
+        TypeError: if ``path`` is not the name of a folder.
         OSError: if it cannot be read.
-        ValueError: if a file is damaged, or has another number of samples a second than the first; says which.
+        ValueError: if a file is damaged, or has another sample rate than the first; names it.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
-//! The files of the test hosts: keys, what ssh reads on our side, what sshd and the system read on theirs, and the list
-//! for programs.
+//! The files of the test hosts: keys, the configuration of ssh and sshd, system files of the hosts, and the list for programs.
 
 use super::plan::{Host, JUMP, Kind};
 use super::python::Python;
 use crate::failure::{AboutFile, Failure};
-use crate::shop::Shop;
+use crate::workspace::Workspace;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -18,9 +17,9 @@ const TOOLS: &str = "sh awk basename cat chgrp chmod chown cksum cmp comm cp cut
 const HOMES: &str = "/home";
 
 /// Writes everything that can be written before a host exists. Keys that are there stay, and so do homes.
-pub fn write(shop: &Shop, dir: &Path, hosts: &[Host], python: &Python) -> Result<(), Failure> {
+pub fn write(workspace: &Workspace, dir: &Path, hosts: &[Host], python: &Python) -> Result<(), Failure> {
     scripts(dir)?;
-    let client = key(shop, &dir.join("key"))?;
+    let client = key(workspace, &dir.join("key"))?;
     let tools = dir.join("bin");
     make(&tools)?;
     for tool in TOOLS.split_whitespace().chain(["bash"]) {
@@ -40,7 +39,7 @@ pub fn write(shop: &Shop, dir: &Path, hosts: &[Host], python: &Python) -> Result
             python.put_into(&own.join("bin"))?;
         }
         let etc = own.join("etc");
-        known += &format!("{} {}", host.ip, key(shop, &etc.join("ssh/host_key"))?);
+        known += &format!("{} {}", host.ip, key(workspace, &etc.join("ssh/host_key"))?);
         put(&etc.join("ssh/sshd_config"), SSHD)?;
         put(&etc.join("ssh/authorized_keys"), &client)?;
         put(&etc.join("nsswitch.conf"), "passwd: files\ngroup: files\nhosts: files\n")?;
@@ -134,12 +133,13 @@ pub fn list(dir: &Path, sudo: &[&str], hosts: &[(Host, u32)], python: (&Path, &s
 }
 
 /// The public half of a key, which is made unless it is there.
-fn key(shop: &Shop, path: &Path) -> Result<String, Failure> {
+fn key(workspace: &Workspace, path: &Path) -> Result<String, Failure> {
     let public = path.with_extension("pub");
     if !(path.exists() && public.exists()) {
         // The tool would ask whether it may overwrite half of a key.
         let _ = std::fs::remove_file(path);
-        shop.program("ssh-keygen")
+        workspace
+            .program("ssh-keygen")
             .args(["-q", "-t", "ed25519", "-N", "", "-C", "test", "-f"])
             .arg(path)
             .ask()?;

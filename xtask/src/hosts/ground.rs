@@ -1,4 +1,4 @@
-//! Where the test hosts of one checkout are made, and the single acts of making one and talking to it.
+//! The network and folder of the test hosts of one checkout, and the operations on a single host.
 //!
 //! Decides nothing: names and addresses come from [`super::plan`], the work is done as root by the scripts beside this file.
 
@@ -7,14 +7,14 @@ use super::python::Python;
 use crate::failure::{AboutFile, Failure};
 use crate::run::Run;
 use crate::setup;
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 use std::fs::File;
 use std::path::PathBuf;
 
 /// Where the hosts of this checkout are made, and by whom.
 pub struct Ground<'a> {
-    shop: &'a Shop,
+    workspace: &'a Workspace,
     /// The folder of all files.
     pub dir: PathBuf,
     /// What names of namespaces and cables begin with.
@@ -31,9 +31,9 @@ pub struct Ground<'a> {
 
 impl<'a> Ground<'a> {
     /// Waits until nobody else is at work here.
-    pub fn new(shop: &'a Shop) -> Result<Self, Failure> {
-        let dir = shop.target.join("hosts");
-        let sudo = setup::sudo(shop).ok_or_else(|| Failure::Missing {
+    pub fn new(workspace: &'a Workspace) -> Result<Self, Failure> {
+        let dir = workspace.target.join("hosts");
+        let sudo = setup::sudo(workspace).ok_or_else(|| Failure::Missing {
             tool: "sudo that asks for no password".into(),
             remedy: "make test hosts as root".into(),
         })?;
@@ -42,12 +42,12 @@ impl<'a> Ground<'a> {
         lock.lock().about(path)?;
         let prefix = plan::prefix(&dir);
         let bridge = format!("{prefix}net");
-        let addresses = shop.program("ip").args(["-4", "-oneline", "address"]).ask()?;
+        let addresses = workspace.program("ip").args(["-4", "-oneline", "address"]).ask()?;
         let network = plan::network(&addresses, &bridge).ok_or_else(|| Failure::Missing {
             tool: "a free network in 10.77.0.0/16".into(),
             remedy: "remove test hosts of other checkouts with `cargo xtask hosts down` there".into(),
         })?;
-        Ok(Ground { shop, dir, prefix, bridge, network, sudo, lock })
+        Ok(Ground { workspace, dir, prefix, bridge, network, sudo, lock })
     }
 
     /// What ssh is to read.
@@ -63,15 +63,15 @@ impl<'a> Ground<'a> {
     /// A program to be run by root. It inherits the lock, so that it is waited for even when we are killed meanwhile.
     pub fn root(&self, program: &str) -> Result<Run, Failure> {
         let run = match self.sudo.split_first() {
-            Some((sudo, options)) => self.shop.program(sudo).args(options).arg(program),
-            None => self.shop.program(program),
+            Some((sudo, options)) => self.workspace.program(sudo).args(options).arg(program),
+            None => self.workspace.program(program),
         };
         Ok(run.input(self.lock.try_clone().about("the lock of the test hosts")?))
     }
 
     /// Makes the bridge that cables are plugged into; its own address is our machine's on that network. Without a
     /// hardware address of its own it would take one of the cables', and another whenever cables come and go.
-    pub fn bridge(&self) -> Outcome {
+    pub fn bridge(&self) -> StepResult {
         let script = "ip link show $0 >/dev/null 2>&1 || ip link add $0 address 02:77:00:00:00:01 type bridge; \
             ip -4 address show dev $0 | grep -q inet || ip address add $1/24 dev $0; ip link set $0 up";
         let ours = plan::outer(self.network, 1);
@@ -79,7 +79,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Makes one host; what is left of an earlier one goes first.
-    pub fn make(&self, host: &Host, python: &Python) -> Outcome {
+    pub fn make(&self, host: &Host, python: &Python) -> StepResult {
         self.root("sh")?.arg(self.dir.join("down.sh")).args([&self.prefix, &host.link]).quiet()?;
         let inner = host.kind == Kind::Inner;
         let jump = format!("{}{}", self.prefix, plan::JUMP);
@@ -118,7 +118,7 @@ impl<'a> Ground<'a> {
     fn answers(&self, host: &Host) -> bool {
         // A key exchange that is quick, since nobody's secrets are at stake.
         let options = ["-oBatchMode=yes", "-oConnectTimeout=3", "-oKexAlgorithms=curve25519-sha256"];
-        let ssh = self.shop.program("ssh").arg("-F").arg(self.config()).args(options);
+        let ssh = self.workspace.program("ssh").arg("-F").arg(self.config()).args(options);
         ssh.args([host.name, "id -u"]).limit_s(5).ask().is_ok_and(|uid| uid.trim() == host.uid.to_string())
     }
 

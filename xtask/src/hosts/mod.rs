@@ -1,4 +1,4 @@
-//! Test hosts: small machines with an sshd each, made of namespaces of this one, for tests and for people.
+//! Test hosts: small machines with an sshd each, made of Linux namespaces of this machine, for tests and for manual use.
 //!
 //! `cargo xtask hosts up` makes them, `down` removes every trace. Each host has namespaces of its own for network,
 //! mounts, processes and name, a user of its own (number included), and a root folder in which only the system's
@@ -61,8 +61,8 @@ mod plan;
 mod python;
 
 use crate::failure::{AboutFile, Failure};
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 use crate::{fresh, leftovers, package, setup, suite};
 use ground::Ground;
 use plan::{Host, Kind};
@@ -85,23 +85,23 @@ pub enum Order {
 }
 
 /// Does it, and has something to say when it went well.
-pub fn obey(shop: &Shop, order: &Order) -> Outcome {
+pub fn obey(workspace: &Workspace, order: &Order) -> StepResult {
     match order {
-        Order::Up => up(shop),
-        Order::Down => down(shop),
-        Order::Status => status(shop),
-        Order::Shell(name) => shell(shop, name),
+        Order::Up => up(workspace),
+        Order::Down => down(workspace),
+        Order::Status => status(workspace),
+        Order::Shell(name) => shell(workspace, name),
     }
 }
 
 /// Makes the hosts that do not answer.
-pub fn up(shop: &Shop) -> Outcome {
-    setup::ssh_server(shop)?;
-    let python = Python::find(shop)?;
-    let ground = Ground::new(shop)?;
+pub fn up(workspace: &Workspace) -> StepResult {
+    setup::ssh_server(workspace)?;
+    let python = Python::find(workspace)?;
+    let ground = Ground::new(workspace)?;
     let began = Instant::now();
     let hosts = ground.hosts();
-    files::write(shop, &ground.dir, &hosts, &python)?;
+    files::write(workspace, &ground.dir, &hosts, &python)?;
     ground.bridge()?;
     let there = |host: &Host| Path::new("/run/netns").join(&host.link).exists();
     let mut missing: Vec<&Host> = hosts.iter().filter(|host| !there(host)).collect();
@@ -134,8 +134,8 @@ pub fn up(shop: &Shop) -> Outcome {
 }
 
 /// Removes all of it.
-pub fn down(shop: &Shop) -> Outcome {
-    let ground = Ground::new(shop)?;
+pub fn down(workspace: &Workspace) -> StepResult {
+    let ground = Ground::new(workspace)?;
     files::scripts(&ground.dir)?;
     ground.root("sh")?.arg(ground.dir.join("down.sh")).arg(&ground.prefix).quiet()?;
     ground.root("rm")?.args(["-rf", "--"]).arg(&ground.dir).quiet()?;
@@ -147,37 +147,37 @@ const FOLDER: &str = "QJAM_TEST_HOSTS";
 
 /// Makes the hosts, runs the tests that need them, and removes them however the tests went. That no process of theirs is
 /// left on a host is part of passing.
-pub fn test(shop: &Shop) -> Outcome {
-    with_hosts(shop, |dir, uids| tests(shop, dir, uids, &[OWN_TESTS, CONFORMANCE]))
+pub fn test(workspace: &Workspace) -> StepResult {
+    with_hosts(workspace, |dir, uids| tests(workspace, dir, uids, &[OWN_TESTS, CONFORMANCE]))
 }
 
 /// The tests of the Python package that need hosts, and what a new account has from them.
-pub fn python_test(shop: &Shop) -> Outcome {
-    with_hosts(shop, |dir, uids| {
-        let python = package::host_tests(shop, dir, &ssh(dir))?;
+pub fn python_test(workspace: &Workspace) -> StepResult {
+    with_hosts(workspace, |dir, uids| {
+        let python = package::host_tests(workspace, dir, &ssh(dir))?;
         let list = std::fs::read_to_string(dir.join("hosts.txt")).about(dir.join("hosts.txt"))?;
-        let fresh = fresh::on_hosts(shop, &with_numpy(&list), &ssh(dir))?;
+        let fresh = fresh::on_hosts(workspace, &with_numpy(&list), &ssh(dir))?;
         nobody_left(uids, "the Python tests")?;
         Ok(format!("{python}; {fresh}"))
     })
 }
 
 /// The same with those that take minutes.
-pub fn long_test(shop: &Shop) -> Outcome {
-    with_hosts(shop, |dir, uids| tests(shop, dir, uids, &[LONG_TESTS]))
+pub fn long_test(workspace: &Workspace) -> StepResult {
+    with_hosts(workspace, |dir, uids| tests(workspace, dir, uids, &[LONG_TESTS]))
 }
 
 /// Makes the hosts, does something with them, and removes them however that went.
-pub fn with_hosts(shop: &Shop, what: impl FnOnce(&Path, &[u32]) -> Outcome) -> Outcome {
-    let outcome = up(shop).and_then(|_| {
+pub fn with_hosts(workspace: &Workspace, what: impl FnOnce(&Path, &[u32]) -> StepResult) -> StepResult {
+    let outcome = up(workspace).and_then(|_| {
         let (dir, uids): (PathBuf, Vec<u32>) = {
             // Given up before anything is done with them: tests may want `cargo xtask hosts up` themselves.
-            let ground = Ground::new(shop)?;
+            let ground = Ground::new(workspace)?;
             (ground.dir.clone(), ground.hosts().iter().map(|host| host.uid).collect())
         };
         what(&dir, &uids)
     });
-    let removed = down(shop);
+    let removed = down(workspace);
     let note = outcome?;
     removed.map(|_| note)
 }
@@ -197,10 +197,10 @@ const CONFORMANCE: &str = "test --workspace --test conformance --no-fail-fast";
 /// The engines they are checked on here.
 const ENGINES: &str = "a*1;b*2,c*2;inner*1,d*1;far*1,proc:1,local:1";
 
-fn tests(shop: &Shop, dir: &Path, uids: &[u32], commands: &[&str]) -> Outcome {
+fn tests(workspace: &Workspace, dir: &Path, uids: &[u32], commands: &[&str]) -> StepResult {
     let mut said = String::new();
     for &words in commands {
-        let cargo = shop.cargo(words).env(FOLDER, dir).env("QJAM_SSH", ssh(dir));
+        let cargo = workspace.cargo(words).env(FOLDER, dir).env("QJAM_SSH", ssh(dir));
         said += &cargo.env("QJAM_TEST_ENGINES", ENGINES).limit_min(60).tee_and_leave_nothing()?;
         nobody_left(uids, &format!("cargo {words}"))?;
     }
@@ -223,8 +223,8 @@ fn with_numpy(list: &str) -> Vec<String> {
 }
 
 /// Asks every host for a sign of life.
-fn status(shop: &Shop) -> Outcome {
-    let ground = Ground::new(shop)?;
+fn status(workspace: &Workspace) -> StepResult {
+    let ground = Ground::new(workspace)?;
     let hosts = ground.hosts();
     let silent: Vec<&str> = ground.silent(&hosts).iter().map(|host| host.name).collect();
     let line = |host: &Host| {
@@ -235,13 +235,13 @@ fn status(shop: &Shop) -> Outcome {
 }
 
 /// Becomes a shell on a host.
-fn shell(shop: &Shop, name: &str) -> Outcome {
+fn shell(workspace: &Workspace, name: &str) -> StepResult {
     if !plan::HOSTS.iter().any(|(host, _)| *host == name) {
         let names: Vec<&str> = plan::HOSTS.iter().map(|(host, _)| *host).collect();
         let remedy = format!("there are {}", names.join(", "));
         return Err(Failure::Missing { tool: format!("a test host '{name}'"), remedy });
     }
-    let config = Ground::new(shop)?.config();
+    let config = Ground::new(workspace)?.config();
     if !config.exists() {
         let remedy = "make the hosts with `cargo xtask hosts up`".into();
         return Err(Failure::Missing { tool: config.display().to_string(), remedy });

@@ -1,4 +1,4 @@
-//! Which test hosts there are, and what each is called: a table and a few rules, decided before anything is made.
+//! The list of test hosts with their names, addresses and properties. Creates nothing.
 
 use std::path::Path;
 

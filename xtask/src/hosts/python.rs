@@ -1,9 +1,9 @@
-//! The Python that some test hosts have: the interpreter that our own environment was made from, and NumPy out of that.
+//! The Python of some test hosts: the base interpreter of our own environment, and its NumPy.
 
 use super::plan::{Host, Kind};
 use crate::failure::{AboutFile, Failure};
 use crate::setup;
-use crate::shop::Shop;
+use crate::workspace::Workspace;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -26,10 +26,10 @@ const QUESTION: &str = "import os, sys, sysconfig; print(os.path.realpath(sys.ex
 
 impl Python {
     /// Makes sure of the environment, and looks where it comes from.
-    pub fn find(shop: &Shop) -> Result<Self, Failure> {
-        setup::python(shop)?;
-        let environment = shop.venv_program("python")?;
-        let said = shop.program(&environment).args(["-c", QUESTION]).ask()?;
+    pub fn find(workspace: &Workspace) -> Result<Self, Failure> {
+        setup::python(workspace)?;
+        let environment = workspace.venv_program("python")?;
+        let said = workspace.program(&environment).args(["-c", QUESTION]).ask()?;
         let mut lines = said.lines().map(PathBuf::from);
         match (lines.next(), lines.next(), lines.next(), lines.next()) {
             (Some(executable), Some(prefix), Some(version), Some(packages)) => {

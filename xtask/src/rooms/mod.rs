@@ -13,8 +13,8 @@ mod tokens;
 mod uses;
 
 use crate::failure::{AboutFile, Failure};
-use crate::shop::Shop;
-use crate::step::Outcome;
+use crate::step::StepResult;
+use crate::workspace::Workspace;
 use graph::Graph;
 use rules::Rules;
 use source::Crate;
@@ -23,8 +23,8 @@ use source::Crate;
 const DOCUMENT: &str = "ARCHITECTURE.md";
 
 /// Prints the graph, then checks it.
-pub fn print(shop: &Shop) -> Outcome {
-    let (crates, graph) = source::workspace(&shop.root)?;
+pub fn print(workspace: &Workspace) -> StepResult {
+    let (crates, graph) = source::workspace(&workspace.root)?;
     println!("crates");
     print_graph(&graph);
     for each in &crates {
@@ -32,13 +32,13 @@ pub fn print(shop: &Shop) -> Outcome {
         print_graph(&each.modules);
     }
     println!();
-    judge(shop, crates, &graph)
+    judge(workspace, crates, &graph)
 }
 
 /// Checks it.
-pub fn check(shop: &Shop) -> Outcome {
-    let (crates, graph) = source::workspace(&shop.root)?;
-    judge(shop, crates, &graph)
+pub fn check(workspace: &Workspace) -> StepResult {
+    let (crates, graph) = source::workspace(&workspace.root)?;
+    judge(workspace, crates, &graph)
 }
 
 fn print_graph(graph: &Graph) {
@@ -49,8 +49,8 @@ fn print_graph(graph: &Graph) {
     }
 }
 
-fn judge(shop: &Shop, crates: Vec<Crate>, graph: &Graph) -> Outcome {
-    let path = shop.root.join(DOCUMENT);
+fn judge(workspace: &Workspace, crates: Vec<Crate>, graph: &Graph) -> StepResult {
+    let path = workspace.root.join(DOCUMENT);
     let text = std::fs::read_to_string(&path).about(&path)?;
     let rules =
         Rules::read(&text).map_err(|why| Failure::Rooms { wrong: vec![format!("{DOCUMENT}: {why}")] })?;

@@ -1,13 +1,13 @@
-//! How many chunks make a block.
+//! The size of blocks.
 //!
-//! The blocks of a map may be any aligned subtrees, since the tree goes down to the chunks whatever they are; so they
-//! are chosen for the workers at hand. The blocks of a fold decide which chunks share an accumulator, so they belong
-//! to the answer: they follow from the sizes of chunks and partial results alone.
+//! The blocks of a map may be any aligned subtrees, because the tree always reaches down to the chunks; so their size is chosen for the
+//! number of workers. The blocks of a fold determine which chunks share an accumulator, and therefore the result; so their size depends
+//! only on the sizes of chunks and parameters.
 
 /// Blocks of more chunks than this would not fit one message.
 const LEVEL_MAX: u8 = 14;
 
-/// The level of a map's blocks: as large as still leaves so many of them.
+/// The level of a map's blocks: the largest that leaves at least this many blocks.
 pub fn map_level(chunks: u32, blocks_wanted: u32) -> u8 {
     let per_block = chunks / blocks_wanted.max(1);
     (per_block.max(1).ilog2() as u8).min(LEVEL_MAX)

@@ -1,7 +1,7 @@
 //! The fixed order in which partial results are combined.
 //!
-//! Floating-point sums depend on their order, so the order is part of the answer: a binary [`tree`] over the chunk
-//! indices that nobody's speed, number or death can change.
+//! Floating-point sums depend on their order, so the order is fixed: a binary [`tree`] over the chunk indices, independent of the
+//! number, speed and death of workers.
 
 pub mod blocks;
 pub mod tree;

@@ -1,8 +1,8 @@
-//! The tree over chunk indices, and a half-built reduction along it.
+//! The tree over chunk indices, and a partial reduction along it.
 //!
 //! A [`Node`] (level, index) stands for the chunks `[index << level, (index + 1) << level)`, cut off at the number of
 //! chunks. Its value is `merge(left child, right child)`, or the left child's alone where the right one is empty.
-//! Every set of workers, and the serial run, walks this same tree; so all get the same bits.
+//! Every set of workers, and a serial run, uses this tree; so all get the same bits.
 //!
 //! ```text
 //!   level 2            (2,0)
@@ -43,7 +43,7 @@ impl Cut {
         Cut { chunks, level }
     }
 
-    /// Whether there is such a cut. One that came from elsewhere must be asked before it is used.
+    /// Whether the cut is valid. A cut from outside must be checked before use.
     pub fn is_possible(&self) -> bool {
         self.chunks > 0 && self.level < 32
     }
@@ -106,10 +106,10 @@ impl Node {
     }
 }
 
-/// What [`Tree::offer`] asks its caller to do next.
+/// What the caller of [`Tree::offer`] must do next.
 #[derive(Debug, PartialEq)]
 pub enum Offer<P> {
-    /// The value was put away; its sibling is not there yet.
+    /// The value was stored; its sibling has not arrived yet.
     Kept,
     /// The sibling was there: merge the two and offer the result as `node`.
     Merge {
@@ -122,7 +122,7 @@ pub enum Offer<P> {
     },
 }
 
-/// A reduction under way: the values of disjoint, maximal finished subtrees.
+/// A partial reduction: the values of disjoint, maximal finished subtrees.
 ///
 /// ```
 /// use qjam_core::reduce::{Cut, Tree};
@@ -148,7 +148,7 @@ impl<P> Tree<P> {
         Tree { cut, held: BTreeMap::new(), apart: BTreeSet::new() }
     }
 
-    /// Keeps a node by itself from now on: it is not merged with its neighbour, as far as that has not happened.
+    /// Keeps a node separate from now on: it is not merged with its neighbour, unless it already has been.
     pub fn set_apart(&mut self, node: Node) {
         self.apart.insert(self.cut.lift(node));
     }
@@ -203,7 +203,7 @@ impl<P> Tree<P> {
         parts
     }
 
-    /// The finished value, once the whole tree is there.
+    /// The final value, once the whole tree is merged.
     pub fn take_root(&mut self) -> Option<P> {
         self.held.remove(&self.cut.root())
     }

@@ -1,4 +1,4 @@
-//! What the scheduler wants done. Actions are imperatives, carried out in order by whoever drives it.
+//! The actions of the scheduler: imperatives, which the master's loop carries out in order.
 
 use crate::ids::{Block, PartId, RoundId, WorkerId};
 use crate::job::{Cause, RoundFailure};
@@ -6,7 +6,7 @@ use crate::journal::What;
 use crate::lease::BlockRun;
 use crate::reduce::Node;
 
-/// Something to do.
+/// An action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Start this incarnation; answer with `WorkerJoined` or `WorkerLost`.
@@ -14,14 +14,14 @@ pub enum Action {
         /// Which.
         worker: WorkerId,
     },
-    /// End this worker, whatever it does, and answer with `WorkerLost`.
+    /// End this worker and answer with `WorkerLost`.
     Kill {
         /// Which.
         worker: WorkerId,
         /// Why.
         cause: Cause,
     },
-    /// Ask a worker for a sign of life.
+    /// Ping a worker.
     Ping {
         /// Which.
         worker: WorkerId,
@@ -35,16 +35,16 @@ pub enum Action {
         /// Which blocks.
         spans: Vec<BlockRun>,
     },
-    /// Tell a worker that a round is over.
+    /// Tell a worker that a round has ended.
     Cancel {
         /// Whom.
         worker: WorkerId,
         /// Which round.
         round: RoundId,
-        /// Whether it may take its time: the round has its value, and the worker was merely late.
+        /// Whether it need not hurry: the round has its value, and the worker was only late.
         is_patient: bool,
     },
-    /// Ask a worker to give back blocks it has not started, and to say how it stands; answer with `Returned`.
+    /// Ask a worker to return blocks that it has not started, and to report its progress; answer with `Returned`.
     Recall {
         /// Whom.
         worker: WorkerId,
@@ -53,7 +53,7 @@ pub enum Action {
         /// How many at most.
         blocks: u32,
     },
-    /// Tell a worker that somebody else has one of its blocks, too: it is to deliver that by itself.
+    /// Tell a worker that another worker also has one of its blocks: it must deliver that block unmerged.
     Apart {
         /// Whom.
         worker: WorkerId,
@@ -80,19 +80,19 @@ pub enum Action {
         /// Which subtree.
         node: Node,
     },
-    /// All blocks of a round are in: hand its value to the user.
+    /// All blocks of a round are merged: return its value to the user.
     Finish {
         /// Which.
         round: RoundId,
     },
-    /// A round failed: hand the reason to the user.
+    /// A round failed: return the reason to the user.
     Fail {
         /// Which.
         round: RoundId,
         /// Why.
         failure: RoundFailure,
     },
-    /// No worker has anything of this round any more: what was kept for it can go.
+    /// No worker has anything of this round any more: release its resources.
     Close {
         /// Which.
         round: RoundId,

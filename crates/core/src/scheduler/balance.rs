@@ -1,10 +1,10 @@
-//! What is done about workers that are slow: blocks they have not started go to the idle, late ones to somebody else, too.
+//! Load balancing: recalls unstarted blocks of slow workers for idle ones, and gives late blocks a backup.
 //!
-//! The scheduler hears of a worker only when that delivers, so it guesses: what a block took others in this round, or
-//! anybody in earlier ones, and since when the worker has been at it. Where somebody is idle and a worker is guessed to
-//! have enough left, or should long have delivered, it is asked ([`Action::Recall`]). Its answer says what it gives back,
-//! what it keeps and what it is running: from then on there is nothing to guess. What is given back is given out only
-//! then, so no block is run twice.
+//! The scheduler hears of a worker only when it delivers, so it estimates its progress from the time of blocks on other workers in this
+//! round, or in earlier ones, and from the start of its work. If a worker is idle and another one should have enough work left, or
+//! should have delivered long ago, that one is asked ([`Action::Recall`]). Its answer says which blocks it returns, which it keeps and
+//! which it is running; from then on its progress is known. Returned blocks are assigned only after the answer, so no block is run
+//! twice.
 //!
 //! ```text
 //!   somebody is idle ──▶ who finishes last? ──▶ Recall ──▶ Returned ──▶ given to the idle
@@ -13,7 +13,7 @@
 //!                                Apart to its holder, a copy to somebody idle; the first result counts
 //! ```
 //!
-//! Nothing is asked while nothing is late: a round in which all are equally fast has no message more than before.
+//! No worker is asked while none is late: a round with equally fast workers has no additional messages.
 
 use super::placement::{Why, grant, least_loaded, shares};
 use super::round::{RoundRecord, Seen};
@@ -59,7 +59,7 @@ enum Guess {
     Started,
 }
 
-/// Somebody who has nothing to do.
+/// An idle worker.
 struct Idle {
     id: WorkerId,
     slots: u32,
@@ -67,7 +67,7 @@ struct Idle {
 }
 
 impl Scheduler {
-    /// A worker says what its blocks took.
+    /// A worker reports the time of its blocks.
     pub(super) fn on_computed(&mut self, worker: WorkerId, round: RoundId, blocks: u32, span: Span) {
         if span < COMPUTED_MIN {
             return;
@@ -86,7 +86,7 @@ impl Scheduler {
         record.block_times.push((own_us as f64 * speed) as u64);
     }
 
-    /// A worker gives blocks back, and says how it stands.
+    /// A worker returns blocks and reports its progress.
     pub(super) fn on_returned(
         &mut self,
         now: Time,
@@ -163,7 +163,7 @@ impl Scheduler {
         }
     }
 
-    /// Where somebody is idle: sees who could do with help, and helps.
+    /// If a worker is idle: finds workers that need help, and helps them.
     pub(super) fn rebalance(&mut self, now: Time, out: &mut Vec<Action>) {
         if !self.config.balances {
             return;
@@ -195,7 +195,7 @@ impl Scheduler {
         }
     }
 
-    /// How long after a look the next one may come.
+    /// Minimum time between two searches for slow workers.
     fn look_pause(&self) -> Span {
         let workers = self.roster.seats.len();
         Span(if workers > LOOKS_COUNT_FROM { LOOK_PAUSE_US * workers as u64 } else { 0 })
@@ -284,7 +284,7 @@ impl Scheduler {
         look_at
     }
 
-    /// The least time that must be left for help to be worth its messages.
+    /// Minimum remaining time of a worker for help to be worth its messages.
     fn worth(&self, far: bool, seat: SeatId) -> Span {
         let far = far || self.roster.seats[&seat].remote;
         if far { self.config.remote_steal_min } else { self.config.steal_min }
@@ -381,7 +381,7 @@ impl Scheduler {
         count
     }
 
-    /// Has a late block run by somebody idle, too.
+    /// Assigns a backup of a late block to an idle worker.
     fn back_up(
         &mut self,
         now: Time,

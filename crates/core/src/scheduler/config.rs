@@ -5,45 +5,45 @@ use crate::time::Span;
 /// Deadlines and limits. The defaults are what users get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// A worker with blocks that says nothing for so long is asked for a sign of life.
+    /// A worker with blocks that is silent for this long is pinged.
     pub ping_after: Span,
-    /// After so long others get its blocks too.
+    /// After this long it is suspected, and other workers also get its blocks.
     pub suspect_after: Span,
-    /// After so long it is killed and counts as lost.
+    /// After this long it is killed and counts as lost.
     pub lost_after: Span,
     /// A worker that is told to drop a round and does not within this time is killed.
     pub let_go_within: Span,
-    /// The same on another host, from the first word of it after it was told: before that it may be out of reach. Long,
-    /// because its supervisor judges this, too, by the shorter time, and its answer may wait behind a large result.
+    /// The same on another host, counted from its first message after it was told: before that it may be unreachable. Long, because
+    /// its supervisor applies the shorter limit, and its answer may be queued behind a large result.
     pub remote_let_go_within: Span,
-    /// The same for a worker that was merely late: the round has its value from somebody else. Its block may go on for as
-    /// long as it likes, but not for ever.
+    /// The same for a worker that was only late: the round has its value from another worker. Its block may run long, but not for
+    /// ever.
     pub spare_within: Span,
-    /// Whether slow workers are helped, and get less the next time.
+    /// Whether blocks of slow workers are recalled, and their next share is smaller.
     pub balances: bool,
-    /// Whether late blocks are given to somebody else, too, where slow workers are helped.
+    /// Whether late blocks get a backup; only if `balances`.
     pub backs_up: bool,
-    /// Blocks are taken from a worker for the idle only if it has at least so much time left with what it has.
+    /// Blocks are recalled from a worker only if its remaining work takes at least this long.
     pub steal_min: Span,
     /// The same if either is on another host, where chunks may have to be sent first.
     pub remote_steal_min: Span,
-    /// A worker started here must be through its handshake within this time.
+    /// A worker started on this machine must complete its handshake within this time.
     pub start_within: Span,
-    /// Pause before the second start in a row that came to nothing; doubled each time.
+    /// Pause before the second start after a failed one; doubled each time.
     pub restart_after: Span,
     /// The same for a seat on another host, where the first pause comes after a start that failed.
     pub remote_restart_after: Span,
     /// Longest pause between starts on another host.
     pub remote_restart_max: Span,
-    /// A seat on another host is given up when it has been empty for so long, and nobody was up anywhere either.
+    /// A seat on another host is given up when it has been empty for this long and no other worker was up either.
     pub remote_patience: Span,
-    /// So long the blocks of a worker that was lost, whose states it had, wait for the next worker on its seat.
+    /// How long blocks whose states were on a lost worker wait for the next worker on its seat.
     pub home_patience: Span,
-    /// So many executors may die inside a block before its round fails.
+    /// Number of executors that may die in a block before its round fails.
     pub kills_max: u32,
-    /// So many starts in a row may come to nothing before a seat is given up.
+    /// Number of consecutive failed starts before a seat is given up.
     pub fruitless_max: u32,
-    /// A worker that lived so long did not come to nothing, even if there was no work for it.
+    /// A worker that lived this long counts as a successful start, even without work.
     pub fruitful_after: Span,
 }
 

@@ -1,18 +1,18 @@
-//! When which seat must be looked at, without asking every seat after every event.
+//! When each seat must be examined, without examining every seat after every event.
 //!
-//! What a worker says moves its deadlines away, once a second for each of thousands. So nothing is done then: a seat
-//! keeps the moment that was noted for it, which is never later than its deadline. When that moment comes the seat is
-//! looked at and its true deadline noted. A seat costs one look a second that way, however much is heard of others.
+//! Every message of a worker postpones its deadlines, once a second for each of thousands of workers. So postponing does nothing: a seat
+//! keeps its noted time, which is never later than its deadline. At that time the seat is examined and its current deadline noted. So a
+//! seat is examined about once a second, however many messages arrive.
 //!
-//! A deadline comes nearer only in a call of [`Scheduler::handle`] whose event or actions name the seat; those are
-//! noted again at its end. That no deadline is earlier than what is noted is an invariant, checked with the others.
+//! A deadline moves forward only in a call of [`Scheduler::handle`] whose event or actions name the seat; such seats are noted again at
+//! the end of the call. An invariant checks that no deadline is earlier than its noted time.
 
 use super::{Action, Event, Scheduler};
 use crate::ids::SeatId;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each seat that has a deadline, a moment that is not later.
+/// For each seat with a deadline, a time that is not later.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     order: BTreeSet<(Time, SeatId)>,
@@ -20,7 +20,7 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Sees to it that a seat is looked at by then.
+    /// Notes that a seat must be examined by then.
     pub(crate) fn note(&mut self, seat: SeatId, at: Time) {
         let noted = self.by_seat.entry(seat).or_insert(Time(u64::MAX));
         if at < *noted {
@@ -30,14 +30,14 @@ impl Deadlines {
         }
     }
 
-    /// A seat is no more.
+    /// Removes a seat.
     pub(crate) fn forget(&mut self, seat: SeatId) {
         if let Some(at) = self.by_seat.remove(&seat) {
             self.order.remove(&(at, seat));
         }
     }
 
-    /// Takes out the seats to be looked at now, in their order.
+    /// Removes and returns the seats that are due, in order.
     pub(crate) fn take_due(&mut self, now: Time) -> BTreeSet<SeatId> {
         let mut due = BTreeSet::new();
         while let Some(&(at, seat)) = self.order.first().filter(|(at, _)| *at <= now) {
@@ -48,12 +48,12 @@ impl Deadlines {
         due
     }
 
-    /// When the first seat is to be looked at.
+    /// The earliest noted time.
     pub(crate) fn first(&self) -> Option<Time> {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// What is noted for a seat.
+    /// The noted time of a seat.
     pub(crate) fn noted(&self, seat: SeatId) -> Option<Time> {
         self.by_seat.get(&seat).copied()
     }

@@ -1,4 +1,4 @@
-//! What can happen to the scheduler. Events are past facts.
+//! The events of the scheduler: past facts.
 
 use crate::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use crate::job::{Death, Fault, RoundSpec};
@@ -6,63 +6,63 @@ use crate::lease::{BlockRun, Returned};
 use crate::reduce::Node;
 use crate::time;
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The user asked for a worker here that runs so many blocks at once.
+    /// The user added a seat.
     SeatAdded {
         /// Where.
         seat: SeatId,
-        /// How many at once, until its worker says otherwise.
+        /// Number of slots, until its worker reports it.
         slots: u32,
-        /// Whether it is on another host: whoever starts workers there keeps the deadlines of each step and reports
-        /// in the end, and a loss may pass with the trouble of a network.
+        /// Whether it is on another host: the engine then enforces the deadlines of each step of a start and reports the result, and
+        /// a loss may be a temporary problem of the network.
         remote: bool,
     },
-    /// The user no longer wants a seat, and whoever was there has been ended. Its name is never used again.
+    /// The user removed a seat, and its worker has been ended. Its number is never reused.
     SeatRemoved {
         /// Which.
         seat: SeatId,
     },
-    /// A started worker is through the handshake.
+    /// A started worker has completed the handshake.
     WorkerJoined {
         /// Which.
         worker: WorkerId,
-        /// How many blocks it runs at once.
+        /// Number of its slots.
         slots: u32,
     },
-    /// A worker said something that is of no other interest here.
+    /// A worker sent a message that is otherwise irrelevant to the scheduler.
     WorkerSpoke {
         /// Which.
         worker: WorkerId,
     },
-    /// A worker is gone, or could not be started. The answer to every [`Kill`](super::Action::Kill), too.
+    /// A worker ended, or could not be started. Also the answer to every [`Kill`](super::Action::Kill).
     WorkerLost {
         /// Which.
         worker: WorkerId,
         /// How.
         death: Death,
     },
-    /// The user asked for a round.
+    /// The user submitted a round.
     RoundSubmitted {
         /// Its number, never used before.
         round: RoundId,
         /// What it is.
         spec: RoundSpec,
     },
-    /// The user does not want a round any more.
+    /// The user cancelled a round.
     RoundCancelled {
         /// Which.
         round: RoundId,
     },
-    /// Nobody will ask for these states again.
+    /// The user dropped a hold.
     HoldDropped {
         /// Which.
         hold: HoldId,
     },
-    /// A worker handed over the root of a finished subtree.
+    /// A worker delivered the root of a finished subtree.
     PartDelivered {
-        /// The number that the verdict names it by, never used before.
+        /// Its number, never used before; the verdict refers to it.
         part: PartId,
         /// Who.
         worker: WorkerId,
@@ -70,10 +70,10 @@ pub enum Event {
         round: RoundId,
         /// Which subtree.
         node: Node,
-        /// The blocks under it, as they were given out.
+        /// The blocks under it, with their attempts.
         spans: Vec<BlockRun>,
     },
-    /// What a worker is about to hand over took it so long.
+    /// A worker reports its computing time for blocks that it is about to deliver.
     Computed {
         /// Who.
         worker: WorkerId,
@@ -84,7 +84,7 @@ pub enum Event {
         /// Time of its busiest slot.
         span: time::Span,
     },
-    /// A worker gave back blocks that it had not started, and said how it stands with the rest.
+    /// A worker returned blocks that it had not started, and reported its progress.
     Returned {
         /// Who.
         worker: WorkerId,
@@ -102,7 +102,7 @@ pub enum Event {
         /// What.
         fault: Fault,
     },
-    /// A worker dropped what it had of a round, as it was told.
+    /// A worker dropped a round, as it was told.
     RoundLetGo {
         /// Who.
         worker: WorkerId,

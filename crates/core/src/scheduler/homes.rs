@@ -1,7 +1,7 @@
-//! Where the states of partitions are.
+//! The homes of partitions: the seats that have their states.
 //!
-//! A round over states gives each block to its partition's *home*, the seat that had it last. It is not stolen, not
-//! backed up and not shared out by speed: wherever else it went, its state would have to be made again first.
+//! A round over states assigns each block to its partition's *home*, the seat that had it last. Such a block is not recalled, not backed
+//! up and not placed by speed: anywhere else, its state would have to be rebuilt first.
 //!
 //! When the worker on a home is lost, another one usually sits there in a moment. Its partitions wait for that one, and
 //! only if nobody is there in time do they get another home; otherwise every loss would make states again twice, once
@@ -26,10 +26,10 @@ use crate::journal::What;
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// The homes of a hold's partitions.
+/// The homes of the partitions of a hold.
 pub(crate) type Homes = BTreeMap<Block, SeatId>;
 
-/// Somebody who may get partitions.
+/// A worker that may get partitions.
 struct Able {
     id: WorkerId,
     slots: u32,
@@ -46,12 +46,12 @@ impl Able {
 }
 
 impl Scheduler {
-    /// Nobody will ask for these states again.
+    /// Forgets a hold that the user dropped.
     pub(super) fn on_hold_dropped(&mut self, hold: HoldId) {
         self.homes.remove(&hold);
     }
 
-    /// A seat is no more.
+    /// Forgets a removed seat.
     pub(super) fn leave_home(&mut self, seat: SeatId) {
         for homes in self.homes.values_mut() {
             homes.retain(|_, home| *home != seat);
@@ -63,7 +63,7 @@ impl Scheduler {
         self.homes.get(&hold).is_some_and(|homes| homes.values().any(|home| *home == seat))
     }
 
-    /// Gives out the blocks of a round over states that nobody dependable has, except those that wait for their home.
+    /// Assigns the blocks of a round over states that no dependable worker has, except those that wait for their home.
     pub(super) fn place_at_home(
         &mut self,
         now: Time,
@@ -84,7 +84,7 @@ impl Scheduler {
         let mut homeless: Vec<Block> = Vec::new();
         for block in needy {
             let home = homes.get(&block).copied();
-            // A block that killed twice where it is at home may be the fault of the place.
+            // If a block killed twice at its home, the seat may be the cause.
             let kills = record.blocks[block as usize].kills;
             let seat = home.filter(|_| kills < 2).and_then(|seat| Some((seat, roster.seats.get(&seat)?)));
             match seat {
@@ -97,7 +97,7 @@ impl Scheduler {
             }
         }
         if homes.is_empty() {
-            // Neighbours together, so that few roots are sent.
+            // Neighbouring blocks together, so that few roots are sent.
             let weights: Vec<(WorkerId, f64)> = able.iter().map(|a| (a.id, f64::from(a.slots))).collect();
             for (blocks, (worker, _)) in shares(&homeless, &weights).into_iter().zip(&weights) {
                 homes.extend(blocks.iter().map(|&block| (block, worker.seat)));
@@ -171,7 +171,7 @@ impl Scheduler {
         seats.filter(|seat| is_coming(seat, patience)).map(|seat| seat.vacant_since + patience).min()
     }
 
-    /// Gives another home to what has waited long enough.
+    /// Assigns another home to partitions that have waited long enough.
     pub(super) fn rehome(&mut self, now: Time, out: &mut Vec<Action>) {
         let is_due = |r: &RoundRecord| self.next_homeless(r).is_some_and(|at| at <= now);
         let due: Vec<RoundId> = self.rounds.iter().filter(|(_, r)| is_due(r)).map(|(id, _)| *id).collect();

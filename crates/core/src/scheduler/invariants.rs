@@ -1,4 +1,4 @@
-//! What must hold between any two events. Each check has a name, is written once, and panics when it fails.
+//! Invariants between any two events. Each is a named function that panics if it is violated.
 //!
 //! Debug builds run them all after every event; the simulator does in every build.
 
@@ -29,7 +29,7 @@ pub fn check(s: &Scheduler) {
     blocks_with_states_are_not_helped(s);
 }
 
-/// Every seat is looked at by its deadline.
+/// Every seat is examined by its deadline.
 fn no_deadline_is_missed(s: &Scheduler) {
     let is_empty = s.roster.is_empty();
     for (&id, seat) in &s.roster.seats {
@@ -57,7 +57,7 @@ fn leases_agree_on_both_sides(s: &Scheduler) {
     assert_eq!(by_blocks, by_workers, "leases disagree");
 }
 
-/// Nobody dead or past has a block.
+/// No dead worker has a block.
 fn holders_are_alive(s: &Scheduler) {
     for (round, record) in &s.rounds {
         for lease in record.blocks.iter().flat_map(|b| b.leases()) {
@@ -87,7 +87,7 @@ fn a_block_is_never_forgotten(s: &Scheduler) {
     }
 }
 
-/// The running totals are what counting would give.
+/// The running totals equal a recount.
 fn counts_are_true(s: &Scheduler) {
     for (round, record) in &s.rounds {
         let done = record.blocks.iter().filter(|b| b.done).count();

@@ -1,9 +1,9 @@
-//! The middle of numbers that keep coming.
+//! The running median of a stream of numbers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Numbers, of which the middle one is at hand; of two, the greater.
+/// Numbers with their median; for an even count, the greater of the two in the middle.
 #[derive(Debug, Default)]
 pub(crate) struct Median {
     /// The lesser half.

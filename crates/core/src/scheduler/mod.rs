@@ -1,8 +1,8 @@
-//! The master's machine: which worker does what, and what counts.
+//! The state machine of the master: which worker runs which block, and which results count.
 //!
-//! [`Scheduler::handle`] is the only way in: an [`Event`] and the time. [`Action`]s come out of the same call, to be
-//! carried out in order. The machine has no clock, sends nothing and never sees a byte of data; it knows chunks by
-//! index, blocks by number and results by the subtree they are the root of.
+//! Comes in: an [`Event`] and the time, through [`Scheduler::handle`]. Goes out: [`Action`]s of the same call, to be carried out in
+//! order. The scheduler has no clock, sends nothing and never sees data; it knows chunks by index, blocks by number and results by the
+//! root of their subtree.
 //!
 //! ```text
 //!   events                                       actions
@@ -24,15 +24,15 @@
 //!                       nobody left: Fail                 and killed if they do not
 //! ```
 //!
-//! **What counts.** A result is the root of a subtree and covers whole blocks. It counts only if every block in it is
-//! held by its sender under the attempt it names, and none of them is done; otherwise all of it is dropped, since a
-//! combined result cannot be taken apart. Late, repeated and overtaken results are all the same case.
+//! **Which results count.** A result is the root of a subtree and covers whole blocks. It counts only if its sender has a lease on every
+//! block in it under the attempt it names, and none of them is done; otherwise all of it is dropped, because a combined result cannot
+//! be separated. Late, repeated and overtaken results are the same case.
 //!
-//! **Who is slow** loses what it has not started to the idle, and is helped with what it is late with: [`balance`].
+//! **Slow workers** lose blocks that they have not started to idle workers, and late blocks get a backup: [`balance`].
 //!
-//! **States** stay where they are, and blocks that need them go there: [`homes`].
+//! **States** stay on their workers, and blocks that need them are assigned there: [`homes`].
 //!
-//! **What must hold** between events is in [`invariants`], one named check for each.
+//! **Invariants** between events are in [`invariants`], one named check for each.
 
 mod action;
 mod balance;
@@ -68,24 +68,24 @@ use round::RoundRecord;
 use speeds::Speeds;
 use std::collections::BTreeMap;
 
-/// The master's machine.
+/// The state machine of the master.
 #[derive(Debug)]
 pub struct Scheduler {
     config: Config,
     /// Every seat the user asked for.
     roster: Roster,
-    /// Rounds that are open, and those over of which somebody still has a piece.
+    /// Open rounds, and ended ones of which a worker still has a lease.
     rounds: BTreeMap<RoundId, RoundRecord>,
-    /// How fast seats were.
+    /// Measured speeds of seats.
     speeds: Speeds,
-    /// When which seat is to be looked at.
+    /// When each seat must be examined.
     deadlines: Deadlines,
     /// Where the states of partitions are.
     homes: BTreeMap<HoldId, Homes>,
 }
 
 impl Scheduler {
-    /// A machine without seats and rounds.
+    /// A scheduler without seats and rounds.
     pub fn new(config: Config) -> Self {
         Scheduler {
             config,
@@ -97,7 +97,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes in what happened and says what to do about it.
+    /// Processes an event and appends the resulting actions to `out`.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         let (seat, before) = (Self::seat_of(&event), out.len());
         let is_loss = matches!(event, Event::WorkerLost { .. } | Event::SeatRemoved { .. });
@@ -157,20 +157,20 @@ impl Scheduler {
         }
     }
 
-    /// When the next [`Event::Ticked`] is due if nothing else happens. It may find that there is nothing to do yet.
+    /// When the next [`Event::Ticked`] is due if nothing else happens. There may be nothing to do then.
     pub fn next_deadline(&self) -> Option<Time> {
         let looks = self.rounds.values().filter(|r| !r.over).filter_map(|r| self.next_look(r));
         let homeless = self.rounds.values().filter_map(|r| self.next_homeless(r));
         looks.chain(homeless).chain(self.deadlines.first()).min()
     }
 
-    /// When somebody is next asked, doubted, killed, started or given up.
+    /// When the next worker is to be pinged, suspected, killed, started or given up.
     fn next_judgement(&self) -> Option<Time> {
         let is_empty = self.roster.is_empty();
         self.roster.seats.values().filter_map(|seat| self.deadline(seat, is_empty)).min()
     }
 
-    /// When something must be done about a seat, if nothing is heard of it.
+    /// The deadline of a seat if no message arrives from it.
     fn deadline(&self, seat: &SeatRecord, is_empty: bool) -> Option<Time> {
         let c = &self.config;
         match &seat.state {
@@ -209,7 +209,7 @@ impl Scheduler {
         seat.is_some_and(|s| matches!(s.state, SeatState::Starting { dying: false, .. }))
     }
 
-    /// Seats that stay empty, with the last incarnation and how it ended.
+    /// Seats that were given up, with the last incarnation and its death.
     pub fn given_up(&self) -> impl Iterator<Item = (WorkerId, Option<&Death>)> {
         self.roster
             .seats
@@ -218,15 +218,15 @@ impl Scheduler {
             .map(|(&seat, s)| (WorkerId { seat, incarnation: s.incarnation }, s.last_death.as_ref()))
     }
 
-    /// Seats on other hosts on which nobody ever came up and the last start failed, with the newest incarnation and how
-    /// the last one ended. They are tried again; whoever cannot do without them need not wait.
+    /// Seats on other hosts that never had a worker up and whose last start failed, with the newest incarnation and the last death. They
+    /// are tried again; a caller that needs them need not wait.
     pub fn unstarted(&self) -> impl Iterator<Item = (WorkerId, &Death)> {
         self.roster.seats.iter().filter(|(_, s)| s.remote && !s.has_joined).filter_map(|(&seat, s)| {
             Some((WorkerId { seat, incarnation: s.incarnation }, s.last_death.as_ref()?))
         })
     }
 
-    /// Slots of all seats that are not given up.
+    /// Number of slots of all seats that are not given up.
     pub fn slots(&self) -> u32 {
         self.roster.seats.values().filter(|s| !matches!(s.state, SeatState::GivenUp)).map(|s| s.slots).sum()
     }
@@ -408,8 +408,7 @@ impl Scheduler {
         }
     }
 
-    /// Time in which nobody looked does not count against anybody: a master that was stopped for a while finds its
-    /// workers as it left them, and asks before it judges.
+    /// Time in which the master was stopped does not count against workers: after a gap it pings them before it suspects any.
     fn excuse(&mut self, now: Time) {
         let is_late = |due: Option<Time>| due.is_some_and(|due| now.since(due) >= self.config.ping_after);
         if !is_late(self.deadlines.first()) || !is_late(self.next_judgement()) {
@@ -431,7 +430,7 @@ impl Scheduler {
         }
     }
 
-    /// A worker said something: it is alive.
+    /// A worker sent a message: it is alive.
     fn hear(&mut self, now: Time, worker: WorkerId, out: &mut Vec<Action>) {
         let Some(record) = self.roster.get_mut(worker) else { return };
         record.heard = now;
@@ -444,7 +443,7 @@ impl Scheduler {
         }
     }
 
-    /// Has a worker killed; it counts as there until its loss is reported, but gets nothing more.
+    /// Kills a worker; it stays on record until its loss is reported, but gets no more blocks.
     fn kill(&mut self, worker: WorkerId, cause: Cause, out: &mut Vec<Action>) {
         let seat = self.roster.seats.get_mut(&worker.seat).expect("only known workers are killed");
         assert_eq!(seat.incarnation, worker.incarnation, "only the living are killed");
@@ -472,7 +471,7 @@ impl Scheduler {
         }
     }
 
-    /// The user has been answered. Whoever still has a piece of the round is told.
+    /// The round has ended. Workers that still have a lease on its blocks are told.
     fn end(&mut self, now: Time, round: RoundId, finished: bool, out: &mut Vec<Action>) {
         let record = self.rounds.get_mut(&round).expect("an open round");
         record.over = true;
@@ -486,7 +485,7 @@ impl Scheduler {
         let holders: Vec<WorkerId> = self.holders(round).map(|(id, _)| id).collect();
         for worker in holders {
             let seat = self.roster.seats.get_mut(&worker.seat).expect("holders have seats");
-            // Who is only late may finish; who is silent is in nobody's good books.
+            // A worker that is only late may finish; a silent one may not.
             let is_patient = finished && seat.worker().is_some_and(WorkerRecord::is_dependable);
             let within = seat.lets_go_within(&self.config, is_patient);
             let bye = Goodbye { since: (!seat.remote).then_some(now), within };
@@ -510,7 +509,7 @@ impl Scheduler {
             Some(_) if has_none => {
                 record.paces.remove(&worker);
             }
-            // What it delivered it has done by now; what it gave back says nothing of the rest.
+            // Delivered blocks are done; returned ones say nothing about the others.
             Some(pace) if pace.seen.as_ref().is_none_or(|seen| seen.at != now) => pace.since = now,
             _ => {}
         }

@@ -1,9 +1,9 @@
-//! Who gets which blocks.
+//! Assignment of blocks to workers.
 //!
-//! Every worker gets one run of neighbouring blocks, as long as its number of slots warrants. Neighbours matter twice:
-//! a worker that holds whole subtrees sends few roots, and the same worker gets the same blocks next round, when its
-//! chunks are still at hand. Therefore a run also ends at a multiple of a power of two where that costs little
-//! evenness (at most a sixteenth of a share). Seats that were slow with the same data before get a smaller run.
+//! Every worker gets one range of neighbouring blocks, in proportion to its slots. Neighbours have two advantages: a worker with whole
+//! subtrees sends few roots, and it gets the same blocks in the next round, when it still has their chunks. Therefore a range also ends
+//! at a multiple of a power of two if that costs little balance (at most a sixteenth of a share). Seats that were slow with the same
+//! data get a smaller range.
 
 use super::round::{Pace, RoundRecord};
 use super::team::Team;
@@ -14,7 +14,7 @@ use crate::lease::BlockRun;
 use crate::time::Time;
 
 impl Scheduler {
-    /// Gives out all blocks of a round that nobody dependable has.
+    /// Assigns all blocks of a round that no dependable worker has.
     pub(super) fn place(&mut self, now: Time, round: RoundId, out: &mut Vec<Action>) {
         let Some(record) = self.rounds.get_mut(&round) else { return };
         let roster = &mut self.roster;
@@ -29,7 +29,7 @@ impl Scheduler {
         let team = Team::of(roster, record.spec.slots_max);
         let dependable = || roster.up().filter(|(id, _, w)| w.is_dependable() && team.has(*id));
         let slots: u32 = dependable().map(|(_, seat, _)| seat.slots).sum();
-        // One block for each slot, or less: then everybody gets theirs, however slow.
+        // At most one block per slot: then every worker gets its share, regardless of speed.
         let is_one_each = record.blocks.len() as u32 <= slots;
         let weigh = |id: WorkerId, slots: u32| {
             f64::from(slots) * if is_one_each { 1.0 } else { speeds.applied(&key, id.seat) }
@@ -66,14 +66,14 @@ impl Scheduler {
     }
 }
 
-/// Why a block is given out.
+/// Why a block is assigned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// Nobody dependable has it.
+    /// No dependable worker has it.
     Needed,
-    /// Its holder gave it back unstarted.
+    /// Its holder returned it unstarted.
     Stolen,
-    /// Its holder is late with it.
+    /// Its holder is late.
     Backup,
 }
 

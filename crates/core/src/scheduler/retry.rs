@@ -1,4 +1,4 @@
-//! What a loss costs: the blocks that were not delivered, and a seat that must be filled again.
+//! The loss of a worker: its undelivered blocks are assigned again, and its seat is filled again.
 
 use super::roster::{SeatRecord, SeatState};
 use super::{Action, Config, Scheduler};
@@ -35,7 +35,7 @@ impl Scheduler {
         self.go_on(now, rounds, out);
     }
 
-    /// Nobody is to blame: what the seat's worker had goes to others, and nothing of the seat is kept.
+    /// Removes a seat: its worker's blocks go to others, no block is blamed, and its record is dropped.
     pub(super) fn on_seat_removed(&mut self, now: Time, seat_id: SeatId, out: &mut Vec<Action>) {
         let Some(seat) = self.roster.seats.get(&seat_id) else { return };
         let worker = WorkerId { seat: seat_id, incarnation: seat.incarnation };
@@ -56,7 +56,7 @@ impl Scheduler {
         self.go_on(now, rounds, out);
     }
 
-    /// Gives out again what these rounds lack, or ends them all if nobody is left to wait for.
+    /// Assigns missing blocks of these rounds again, or fails all rounds if no worker is left or expected.
     fn go_on(&mut self, now: Time, rounds: Vec<RoundId>, out: &mut Vec<Action>) {
         for round in rounds {
             self.place(now, round, out);
@@ -67,7 +67,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes back everything a worker has of a round; with a death, blames the blocks it died inside.
+    /// Takes back all leases of a worker in a round; after a death, counts it against the blocks it was running.
     pub(super) fn return_leases(
         &mut self,
         worker: WorkerId,
@@ -105,11 +105,11 @@ impl Scheduler {
         }
     }
 
-    /// Empties a seat and says when, if ever, it is filled again: at once after useful work, later and later after
-    /// starts that came to nothing.
+    /// Empties a seat and decides when, if ever, it is filled again: immediately after useful work, with growing pauses after failed
+    /// starts.
     ///
-    /// What keeps another host away may pass by itself. Nobody is worse off for trying while there are others, so such a
-    /// seat is given up only when it is all there is to wait for.
+    /// A problem with another host may be temporary, and trying costs nothing while there are other workers. So such a seat is given up
+    /// only if there is nothing else to wait for.
     fn rest(&mut self, now: Time, worker: WorkerId, death: Death, out: &mut Vec<Action>) {
         let config = self.config;
         let seat = self.roster.seats.get_mut(&worker.seat).expect("the caller found it");
@@ -138,7 +138,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a seat that was just emptied should stay so.
+    /// Whether a seat that was just emptied should be given up.
     fn is_hopeless(&self, now: Time, seat_id: SeatId, was_up: bool) -> bool {
         let seat = &self.roster.seats[&seat_id];
         let is_useless = seat.fruitless > self.config.fruitless_max;
@@ -167,7 +167,7 @@ impl Scheduler {
         out.push(Action::Start { worker });
     }
 
-    /// Somebody is up: there is no more reason to do without hosts for which nobody had the patience.
+    /// A worker is up, so hosts that were given up for lack of patience are tried again.
     pub(super) fn retry_given_up(&mut self, now: Time) {
         let fruitless_max = self.config.fruitless_max;
         let given_up = |s: &SeatRecord| s.remote && matches!(s.state, SeatState::GivenUp);
@@ -179,7 +179,7 @@ impl Scheduler {
         }
     }
 
-    /// Tries every seat once more. A new round is a new occasion: what kept workers from starting may be over.
+    /// Tries every seat once more for a new round: the cause of failed starts may be gone.
     pub(super) fn revive(&mut self, now: Time, out: &mut Vec<Action>) {
         let seats: Vec<SeatId> = self.roster.seats.keys().copied().collect();
         for seat_id in seats {

@@ -1,4 +1,4 @@
-//! What the scheduler believes of seats and the workers on them.
+//! The scheduler's records of seats and their workers.
 
 use super::Config;
 use crate::ids::{RoundId, SeatId, WorkerId};
@@ -6,7 +6,7 @@ use crate::job::Death;
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Where a seat's worker stands.
+/// The state of a seat.
 ///
 /// ```text
 ///              joined                 lost
@@ -15,15 +15,15 @@ use std::collections::BTreeMap;
 ///       └──────────────── lost ────────────────────┘   └──▶ GivenUp, after too many fruitless starts
 /// ```
 ///
-/// A seat on another host is given up only while nobody is up anywhere: when it has been empty for too long, or when
-/// too many workers in a row came up on it and were of no use. The next worker that joins elsewhere has the former
-/// tried again. A seat that is removed has no record.
+/// A seat on another host is given up only while no worker is up anywhere: if it has been empty for too long, or if too many
+/// consecutive workers on it were useless. In the first case it is tried again when a worker joins elsewhere. A removed seat has no
+/// record.
 #[derive(Debug)]
 pub(crate) enum SeatState {
     /// Being started.
     Starting {
         since: Time,
-        /// Told to be killed; its loss is awaited.
+        /// Being killed; its loss has not been reported yet.
         dying: bool,
     },
     /// At work or ready for it.
@@ -37,19 +37,19 @@ pub(crate) enum SeatState {
 /// A seat.
 #[derive(Debug)]
 pub(crate) struct SeatRecord {
-    /// As promised when it was added; as its worker said once one has joined.
+    /// Number of slots: as given when it was added, or as its worker reported.
     pub(crate) slots: u32,
     /// Whether it is on another host.
     pub(crate) remote: bool,
     pub(crate) incarnation: u32,
     pub(crate) state: SeatState,
-    /// Workers in a row that gave no accepted work; here also those that never came up.
+    /// Consecutive workers without accepted work; on this machine also those that never came up.
     pub(crate) fruitless: u32,
-    /// On another host: starts in a row from which nobody came up.
+    /// On another host: consecutive starts that failed.
     pub(crate) failed_starts: u32,
     /// Whether a worker ever came up.
     pub(crate) has_joined: bool,
-    /// Since when nobody is up here, if nobody is.
+    /// Since when the seat has no worker up, if it has none.
     pub(crate) vacant_since: Time,
     /// How the last one ended.
     pub(crate) last_death: Option<Death>,
@@ -60,13 +60,13 @@ pub(crate) struct SeatRecord {
 pub(crate) struct WorkerRecord {
     /// When it joined.
     pub(crate) since: Time,
-    /// When it last said anything, or was first given something after being idle.
+    /// When its last message arrived, or when it was first assigned a block after being idle.
     pub(crate) heard: Time,
-    /// When it was last asked for a sign of life.
+    /// When it was last pinged.
     pub(crate) pinged: Time,
-    /// Silent for long: gets nothing new, and others get what it has.
+    /// Whether it is suspected: it gets no new blocks, and others also get its blocks.
     pub(crate) suspect: bool,
-    /// Told to be killed; its loss is awaited.
+    /// Being killed; its loss has not been reported yet.
     pub(crate) dying: bool,
     /// How many blocks of each round it has.
     pub(crate) leases: BTreeMap<RoundId, u32>,
@@ -77,8 +77,8 @@ pub(crate) struct WorkerRecord {
 /// A round that a worker was told to drop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goodbye {
-    /// Since when it can be expected to know: at once here, on another host from the first thing it says after that.
-    /// One that is out of reach is silent, which has its own deadlines.
+    /// Since when it can be expected to know: immediately on this machine, on another host from its first message after that. An
+    /// unreachable worker is silent, which has its own deadlines.
     pub(crate) since: Option<Time>,
     /// How long it may take.
     pub(crate) within: Span,
@@ -97,7 +97,7 @@ impl WorkerRecord {
         }
     }
 
-    /// How many blocks it has, of all rounds.
+    /// Number of its leases, over all rounds.
     pub(crate) fn held(&self) -> u32 {
         self.leases.values().sum()
     }
@@ -153,17 +153,17 @@ impl SeatRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     pub(crate) seats: BTreeMap<SeatId, SeatRecord>,
-    /// When somebody who was up was last lost: since then nobody is up, if nobody is.
+    /// When the last worker that was up was lost.
     pub(crate) last_up: Time,
 }
 
 impl Roster {
-    /// The living worker of that name.
+    /// The living worker with this id.
     pub(crate) fn get(&self, id: WorkerId) -> Option<&WorkerRecord> {
         self.seats.get(&id.seat).filter(|s| s.incarnation == id.incarnation)?.worker()
     }
 
-    /// The living worker of that name.
+    /// The living worker with this id.
     pub(crate) fn get_mut(&mut self, id: WorkerId) -> Option<&mut WorkerRecord> {
         self.seats.get_mut(&id.seat).filter(|s| s.incarnation == id.incarnation)?.worker_mut()
     }
@@ -175,12 +175,12 @@ impl Roster {
         })
     }
 
-    /// Whether nobody is up anywhere.
+    /// Whether no worker is up.
     pub(crate) fn is_empty(&self) -> bool {
         self.up().next().is_none()
     }
 
-    /// When the patience with a seat on another host ends, while nobody is up anywhere.
+    /// When a seat on another host is given up, while no worker is up.
     pub(crate) fn gives_up_at(&self, seat: &SeatRecord, patience: Span) -> Time {
         seat.vacant_since.max(self.last_up) + patience
     }
@@ -189,7 +189,7 @@ impl Roster {
         self.get(id).is_none_or(|w| !w.is_dependable())
     }
 
-    /// Whether nobody is here and nobody will come.
+    /// Whether no worker is up and none is expected.
     pub(crate) fn is_deserted(&self) -> bool {
         self.seats.values().all(|s| matches!(s.state, SeatState::GivenUp))
     }

@@ -1,4 +1,4 @@
-//! What the scheduler believes of a round and its blocks.
+//! The scheduler's records of rounds and their blocks.
 
 use super::median::Median;
 use super::speeds::{Key, Work};
@@ -8,7 +8,7 @@ use crate::lease::Returned;
 use crate::time::Time;
 use std::collections::BTreeMap;
 
-/// Someone who is to run a block.
+/// A worker that has a block, and under which attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) worker: WorkerId,
@@ -27,7 +27,7 @@ pub(crate) struct Lease {
 pub(crate) struct BlockRecord {
     /// Whether a result of it was accepted.
     pub(crate) done: bool,
-    /// How often it was given out.
+    /// How often it was assigned.
     pub(crate) attempts: Attempt,
     /// Executors that died inside it.
     pub(crate) kills: u32,

@@ -1,8 +1,8 @@
-//! How fast each seat is, as far as rounds over the same data have shown.
+//! The speed of each seat, measured in rounds over the same data.
 //!
-//! A speed is relative: blocks per slot and time, over the mean of all seats that took part. It belongs to a data set in
-//! one cut, since chunks may cost differently, and whoever has the costly ones is slow with these data only. The shares
-//! of the next round follow the speeds, but not at once and not for little: a share that moves has its chunks sent.
+//! A speed is relative: blocks per slot and time, divided by the mean of all seats that took part. It belongs to a data set in one cut,
+//! because chunks may differ in cost, and a seat with expensive chunks is slow with this data only. The shares of the next round follow
+//! the speeds, but slowly and not for small differences, because moving a share means sending its chunks.
 
 use crate::ids::{DataSetId, SeatId};
 use std::collections::BTreeMap;

@@ -1,19 +1,19 @@
-//! Who takes part in a round that not everybody should.
+//! The workers that take part in a round that is limited to some of them.
 //!
-//! The first dependable workers in a fixed order, those of this machine before those of others: so the same ones take part
-//! in the next such round and have its chunks at hand, and when one dies the next in the order takes its place.
+//! They are the first dependable workers in a fixed order, those of this machine before others. So the same workers take part in the
+//! next such round and have its chunks, and if one dies, the next in the order replaces it.
 
 use super::Roster;
 use crate::ids::WorkerId;
 
-/// Who may be given blocks of a round.
+/// The workers that may be assigned blocks of a round.
 pub(super) enum Team {
     Everybody,
     Only(Vec<WorkerId>),
 }
 
 impl Team {
-    /// As many workers as have so many slots together.
+    /// The first workers that together have this many slots.
     pub(super) fn of(roster: &Roster, slots_max: Option<u32>) -> Self {
         let Some(slots_max) = slots_max else { return Team::Everybody };
         let mut able: Vec<(bool, WorkerId, u32)> = roster

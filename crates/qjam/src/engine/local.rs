@@ -6,8 +6,8 @@
 
 use crate::ctx::Cancelled;
 use crate::dataset::CutData;
+use crate::function::language;
 use crate::function::{AnyBox, AnyShared, Function};
-use crate::python;
 use crate::worker::chunks::OpenChunks;
 use crate::worker::recipes::RecipeHere;
 use crate::worker::round::{Effort, RoundHere, Stopped};
@@ -238,7 +238,7 @@ impl LocalSeat {
         let memory_bytes_max = self.memory_bytes_max;
         self.threads.run(Box::new(move |slot| {
             let urgency = urgency();
-            python::limit_child(memory_bytes_max);
+            language::limit_memory(memory_bytes_max);
             let result = here.run(slot, block, &open, &|index| data.chunks.get(index as usize).cloned());
             drop((here, data));
             let is_bad = result.is_err();

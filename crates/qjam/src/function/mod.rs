@@ -16,6 +16,7 @@
 //! A function's name is its path in the program. Master and workers are the same executable, so the path means the
 //! same on both sides; the [`registry`](crate::registry) finds the function again by it.
 
+pub(crate) mod language;
 pub mod state;
 
 use crate::chunk::{Chunk, ChunkError, Header};

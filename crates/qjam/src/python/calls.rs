@@ -4,9 +4,11 @@
 
 use crate::codec::{DecodeError, Decoder, Encoder, Wire};
 use crate::ctx::Ctx;
-use crate::state::State;
+use crate::function::language::{LANGUAGES, Language};
+use crate::function::state::State;
+use linkme::distributed_slice;
 use qjam_data::chunk::Raw;
-use qjam_python::{Call, Pickled, Value};
+use qjam_python::{Call, Pickled, Raised, Value};
 
 /// What stays with a chunk between rounds of a Python function: its pickle, once there is one.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +51,18 @@ pub fn step(call: &Call, chunk: &Raw, memory: &mut Memory, ctx: &Ctx) -> Value {
     value
 }
 
+/// What workers and engines know of Python.
+#[distributed_slice(LANGUAGES)]
+static PYTHON: Language = Language {
+    owns: is_call,
+    welcome: qjam_python::welcome,
+    find: || qjam_python::facts().map(|facts| facts.to_bytes()),
+    limit_memory: qjam_python::limit_child,
+    add_thread_slots: qjam_python::add_thread_slots,
+    fault: |payload, chunk| payload.downcast::<Raised>().map(|raised| raised.into_fault(chunk)),
+};
+
 /// Whether a function is one of these.
-pub(crate) fn is_call(name: &str) -> bool {
+fn is_call(name: &str) -> bool {
     name.starts_with(module_path!())
 }

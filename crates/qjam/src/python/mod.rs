@@ -8,26 +8,26 @@
 //! A slot hands calls to its own child interpreter, which lives as long as the slot. Chunks go there as shared memory;
 //! parameters and results as pickles whose arrays lie beside them. Sums of numbers and arrays need no interpreter: a
 //! value says what its numbers are, and neighbours are added here. What only Python can combine is combined by the
-//! slot's child, and on the master by the interpreter it lives in ([`Host`]).
+//! slot's child, and on the master by the interpreter of its process ([`Interpreter`]).
 //!
 //! ```text
-//!   Call (code, parameters) ─▶ slot ─▶ child interpreter ─▶ Value ─▶ merged natively, by the child, or by the Host
+//!   Call (code, parameters) ─▶ slot ─▶ child interpreter ─▶ Value ─▶ merged natively, by the child, or by the Interpreter
 //!   Raw chunk, by its mapping ──┘
 //! ```
 
 #[expect(unsafe_code, reason = "functions are registered in a section of the executable")]
 mod calls;
 
-pub(crate) use calls::is_call;
 pub use calls::{Memory, call, step};
 pub use qjam_data::chunk::Raw;
 pub use qjam_data::dataset::Array;
 pub use qjam_data::source::array::{Layout, checksum, standard_rows};
 pub use qjam_data::source::slices::Slices;
 pub use qjam_python::{
-    Body, Call, Code, CodeId, Host, Leaf, Line, Log, Pickled, Raised, Setup, Table, Value, set_host, set_log,
-    set_up,
+    Body, Call, Code, CodeId, Interpreter, Leaf, Line, Log, Pickled, Raised, Setup, Table, Value,
+    set_interpreter, set_log, set_up,
 };
-pub(crate) use qjam_python::{
-    InterpreterFacts, WorkerSetup, add_thread_slots, check, facts, limit_child, welcome,
-};
+#[doc(hidden)]
+#[allow(deprecated, reason = "the old names are kept for one release")]
+pub use qjam_python::{Host, set_host};
+pub(crate) use qjam_python::{InterpreterFacts, WorkerSetup, check};

@@ -21,9 +21,10 @@ use super::slots::{BLOCKS_PER_THREAD, Slots};
 use super::states::{HeldHere, States};
 use crate::codec::Encoder;
 use crate::function::AnyBox;
+use crate::function::language;
 use crate::store::Page;
 use crate::transport::{Attachment, Inbox, Read, send_all};
-use crate::{VERSION, engine, python, registry};
+use crate::{VERSION, engine, registry};
 use bytes::Bytes;
 use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Activity, Fault, FaultKind};
@@ -155,7 +156,7 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
         return Err(ExecutorError::Protocol(format!("{welcome:?} before a welcome")));
     };
     if let Some(setup) = runtime
-        && !python::welcome(&setup)
+        && !language::welcome(&setup)
     {
         return Err(ExecutorError::Protocol("a welcome whose runtime cannot be read".into()));
     }
@@ -428,18 +429,18 @@ impl Executor {
             ToWorker::Apart { round, block } => self.tell(Event::ApartReceived { round, block }),
             ToWorker::Ping => self.common.send(&ToMaster::Pong, &[], &[])?,
             ToWorker::Bye => self.stopping = true,
-            ToWorker::FindRuntime => self.find_python()?,
+            ToWorker::FindRuntime => self.find_runtime()?,
             ToWorker::Welcome { .. } => return Err(ExecutorError::Protocol("a second welcome".into())),
         }
         Ok(())
     }
 
     /// Has a thread of its own look for an interpreter: that takes a moment, and nobody else should wait for it.
-    fn find_python(&self) -> Result<(), ExecutorError> {
+    fn find_runtime(&self) -> Result<(), ExecutorError> {
         let common = self.common.clone();
         let look = move || {
             // Should it fail, the main thread will see the same.
-            let _ = common.send(&ToMaster::Runtime(python::facts().map(|facts| facts.to_bytes())), &[], &[]);
+            let _ = common.send(&ToMaster::Runtime(language::find()), &[], &[]);
         };
         let started =
             std::thread::Builder::new().name("qjam-find".into()).stack_size(STACK_BYTES).spawn(look);

@@ -3,7 +3,7 @@
 //! A panic hook is the only place that sees where a panic came from. Ours keeps that for the thread that is inside
 //! [`caught`] and leaves all other panics to whatever hook was there before.
 
-use crate::python::Raised;
+use crate::function::language;
 use qjam_core::job::{Fault, FaultKind};
 use qjam_system::data_limit::with_room;
 use std::backtrace::Backtrace;
@@ -68,8 +68,8 @@ pub(crate) fn caught<R>(chunk: Option<u32>, f: impl FnOnce() -> R) -> Result<R, 
     let result = panic::catch_unwind(AssertUnwindSafe(f));
     let caught = INSIDE.replace(outer).unwrap_or_default();
     result.map_err(|payload| {
-        let payload = match payload.downcast::<Raised>() {
-            Ok(raised) => return raised.into_fault(chunk),
+        let payload = match language::fault(payload, chunk) {
+            Ok(fault) => return fault,
             Err(payload) => payload,
         };
         let message = payload

@@ -1,6 +1,6 @@
 //! Threads that run blocks, when a worker has more than one slot or lives inside the master.
 
-use crate::python;
+use crate::function::language;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ impl Slots {
         let shared = Shared { queue: Mutex::new(queue), bell: Condvar::new(), waiting: AtomicUsize::new(0) };
         let shared = Arc::new(shared);
         let pool = Slots { shared: shared.clone(), slots: slots as usize };
-        python::add_thread_slots(pool.slots as isize);
+        language::add_thread_slots(pool.slots as isize);
         for slot in 0..slots {
             let shared = shared.clone();
             // Not joined: a thread inside user code cannot be stopped, and one outside ends when the queue is closed.
@@ -103,7 +103,7 @@ impl Slots {
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        python::add_thread_slots(-(self.slots as isize));
+        language::add_thread_slots(-(self.slots as isize));
         let mut queue = lock(&self.shared.queue);
         queue.closed = true;
         queue.waiting.clear();

@@ -1,7 +1,7 @@
 //! Comma-separated values: tables of numbers in text.
 //!
-//! The first record says how many columns there are and perhaps what they are called; after that the text goes through
-//! the threads of [`blocks`], which make rows of numbers of it.
+//! The first record gives the number of columns and possibly their names. The threads of [`blocks`] then parse the text into
+//! rows of numbers.
 
 mod parse;
 
@@ -18,15 +18,15 @@ use qjam::source::kept::{Keep, RowsWriter};
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Whether the first record has the names of the columns.
+/// Whether the first record contains column names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Header {
-    /// It has, unless all of its fields are numbers or missing.
+    /// It does, unless all of its fields are numbers or missing.
     #[default]
     Auto,
-    /// It has.
+    /// It does.
     Yes,
-    /// It has not; columns are called `1`, `2` and so on.
+    /// It does not; columns are named `1`, `2` and so on.
     No,
 }
 
@@ -59,7 +59,7 @@ pub struct Csv {
 settings!(Csv);
 
 impl Csv {
-    /// The file, plain or packed by gzip or zstd.
+    /// The file, optionally compressed by gzip or zstd.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Csv {
             path: path.into(),
@@ -75,35 +75,35 @@ impl Csv {
         }
     }
 
-    /// Whether there is a header.
+    /// Sets whether there is a header.
     #[must_use]
     pub fn header(mut self, header: Header) -> Self {
         self.header = header;
         self
     }
 
-    /// What stands between fields; a comma when nobody says.
+    /// Sets the field separator, by default a comma.
     #[must_use]
     pub fn delimiter(mut self, delimiter: u8) -> Self {
         self.delimiter = delimiter;
         self
     }
 
-    /// What fields may stand in; `"` when nobody says.
+    /// Sets the quote character, by default `"`.
     #[must_use]
     pub fn quote(mut self, quote: u8) -> Self {
         self.quote = quote;
         self
     }
 
-    /// Lines that start with this are left out.
+    /// Skips lines that start with this character.
     #[must_use]
     pub fn comment(mut self, comment: u8) -> Self {
         self.comment = Some(comment);
         self
     }
 
-    /// Reads these columns, in this order; all when nobody says. A file without header calls them `1`, `2` and so on.
+    /// Reads these columns, in this order; by default all. Without a header, columns are named `1`, `2` and so on.
     #[must_use]
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.columns = Some(names.into_iter().map(Into::into).collect());
@@ -117,7 +117,7 @@ impl Csv {
         self
     }
 
-    /// The column that is to be learnt. It becomes the last one, as [`Labelled`](qjam::Labelled) wants it.
+    /// The target column. It becomes the last column, as [`Labelled`](qjam::Labelled) expects.
     #[must_use]
     pub fn target(mut self, name: impl Into<String>) -> Self {
         self.target = Some(name.into());
@@ -170,7 +170,7 @@ impl Csv {
         let mut rows = RowsWriter::create(keep, width)?;
         let mut means = Means::new(width);
         let mut all = Tally::default();
-        // Rows that were taken in leave their memory to later ones.
+        // The memory of written rows is reused.
         let spare: Mutex<Vec<Vec<T>>> = Mutex::default();
         let parse = |text: &[u8]| {
             let mut values = spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
@@ -211,7 +211,7 @@ impl Csv {
         Ok(notes.table(rows.finish(notes.encode())?))
     }
 
-    /// Looks at the first record: the names of the columns that are read, in order, and how to read them.
+    /// Examines the first record. Returns the names of the columns to read, in order, and how to read them.
     fn plan(&self, splitter: &mut Splitter) -> Result<(Vec<String>, Plan), ReadError> {
         let first = loop {
             let record = splitter.peek()?;
@@ -271,7 +271,7 @@ fn shown_name(field: &[u8]) -> String {
     }
 }
 
-/// Parses a text as the threads of a reading do, without any file. For the fuzz target.
+/// Parses a text as the reader's threads do, without a file. For the fuzz target.
 #[doc(hidden)]
 pub fn parse_for_fuzzing(text: &[u8], columns: usize) -> Result<usize, String> {
     let plan = Plan {

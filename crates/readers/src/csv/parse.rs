@@ -1,10 +1,11 @@
-//! From a block of text to rows of numbers.
+//! Parses a block of CSV text into rows of numbers.
 //!
-//! A number is read where it stands and the byte behind it looked at: nothing is copied or searched for twice. What is
-//! not a bare number (quotes, spaces, missing values, words) goes a slower way.
+//! Comes in: a block of whole records and a [`Plan`]. Goes out: values, appended row by row. A plain number is parsed in place
+//! and the byte after it examined, so nothing is copied or scanned twice. Everything else (quotes, spaces, missing values,
+//! words) takes a slower path.
 
 use crate::blocks::{bare_end, count_lines};
-use crate::error::{Bad, Problem, shown};
+use crate::error::{BlockError, Problem, shown};
 use crate::missing::says_missing;
 use crate::{Missing, Real};
 
@@ -13,11 +14,11 @@ pub(crate) struct Plan {
     pub(crate) delimiter: u8,
     pub(crate) quote: u8,
     pub(crate) comment: Option<u8>,
-    /// For each field of a record, where it goes in the row, or nowhere.
+    /// For each field of a record, its column in the row, if it is read.
     pub(crate) slots: Vec<Option<usize>>,
-    /// Whether every field goes to its own place.
+    /// Whether all fields are read in their own order.
     pub(crate) straight: bool,
-    /// Names of the columns in the row.
+    /// Names of the columns of the row.
     pub(crate) names: Vec<String>,
     pub(crate) missing: Missing,
 }
@@ -28,13 +29,13 @@ impl Plan {
     }
 }
 
-/// What was found besides numbers.
+/// Counts of rows and missing values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) lines: u64,
-    /// Rows left out.
+    /// Rows dropped.
     pub(crate) dropped: u64,
-    /// Values put where some were missing.
+    /// Missing values replaced.
     pub(crate) filled: u64,
 }
 
@@ -46,15 +47,15 @@ impl Tally {
     }
 }
 
-/// What comes behind a field.
+/// What follows a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Behind {
+enum After {
     Field,
     Line,
 }
 
-/// Appends the rows of a text, whose last record may lack its end of line.
-pub(crate) fn rows<T: Real>(plan: &Plan, text: &[u8], out: &mut Vec<T>) -> Result<Tally, Bad> {
+/// Appends the rows of a text. The last record may lack its line break.
+pub(crate) fn rows<T: Real>(plan: &Plan, text: &[u8], out: &mut Vec<T>) -> Result<Tally, BlockError> {
     let mut tally = Tally::default();
     let width = plan.width();
     let fields = plan.slots.len();
@@ -83,11 +84,11 @@ pub(crate) fn rows<T: Real>(plan: &Plan, text: &[u8], out: &mut Vec<T>) -> Resul
         }
         let mut drop = false;
         for (field, slot) in plan.slots.iter().enumerate() {
-            let behind = if let Some(slot) = slot {
-                let (value, behind) = match quick::<T>(plan, text, at) {
-                    Some((value, end, behind)) => {
+            let after = if let Some(slot) = slot {
+                let (value, after) = match quick::<T>(plan, text, at) {
+                    Some((value, end, after)) => {
                         at = end;
-                        (value, behind)
+                        (value, after)
                     }
                     None => slow::<T>(plan, text, &mut at, *slot, &mut tally, &mut drop)?,
                 };
@@ -96,12 +97,12 @@ pub(crate) fn rows<T: Real>(plan: &Plan, text: &[u8], out: &mut Vec<T>) -> Resul
                 } else {
                     out[row + slot] = value;
                 }
-                behind
+                after
             } else {
                 skip(plan, text, &mut at)?
             };
             let last = field + 1 == fields;
-            if last != (behind == Behind::Line) {
+            if last != (after == After::Line) {
                 let found = count_fields(plan, &text[record..]);
                 return Err(bad(text, record, Problem::Fields { expected: fields, found }));
             }
@@ -115,40 +116,40 @@ pub(crate) fn rows<T: Real>(plan: &Plan, text: &[u8], out: &mut Vec<T>) -> Resul
     Ok(tally)
 }
 
-/// What follows at `at`, where a field ends, and where the next one starts.
+/// What follows the field that ends at `at`, and the start of the next one.
 #[inline]
-fn behind(plan: &Plan, text: &[u8], at: usize) -> Option<(usize, Behind)> {
+fn after(plan: &Plan, text: &[u8], at: usize) -> Option<(usize, After)> {
     match text.get(at) {
-        None => Some((at, Behind::Line)),
-        Some(byte) if *byte == plan.delimiter => Some((at + 1, Behind::Field)),
-        Some(b'\n') => Some((at + 1, Behind::Line)),
+        None => Some((at, After::Line)),
+        Some(byte) if *byte == plan.delimiter => Some((at + 1, After::Field)),
+        Some(b'\n') => Some((at + 1, After::Line)),
         Some(b'\r') => match text.get(at + 1) {
-            None => Some((at + 1, Behind::Line)),
-            Some(b'\n') => Some((at + 2, Behind::Line)),
+            None => Some((at + 1, After::Line)),
+            Some(b'\n') => Some((at + 2, After::Line)),
             _ => None,
         },
         _ => None,
     }
 }
 
-/// A bare finite number that ends where the field ends.
+/// A plain finite number that fills its field.
 #[inline]
-fn quick<T: Real>(plan: &Plan, text: &[u8], at: usize) -> Option<(T, usize, Behind)> {
+fn quick<T: Real>(plan: &Plan, text: &[u8], at: usize) -> Option<(T, usize, After)> {
     let (value, length) = T::parse(&text[at..])?;
     if !value.finite() {
         return None;
     }
-    let (next, behind) = behind(plan, text, at + length)?;
-    Some((value, next, behind))
+    let (next, after) = after(plan, text, at + length)?;
+    Some((value, next, after))
 }
 
-/// A place in a text as line and column.
-fn bad(text: &[u8], at: usize, problem: Problem) -> Bad {
+/// An error at a position, as line and column.
+fn bad(text: &[u8], at: usize, problem: Problem) -> BlockError {
     let start = memchr::memrchr(b'\n', &text[..at]).map_or(0, |end| end + 1);
-    Bad { line: memchr::memchr_iter(b'\n', &text[..at]).count() as u64, column: at - start, problem }
+    BlockError { line: memchr::memchr_iter(b'\n', &text[..at]).count() as u64, column: at - start, problem }
 }
 
-/// Anything else in a field that is read.
+/// Parses any other field.
 #[cold]
 fn slow<T: Real>(
     plan: &Plan,
@@ -157,7 +158,7 @@ fn slow<T: Real>(
     slot: usize,
     tally: &mut Tally,
     drop: &mut bool,
-) -> Result<(T, Behind), Bad> {
+) -> Result<(T, After), BlockError> {
     let start = *at;
     let (field, next, after) = raw(plan, text, start)?;
     *at = next;
@@ -193,7 +194,7 @@ fn slow<T: Real>(
     Ok((value, after))
 }
 
-/// A number that is all of a field. Truth is a number too.
+/// The number that fills a field; `true` and `false` are 1 and 0.
 pub(crate) fn number<T: Real>(field: &[u8]) -> Option<T> {
     let bare = field.strip_prefix(b"+").filter(|rest| rest.first() != Some(&b'-')).unwrap_or(field);
     match T::parse(bare) {
@@ -204,8 +205,8 @@ pub(crate) fn number<T: Real>(field: &[u8]) -> Option<T> {
     }
 }
 
-/// A field as it stands, with its quotes; where the next one starts; and what comes behind it.
-fn raw<'t>(plan: &Plan, text: &'t [u8], start: usize) -> Result<(&'t [u8], usize, Behind), Bad> {
+/// A field with its quotes, the start of the next field, and what follows.
+fn raw<'t>(plan: &Plan, text: &'t [u8], start: usize) -> Result<(&'t [u8], usize, After), BlockError> {
     let mut end = start;
     if text.get(start) == Some(&plan.quote) {
         end += 1;
@@ -220,24 +221,24 @@ fn raw<'t>(plan: &Plan, text: &'t [u8], start: usize) -> Result<(&'t [u8], usize
             end += 1;
         }
     }
-    // What stands between the closing quote and the delimiter is part of the field, as every reader has it.
+    // Text between the closing quote and the delimiter belongs to the field, as in other readers.
     let mut end = bare_end(text, end, plan.delimiter);
     if text.get(end).is_none_or(|byte| *byte == b'\n') && end > start && text[end - 1] == b'\r' {
         end -= 1;
     }
-    match behind(plan, text, end) {
+    match after(plan, text, end) {
         Some((next, after)) => Ok((&text[start..end], next, after)),
         None => Err(bad(text, start, Problem::OpenQuote)),
     }
 }
 
-fn skip(plan: &Plan, text: &[u8], at: &mut usize) -> Result<Behind, Bad> {
-    let (_, next, behind) = raw(plan, text, *at)?;
+fn skip(plan: &Plan, text: &[u8], at: &mut usize) -> Result<After, BlockError> {
+    let (_, next, after) = raw(plan, text, *at)?;
     *at = next;
-    Ok(behind)
+    Ok(after)
 }
 
-/// The content of a field in quotes.
+/// The content of a quoted field.
 fn unquoted(field: &[u8], quote: u8) -> std::borrow::Cow<'_, [u8]> {
     let Some(inner) = field.strip_prefix(&[quote]) else { return field.into() };
     let mut content = Vec::with_capacity(inner.len());
@@ -259,24 +260,24 @@ fn unquoted(field: &[u8], quote: u8) -> std::borrow::Cow<'_, [u8]> {
 
 fn count_fields(plan: &Plan, text: &[u8]) -> usize {
     let (mut at, mut count) = (0, 0);
-    while let Ok(behind) = skip(plan, text, &mut at) {
+    while let Ok(after) = skip(plan, text, &mut at) {
         count += 1;
-        if behind == Behind::Line {
+        if after == After::Line {
             break;
         }
     }
     count
 }
 
-/// The fields of the first record of a text, without quotes and outer spaces.
+/// The fields of the first record of a text, without quotes and surrounding spaces.
 pub(crate) fn fields(record: &[u8], delimiter: u8, quote: u8) -> Vec<Vec<u8>> {
     let (slots, names, missing) = (Vec::new(), Vec::new(), Missing::Error);
     let plan = Plan { delimiter, quote, comment: None, slots, straight: false, names, missing };
     let (mut at, mut found) = (0, Vec::new());
-    while let Ok((field, next, behind)) = raw(&plan, record, at) {
+    while let Ok((field, next, after)) = raw(&plan, record, at) {
         found.push(unquoted(field, quote).trim_ascii().to_vec());
         at = next;
-        if behind == Behind::Line {
+        if after == After::Line {
             break;
         }
     }

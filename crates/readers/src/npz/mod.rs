@@ -1,7 +1,7 @@
 //! `.npz` archives: zip files of `.npy` files, as `numpy.savez` and `numpy.savez_compressed` write them.
 //!
-//! What is stored as it is, is used where it lies in the archive. What is deflated is converted. Archives that are sparse
-//! matrices of SciPy's are read as such ([`Npz::read_sparse`]).
+//! Members that are stored uncompressed are used in place. Deflated members are converted. Archives that contain a sparse matrix
+//! of SciPy are read as such ([`Npz::read_sparse`]).
 
 mod sparse;
 
@@ -19,13 +19,13 @@ use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// Longest list of members that is read.
+/// Maximum size of the central directory.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
 
-/// The end of an archive's list is looked for in this many last bytes.
+/// The end of the central directory is searched for in this many last bytes.
 const TAIL_BYTES: u64 = 22 + 65_535;
 
-/// Bytes that are converted at once.
+/// Number of bytes converted at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Reads arrays from an `.npz` archive.
@@ -46,9 +46,9 @@ settings!(Npz);
 /// One file of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name, with the ending `.npy`.
+    /// Its name, with the extension `.npy`.
     pub name: String,
-    /// How it is packed: 0 not at all, 8 deflated.
+    /// Compression method: 0 is stored, 8 is deflated.
     pub method: u16,
     /// Whether it needs a password.
     pub encrypted: bool,
@@ -56,9 +56,9 @@ pub struct Member {
     pub crc: u32,
     /// Bytes in the archive.
     pub packed_bytes: u64,
-    /// Bytes unpacked.
+    /// Bytes when decompressed.
     pub bytes: u64,
-    /// Where its local header is.
+    /// Position of its local header.
     pub header_at: u64,
 }
 
@@ -89,22 +89,22 @@ impl Npz {
         input.file().read_exact_at(&mut tail, tail_at).map_err(failed)?;
         let (at, bytes) = directory(&tail, tail_at, input.file()).map_err(|reason| self.wrong(reason))?;
         if at.checked_add(bytes).is_none_or(|end| end > total) || bytes > DIRECTORY_BYTES_MAX {
-            return Err(self.wrong("its list of members lies outside the file; copy it again"));
+            return Err(self.wrong("its central directory lies outside the file; copy it again"));
         }
         let mut list = vec![0; bytes as usize];
         input.file().read_exact_at(&mut list, at).map_err(failed)?;
         parse_directory(&list).map_err(|reason| self.wrong(reason))
     }
 
-    /// What [`read_real`](Self::read_real) does about missing values, which here are NaN. With [`Missing::Error`], arrays
-    /// that can be used where they lie are not looked through: whoever learns from them does that.
+    /// What [`read_real`](Self::read_real) does about missing values, here NaN. With [`Missing::Error`], arrays that are used in
+    /// place are not checked; the learner checks them.
     #[must_use]
     pub fn missing(mut self, missing: Missing) -> Self {
         self.missing = missing;
         self
     }
 
-    /// The member of this name, and where its content starts.
+    /// The member with this name, and the start of its content.
     fn find(&self, input: &Input, name: &str) -> Result<(Member, u64), ReadError> {
         let members = self.members(input)?;
         let Some(member) = members.into_iter().find(|member| member.name.strip_suffix(".npy") == Some(name))
@@ -117,7 +117,9 @@ impl Npz {
         }
         if ![0, 8].contains(&member.method) {
             let method = member.method;
-            return Err(self.wrong(format!("{name:?} is packed by method {method}, and 0 and 8 can be read")));
+            return Err(self.wrong(format!(
+                "{name:?} is compressed by method {method}; only methods 0 and 8 are supported"
+            )));
         }
         let start = local_end(input.file(), &member).map_err(|reason| self.wrong(reason))?;
         if start.checked_add(member.packed_bytes).is_none_or(|end| end > input.stamp().bytes) {
@@ -144,7 +146,7 @@ impl Npz {
         let header = content.header.clone();
         if header.descr != T::NPY {
             return Err(self.wrong(format!(
-                "{:?} has elements of type {} and {} was asked for",
+                "{:?} has elements of type {}, but {} was requested",
                 member.name,
                 header.descr,
                 T::NPY
@@ -167,7 +169,7 @@ impl Npz {
         Ok(rows.finish(Vec::new())?)
     }
 
-    /// One array as numbers of type `T`, whatever type they have in the file.
+    /// One array, converted to numbers of type `T`.
     pub fn read_real<T: Real>(mut self, name: &str) -> Result<Table<T>, ReadError> {
         let input = Input::open(&self.path)?;
         let (member, start) = self.find(&input, name)?;
@@ -206,7 +208,7 @@ impl Npz {
         Ok(bytes)
     }
 
-    /// Begins to read a member, up to its header.
+    /// Opens a member and reads its header.
     fn content<'i>(&self, input: &'i Input, member: &Member, start: u64) -> Result<Content<'i>, ReadError> {
         let damaged = |error: io::Error| damaged(input, &member.name, &error.to_string());
         let mut bytes = stream(input, member, start);
@@ -227,7 +229,7 @@ impl Npz {
     }
 }
 
-/// The bytes of a member, unpacked.
+/// The decompressed bytes of a member.
 fn stream<'i>(input: &'i Input, member: &Member, start: u64) -> Box<dyn Read + 'i> {
     let raw = Window { file: input.file(), at: start, left: member.packed_bytes };
     match member.method {
@@ -240,7 +242,7 @@ fn damaged(input: &Input, name: &str, reason: &str) -> ReadError {
     ReadError::Format {
         path: input.path().into(),
         format: ".npz",
-        reason: format!("{name:?} cannot be unpacked: {reason}; copy it again"),
+        reason: format!("{name:?} cannot be decompressed: {reason}; copy it again"),
     }
 }
 
@@ -249,14 +251,14 @@ struct Content<'i> {
     input: &'i Input,
     member: Member,
     bytes: Box<dyn Read + 'i>,
-    /// Read behind the header and not yet given.
+    /// Bytes read after the header but not returned yet.
     held: Vec<u8>,
     header: NpyHeader,
     crc: flate2::Crc,
 }
 
 impl Content<'_> {
-    /// Gives the bytes of all rows, some whole rows at a time, and compares the checksum at the end.
+    /// Calls `give` with the bytes of some whole rows at a time, and verifies the checksum at the end.
     fn each(
         &mut self,
         settings: &mut Settings,
@@ -294,7 +296,7 @@ impl Content<'_> {
         }
         match self.crc.sum() == self.member.crc {
             true => Ok(()),
-            false => Err(damaged("its checksum is another one")),
+            false => Err(damaged("its checksum does not match")),
         }
     }
 }
@@ -312,7 +314,7 @@ fn fill(content: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// A stretch of a file.
+/// A range of a file.
 struct Window<'f> {
     file: &'f File,
     at: u64,
@@ -334,16 +336,16 @@ fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)))
 }
 
-/// Where the list of members is and how long, from the last bytes of the archive.
+/// Position and length of the central directory, from the last bytes of the archive.
 fn directory(tail: &[u8], tail_at: u64, file: &File) -> Result<(u64, u64), String> {
-    let no_zip = "it has no list of members at its end: it is no zip file, or was cut short";
+    let no_zip = "it has no central directory at its end: it is not a zip file, or is truncated";
     let end = memchr::memmem::rfind(tail, b"PK\x05\x06").ok_or(no_zip)?;
     let field = |at, width| number(tail, end + at, width).ok_or(no_zip);
     let (bytes, at) = (field(12, 4)?, field(16, 4)?);
     if bytes != 0xffff_ffff && at != 0xffff_ffff {
         return Ok((at, bytes));
     }
-    // Large archives say it in a longer record, whose place is told by one of twenty bytes before this one.
+    // Large archives use a zip64 record; a locator of twenty bytes before this one gives its position.
     let locator = end.checked_sub(20).filter(|at| tail[*at..].starts_with(b"PK\x06\x07")).ok_or(no_zip)?;
     let record_at = number(tail, locator + 8, 8).ok_or(no_zip)?;
     let mut record = [0; 56];
@@ -356,13 +358,13 @@ fn directory(tail: &[u8], tail_at: u64, file: &File) -> Result<(u64, u64), Strin
     }
 }
 
-/// Reads the list of members.
+/// Parses the central directory.
 pub fn parse_directory(list: &[u8]) -> Result<Vec<Member>, String> {
     let mut members = Vec::new();
     let mut rest = list;
     while rest.starts_with(b"PK\x01\x02") {
         let field =
-            |at, width| number(rest, at, width).ok_or("its list of members is cut short; copy it again");
+            |at, width| number(rest, at, width).ok_or("its central directory is truncated; copy it again");
         let (flags, method, crc) = (field(8, 2)?, field(10, 2)?, field(16, 4)?);
         let (mut packed_bytes, mut bytes, mut header_at) = (field(20, 4)?, field(24, 4)?, field(42, 4)?);
         let (name, extra, comment) = (field(28, 2)? as usize, field(30, 2)? as usize, field(32, 2)? as usize);
@@ -370,16 +372,17 @@ pub fn parse_directory(list: &[u8]) -> Result<Vec<Member>, String> {
         let (Some(name), Some(mut fields)) =
             (rest.get(46..46 + name), rest.get(46 + name..46 + name + extra))
         else {
-            return Err("its list of members is cut short; copy it again".into());
+            return Err("its central directory is truncated; copy it again".into());
         };
-        // Numbers that did not fit stand in an extra field, in this order, and only those.
+        // Numbers that do not fit are in an extra field, in this order, and only those.
         while let (Some(id), Some(length)) = (number(fields, 0, 2), number(fields, 2, 2)) {
             let Some(content) = fields.get(4..4 + length as usize) else { break };
             if id == 1 {
                 let mut at = 0;
                 for value in [&mut bytes, &mut packed_bytes, &mut header_at] {
                     if *value == 0xffff_ffff {
-                        *value = number(content, at, 8).ok_or("a length of its list is missing")?;
+                        *value =
+                            number(content, at, 8).ok_or("a length in its central directory is missing")?;
                         at += 8;
                     }
                 }
@@ -400,12 +403,12 @@ pub fn parse_directory(list: &[u8]) -> Result<Vec<Member>, String> {
     Ok(members)
 }
 
-/// Where a member's content starts, behind its local header.
+/// The start of a member's content, after its local header.
 fn local_end(file: &File, member: &Member) -> Result<u64, String> {
     let mut header = [0; 30];
     let read = file.read_exact_at(&mut header, member.header_at);
     if read.is_err() || !header.starts_with(b"PK\x03\x04") {
-        return Err(format!("{:?} is not where the list says; copy it again", member.name));
+        return Err(format!("{:?} is not where the central directory says; copy it again", member.name));
     }
     let length = |at| number(&header, at, 2).unwrap_or(0);
     Ok(member.header_at + 30 + length(26) + length(28))

@@ -1,8 +1,8 @@
-//! Sparse matrices as `scipy.sparse.save_npz` writes them: an archive of a few arrays that belong together.
+//! Sparse matrices as written by `scipy.sparse.save_npz`: an archive of several arrays.
 //!
-//! `format` says which: rows one after the other (`csr`), columns (`csc`), or places (`coo`). All become rows. SciPy lets
-//! entries of a row stand in any order, and adds up those at the same place; so does this, in the order of the file.
-//! Nothing in the file is believed before it is checked: a wrong place is an error that names it.
+//! The array `format` gives the format: by rows (`csr`), by columns (`csc`), or by coordinates (`coo`). All become rows. As in
+//! SciPy, the entries of a row may be in any order, and entries at the same position are added, in the order of the file.
+//! Everything in the file is checked before it is used; an invalid position is an error that gives the position.
 
 use super::Npz;
 use crate::error::Problem;
@@ -11,22 +11,22 @@ use crate::{Missing, ReadError, Real};
 use qjam::source::kept::{Keep, SparseWriter};
 use qjam::{Csr, DataSet};
 
-/// The array that says how the others are to be read.
+/// The array that contains the format.
 const FORMAT: &str = "format";
 
-/// Longest array of a word that is read.
+/// Maximum size of the array with the format.
 const WORD_BYTES_MAX: u64 = 4096;
 
-/// Where the entries are.
-enum Places {
-    /// Of each line where it starts, and where the last ends; across it, where each entry is.
+/// The positions of the entries.
+enum Positions {
+    /// By lines, which are rows or columns: the start of each line and the end of the last; the index of each entry across it.
     Lines { starts: Vec<i64>, across: Vec<i64>, are_rows: bool },
     /// Row and column of each entry.
     Pairs { rows: Vec<i64>, columns: Vec<i64> },
 }
 
 impl Npz {
-    /// Whether the archive is a sparse matrix of SciPy's.
+    /// Whether the archive contains a sparse matrix of SciPy.
     pub fn is_sparse(&self) -> Result<bool, ReadError> {
         let names = self.names()?;
         Ok([FORMAT, "shape", "data"].iter().all(|name| names.iter().any(|found| found == name)))
@@ -42,8 +42,7 @@ impl Npz {
     pub fn read_sparse<T: Real>(mut self) -> Result<DataSet<Csr<T>>, ReadError> {
         let input = Input::open(&self.path)?;
         if self.missing != Missing::Error {
-            let reason =
-                "it is a sparse matrix, for which `missing` means nothing; repair it before it is saved";
+            let reason = "it is a sparse matrix, to which `missing` does not apply; repair it before saving";
             return Err(ReadError::Options { path: self.path.clone(), reason: reason.into() });
         }
         let keep = self.settings.keep(&input, &format!("npz sparse {}", T::DTYPE))?;
@@ -72,23 +71,23 @@ impl Npz {
                 );
             }
         };
-        let places = match format.as_str() {
-            "csr" | "csc" => Places::Lines {
+        let positions = match format.as_str() {
+            "csr" | "csc" => Positions::Lines {
                 starts: self.whole(input, "indptr")?,
                 across: self.whole(input, "indices")?,
                 are_rows: format == "csr",
             },
             "coo" if self.names()?.iter().any(|name| name == "row") => {
-                Places::Pairs { rows: self.whole(input, "row")?, columns: self.whole(input, "col")? }
+                Positions::Pairs { rows: self.whole(input, "row")?, columns: self.whole(input, "col")? }
             }
             _ => {
                 return Err(self.wrong(format!(
-                    "it is a sparse matrix of format {format:?}, and csr, csc and coo can be read; save x.tocsr()"
+                    "it is a sparse matrix of format {format:?}, but only csr, csc and coo are supported; save x.tocsr()"
                 )));
             }
         };
         let values: Vec<T> = self.numbers(input, "data")?;
-        let made = by_rows((rows, cols), &places, &values);
+        let made = by_rows((rows, cols), &positions, &values);
         made.map_err(|wrong| match wrong {
             Wrong::Form(reason) => self.wrong(reason),
             Wrong::Value { row, column, value } => ReadError::Value {
@@ -100,7 +99,7 @@ impl Npz {
         })
     }
 
-    /// The word that says the format: text of one or four bytes a letter.
+    /// The format: text with one or four bytes per character.
     fn word(&self, input: &Input) -> Result<String, ReadError> {
         let (member, start) = self.find(input, FORMAT)?;
         if member.bytes > WORD_BYTES_MAX {
@@ -112,7 +111,7 @@ impl Npz {
         Ok(letters.collect())
     }
 
-    /// An array of real numbers.
+    /// An array of floating-point numbers.
     fn numbers<T: Real>(&mut self, input: &Input, name: &str) -> Result<Vec<T>, ReadError> {
         let (member, start) = self.find(input, name)?;
         let mut content = self.content(input, &member, start)?;
@@ -131,7 +130,7 @@ impl Npz {
         let (descr, mut values) = (content.header.descr, Vec::new());
         if !["<i4", "<i8"].contains(&descr) {
             return Err(
-                self.wrong(format!("{name:?} has elements of type {descr}, and whole numbers belong there"))
+                self.wrong(format!("{name:?} has elements of type {descr}, but must have whole numbers"))
             );
         }
         content.each(&mut self.settings, |bytes| {
@@ -153,14 +152,18 @@ enum Wrong {
     Value { row: usize, column: usize, value: f64 },
 }
 
-fn by_rows<T: Real>((rows, cols): (usize, usize), places: &Places, values: &[T]) -> Result<Csr<T>, Wrong> {
+fn by_rows<T: Real>(
+    (rows, cols): (usize, usize),
+    positions: &Positions,
+    values: &[T],
+) -> Result<Csr<T>, Wrong> {
     let form = |reason: String| Err(Wrong::Form(reason));
-    let entries: Vec<(u32, u32)> = match places {
-        Places::Lines { starts, across, are_rows } => {
+    let entries: Vec<(u32, u32)> = match positions {
+        Positions::Lines { starts, across, are_rows } => {
             let (lines, what) = if *are_rows { (rows, "row") } else { (cols, "column") };
             if starts.len() != lines + 1 || across.len() != values.len() {
                 return form(format!(
-                    "it has {lines} {what}s, {} starts, {} indices and {} values, which do not belong together",
+                    "it has {lines} {what}s, {} starts, {} indices and {} values, which do not match",
                     starts.len(),
                     across.len(),
                     values.len()
@@ -169,7 +172,7 @@ fn by_rows<T: Real>((rows, cols): (usize, usize), places: &Places, values: &[T])
             let rise = starts.windows(2).all(|pair| pair[0] <= pair[1]);
             if !rise || starts[0] != 0 || starts[lines] != values.len() as i64 {
                 return form(format!(
-                    "the starts of its {what}s do not rise from 0 to its {} values",
+                    "the starts of its {what}s do not increase from 0 to its {} values",
                     values.len()
                 ));
             }
@@ -178,10 +181,10 @@ fn by_rows<T: Real>((rows, cols): (usize, usize), places: &Places, values: &[T])
             let pairs = (0..lines).flat_map(|at| line(at).map(move |entry| (at, entry)));
             pairs.map(|(at, entry)| inside(place(at, across[entry]), rows, cols)).collect::<Result<_, _>>()?
         }
-        Places::Pairs { rows: at, columns } => {
+        Positions::Pairs { rows: at, columns } => {
             if at.len() != values.len() || columns.len() != values.len() {
                 return form(format!(
-                    "it has {} rows, {} columns and {} values, which do not belong together",
+                    "it has {} rows, {} columns and {} values, which do not match",
                     at.len(),
                     columns.len(),
                     values.len()
@@ -206,14 +209,14 @@ fn by_rows<T: Real>((rows, cols): (usize, usize), places: &Places, values: &[T])
         sorted[*to as usize] = (*column, *value);
         *to += 1;
     }
-    // Where each row began is where the one before it ended.
+    // Each row begins where the previous one ends.
     let ends = &next[..rows];
     let (mut starts, mut columns, mut out) =
         (vec![0_u64], Vec::with_capacity(values.len()), Vec::with_capacity(values.len()));
     let mut begin = 0;
     for end in ends {
         let line = &mut sorted[begin..*end as usize];
-        // Stable, so that what is added up is so in the order of the file.
+        // Stable, so that entries are added in the order of the file.
         line.sort_by_key(|(column, _)| *column);
         let first = columns.len();
         for (column, value) in line.iter() {
@@ -231,7 +234,7 @@ fn by_rows<T: Real>((rows, cols): (usize, usize), places: &Places, values: &[T])
         starts.push(columns.len() as u64);
         begin = *end as usize;
     }
-    Ok(Csr::from_vecs(starts, columns, out, cols, None).expect("places were checked"))
+    Ok(Csr::from_vecs(starts, columns, out, cols, None).expect("positions were checked"))
 }
 
 fn inside((row, column): (i64, i64), rows: usize, cols: usize) -> Result<(u32, u32), Wrong> {
@@ -255,16 +258,16 @@ mod tests {
         assert_eq!((x.row(0), x.row(1)), ((&[1][..], &[5.0][..]), (&[0, 2][..], &[1.0, 2.0][..])));
     }
 
-    fn lines(starts: &[i64], across: &[i64], are_rows: bool) -> Places {
-        Places::Lines { starts: starts.to_vec(), across: across.to_vec(), are_rows }
+    fn lines(starts: &[i64], across: &[i64], are_rows: bool) -> Positions {
+        Positions::Lines { starts: starts.to_vec(), across: across.to_vec(), are_rows }
     }
 
     #[test]
     fn rows_columns_and_places_are_the_same_matrix() {
         is_the_matrix(by_rows((2, 3), &lines(&[0, 1, 3], &[1, 0, 2], true), &[5.0, 1.0, 2.0]));
         is_the_matrix(by_rows((2, 3), &lines(&[0, 1, 2, 3], &[1, 0, 1], false), &[1.0, 5.0, 2.0]));
-        let places = Places::Pairs { rows: vec![1, 0, 1], columns: vec![2, 1, 0] };
-        is_the_matrix(by_rows((2, 3), &places, &[2.0, 5.0, 1.0]));
+        let positions = Positions::Pairs { rows: vec![1, 0, 1], columns: vec![2, 1, 0] };
+        is_the_matrix(by_rows((2, 3), &positions, &[2.0, 5.0, 1.0]));
     }
 
     #[test]
@@ -290,14 +293,14 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(refused(&[0, 1], &[1], &[1.0]).contains("2 rows, 2 starts, 1 indices and 1 values"));
-        assert!(refused(&[0, 2, 1], &[1], &[1.0]).contains("do not rise"));
-        assert!(refused(&[0, 1, 1], &[1, 2], &[1.0, 2.0]).contains("do not rise"));
+        assert!(refused(&[0, 2, 1], &[1], &[1.0]).contains("do not increase"));
+        assert!(refused(&[0, 1, 1], &[1, 2], &[1.0, 2.0]).contains("do not increase"));
         assert!(
             refused(&[0, 1, 1], &[3], &[1.0]).contains("row 0, column 3, counted from 0, and only 2 rows")
         );
         assert!(refused(&[0, 1, 1], &[-1], &[1.0]).contains("column -1"));
-        let places = Places::Pairs { rows: vec![2], columns: vec![0] };
-        assert!(by_rows((2, 3), &places, &[1.0]).is_err());
+        let positions = Positions::Pairs { rows: vec![2], columns: vec![0] };
+        assert!(by_rows((2, 3), &positions, &[1.0]).is_err());
         let nan = by_rows((2, 3), &lines(&[0, 1, 2], &[1, 2], true), &[1.0, f64::NAN]).err();
         assert!(matches!(nan, Some(Wrong::Value { row: 1, column: 2, value }) if value.is_nan()));
     }

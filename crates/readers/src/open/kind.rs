@@ -1,23 +1,23 @@
-//! What kind of file something is, from its content and, of texts, its name.
+//! Detects the kind of a file from its content and, for text files, from its name.
 
 use crate::ReadError;
 use crate::input::Input;
 use std::path::Path;
 
-/// The kinds of files that are read.
+/// The kinds of files that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// An array that NumPy saved.
+    /// An array saved by NumPy (`.npy`).
     Npy,
-    /// An archive of such arrays.
+    /// An archive of arrays (`.npz`).
     Npz,
-    /// Values between commas, tabs, semicolons or spaces.
+    /// Values separated by commas, tabs, semicolons or spaces.
     Csv,
-    /// A label and `index:value` pairs in each line.
+    /// LIBSVM: a label and `index:value` pairs per line.
     Libsvm,
-    /// Tables by columns.
+    /// Parquet.
     Parquet,
-    /// As MNIST comes in.
+    /// IDX, the format of MNIST.
     Idx,
     /// A folder of PNG and JPEG pictures.
     Images,
@@ -26,11 +26,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 8] =
         [Kind::Npy, Kind::Npz, Kind::Csv, Kind::Libsvm, Kind::Parquet, Kind::Idx, Kind::Images, Kind::Audio];
 
-    /// Its name, as users write it.
+    /// The name of the kind, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Npy => "npy",
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// The kind of this name.
+    /// The kind with this name.
     ///
     /// ```
     /// assert_eq!(qjam_readers::Kind::of_name("csv"), Some(qjam_readers::Kind::Csv));
@@ -53,7 +53,7 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The kind of a file or folder.
+    /// Detects the kind of a file or folder.
     pub fn of(path: impl AsRef<Path>) -> Result<Kind, ReadError> {
         let path = path.as_ref();
         let failed = |source| ReadError::Io { path: path.into(), source };
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// So much of a file is looked at.
+/// Number of bytes examined.
 const START_BYTES: usize = 64 << 10;
 
 fn of_folder(path: &Path) -> Result<Kind, ReadError> {
@@ -75,13 +75,13 @@ fn of_folder(path: &Path) -> Result<Kind, ReadError> {
         (true, false) => Ok(Kind::Images),
         (false, true) => Ok(Kind::Audio),
         (true, true) => Err(unknown(
-            "it is a folder of both pictures and sounds; say which to read, `images` or `audio`, or name one of the folders in it",
+            "it is a folder of both pictures and sounds; choose `images` or `audio`, or name one of its subfolders",
         )),
         (false, false) => Err(unknown("it is a folder without a PNG, JPEG or WAV file")),
     }
 }
 
-/// The kind of a file that starts like this, unpacked; else what it seems to be.
+/// The kind of a file with this decompressed beginning; otherwise what it seems to be.
 fn of_content(path: &Path, start: &[u8]) -> Result<Kind, String> {
     if start.is_empty() {
         return Err("it is empty".into());
@@ -113,7 +113,7 @@ fn of_content(path: &Path, start: &[u8]) -> Result<Kind, String> {
         return Ok(Kind::Idx);
     }
     if start.contains(&0) {
-        return Err(format!("it is no text and starts with {:02x?}", &start[..start.len().min(8)]));
+        return Err(format!("it is not a text file and starts with {:02x?}", &start[..start.len().min(8)]));
     }
     match text_ending(path).as_deref() {
         Some("csv" | "tsv" | "tab") => Ok(Kind::Csv),
@@ -122,7 +122,7 @@ fn of_content(path: &Path, start: &[u8]) -> Result<Kind, String> {
     }
 }
 
-/// The ending of a file's name, without that of a packer.
+/// The extension of a file name, ignoring that of a compressor.
 pub(super) fn text_ending(path: &Path) -> Option<String> {
     let ending = |path: &Path| path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     match ending(path).as_deref() {
@@ -131,7 +131,7 @@ pub(super) fn text_ending(path: &Path) -> Option<String> {
     }
 }
 
-/// Lines of a label and pairs, or a table.
+/// Whether a text is LIBSVM or a table.
 fn of_text(start: &[u8]) -> Kind {
     let is_pair = |word: &[u8]| {
         memchr::memchr(b':', word).is_some_and(|at| {
@@ -139,7 +139,7 @@ fn of_text(start: &[u8]) -> Kind {
         })
     };
     let lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    // Labels may stand alone in a line, so the first line with more than that decides.
+    // A line may contain a label only, so the first line with more than that decides.
     for line in lines.filter(|line| !line.is_empty() && !line.starts_with(b"#")).take(1000) {
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(1);
         if let Some(word) = words.next() {
@@ -152,7 +152,7 @@ fn of_text(start: &[u8]) -> Kind {
     Kind::Csv
 }
 
-/// What stands between the fields of a table that starts like this.
+/// The field separator of a table with this beginning.
 pub(super) fn delimiter(path: &Path, start: &[u8]) -> u8 {
     if matches!(text_ending(path).as_deref(), Some("tsv" | "tab")) {
         return b'\t';
@@ -172,11 +172,11 @@ pub(super) fn delimiter(path: &Path, start: &[u8]) -> u8 {
             counts[which] += 1;
         }
     }
-    // In this order; commas may be in other fields, and spaces in names.
+    // In this order: commas may occur inside fields, and spaces in names.
     CANDIDATES.into_iter().zip(counts).find(|(_, count)| *count > 0).map_or(b',', |(candidate, _)| candidate)
 }
 
-/// The beginning of a text, unpacked.
+/// The decompressed beginning of a file.
 pub(super) fn start_of(path: &Path) -> Result<Vec<u8>, ReadError> {
     let mut start = vec![0; START_BYTES];
     let n = Input::open(path)?.stream()?.fill(&mut start)?;

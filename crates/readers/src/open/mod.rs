@@ -1,7 +1,8 @@
-//! One door for every kind of file: looks at what it is and reads it into rows of real numbers.
+//! Detects the kind of a file and reads it into rows of floating-point numbers.
 //!
-//! Programs that are handed a path by somebody else (the command `qjam`, the Python package) come in here. Who knows what
-//! the file is uses its reader, which has more to choose.
+//! For programs that get a path from their user: the command `qjam` and the Python package. If the kind is known, use its reader,
+//! which has more options. Comes in: a path and [`OpenOptions`]. Goes out: [`Opened`]. Options that do not apply to the kind are
+//! refused, never ignored.
 
 mod kind;
 
@@ -9,7 +10,7 @@ pub use kind::Kind;
 
 #[cfg(feature = "audio")]
 use crate::Spectrum;
-use crate::settings::{Place, Settings};
+use crate::settings::{Settings, Storage};
 use crate::{Csv, Header, Idx, Libsvm, Missing, Npy, Npz, Progress, ReadError, Real, Table};
 use qjam::{Csr, DataSet, Dense};
 pub use qjam::{Dtype, Rows};
@@ -17,21 +18,21 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What becomes of the target: a named column of a table, or the label in each line of a LIBSVM file.
+/// What to do with the target: a named column of a table, or the label in each line of a LIBSVM file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Labels {
-    /// It is left out of tables, as learners without a teacher want it, and need not be of numbers then. (The rows of a
-    /// LIBSVM file keep theirs, where nobody has to look at them.)
+    /// Leave it out of tables, for unsupervised learners; it need not be numeric then. (The rows of a LIBSVM file keep their
+    /// labels.)
     #[default]
     Out,
-    /// It goes with the rows: the last column of dense ones ([`DataSet::labelled`]), [`Csr::labels`] of sparse ones.
+    /// Keep it with the rows: as the last column of dense rows ([`DataSet::labelled`]), as [`Csr::labels`] of sparse rows.
     Last,
 }
 
-/// Is told how far a reading is.
+/// A callback for the progress of a reader.
 pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// What can be chosen. The default reads all columns of anything.
+/// Options of [`open`]. The default reads all columns of any file.
 ///
 /// ```
 /// use qjam_readers::{Dtype, Missing, OpenOptions};
@@ -39,51 +40,50 @@ pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
 /// ```
 #[derive(Clone, Default)]
 pub struct OpenOptions {
-    /// What kind of file it is, if not the one that it looks like.
+    /// The kind of file, instead of detecting it.
     pub kind: Option<Kind>,
-    /// The type of the numbers. When nobody says: that of the file where it has one, `f32` for pictures and sounds, else
-    /// `f64`.
+    /// The type of the numbers. By default that of the file if it has one, `f32` for pictures and sounds, otherwise `f64`.
     pub dtype: Option<Dtype>,
-    /// Columns of a table to be read, in this order.
+    /// Columns of a table to read, in this order.
     pub columns: Option<Vec<String>>,
-    /// Columns of a table to be left out.
+    /// Columns of a table to leave out.
     pub without: Vec<String>,
-    /// The column of a table that is to be learnt.
+    /// The target column of a table.
     pub target: Option<String>,
-    /// What becomes of it, and of the labels of a LIBSVM file.
+    /// What to do with the target, and with the labels of a LIBSVM file.
     pub labels: Labels,
-    /// What to do about values that are missing.
+    /// What to do about missing values.
     pub missing: Missing,
     /// Whether a CSV file has a header.
     pub header: Header,
-    /// What stands between the fields of a CSV file, if not what it looks like.
+    /// The field separator of a CSV file, instead of detecting it.
     pub delimiter: Option<u8>,
-    /// Lines of a CSV file that start with this are left out.
+    /// Skips lines of a CSV file that start with this character.
     pub comment: Option<u8>,
-    /// Indices of a LIBSVM file count from 0.
+    /// Indices of a LIBSVM file start at 0.
     pub zero_based: bool,
-    /// Columns of a LIBSVM file, if there are more than are seen in it.
+    /// Number of columns of a LIBSVM file, if larger than its largest index.
     pub features: Option<usize>,
     /// The array to read from an `.npz` archive that has several.
     pub array: Option<String>,
-    /// Takes the brightness of pictures alone.
+    /// Converts pictures to greyscale.
     pub grey: bool,
-    /// Brings pictures to one size, width and height.
+    /// Resizes pictures to this width and height.
     pub size: Option<(usize, usize)>,
-    /// Cuts squares of so many pixels a side out of pictures, every so many pixels.
+    /// Cuts pictures into square patches: side and step in pixels.
     pub patches: Option<(usize, usize)>,
-    /// Window of sounds and by how many samples it moves.
+    /// Length and step of the window over sounds, in samples.
     pub frames: Option<(usize, usize)>,
-    /// Takes spectra of the windows.
+    /// Reads the spectra of the windows.
     #[cfg(feature = "audio")]
     pub spectrum: Option<Spectrum>,
-    /// Keeps the numbers in memory, whatever their size.
+    /// Reads the numbers into memory, regardless of their size.
     pub in_memory: bool,
-    /// Keeps the numbers in a file in this folder.
+    /// Stores the numbers in a file in this folder.
     pub keep_in: Option<PathBuf>,
-    /// Threads that read; as many as there are cores when nobody says.
+    /// Number of threads, by default the number of cores.
     pub threads: Option<usize>,
-    /// Is told how far the reading is.
+    /// Called with the progress.
     pub progress: Option<Tell>,
 }
 
@@ -96,22 +96,22 @@ impl fmt::Debug for OpenOptions {
     }
 }
 
-/// What was read.
+/// The result of [`open`].
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// The rows.
     pub rows: Rows,
-    /// What kind of file it was.
+    /// The kind of file.
     pub kind: Kind,
-    /// Names of the columns, in the order of the rows, where they have any; tables without names count from `1`.
+    /// Names of the columns in order, if there are any; the columns of tables without names are numbered from `1`.
     pub columns: Vec<String>,
-    /// Whether rows have labels: the last column of dense ones, [`Csr::labels`] of sparse ones.
+    /// Whether rows have labels: in the last column of dense rows, in [`Csr::labels`] of sparse rows.
     pub labelled: bool,
-    /// The files of a folder, in order, and how many rows each of them gave.
+    /// The files of a folder, in order, with their numbers of rows.
     pub files: Vec<(String, u64)>,
-    /// Rows that were left out because a value was missing.
+    /// Number of rows dropped because a value was missing.
     pub dropped: u64,
-    /// Values that were put where some were missing.
+    /// Number of missing values that were replaced.
     pub filled: u64,
 }
 
@@ -137,7 +137,7 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened, Rea
     }
 }
 
-/// The type of the numbers when nobody says.
+/// The default type of the numbers.
 fn natural(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Dtype, ReadError> {
     let by_descr = |descr: &str| if descr == "<f4" { Dtype::F32 } else { Dtype::F64 };
     Ok(match kind {
@@ -149,7 +149,7 @@ fn natural(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Dtype, Read
     })
 }
 
-/// Real numbers that rows are made of, and everything that is different between the two.
+/// `f32` or `f64`, with the variants of [`Rows`] for it.
 #[cfg(feature = "images")]
 trait Number: Real + crate::Pixel {
     fn dense(data: DataSet<Dense<Self>>) -> Rows;
@@ -261,7 +261,7 @@ fn opened<T: Number>(kind: Kind, table: Table<T>) -> Opened {
     Opened { rows: T::dense(data), kind, columns, labelled, files: Vec::new(), dropped, filled }
 }
 
-/// A table, with its target where it is wanted.
+/// Reads a table, with its target last or left out.
 fn table<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Opened, ReadError> {
     let (mut without, mut target) = (options.without.clone(), options.target.clone());
     if options.labels == Labels::Out {
@@ -295,12 +295,12 @@ fn table<T: Number>(path: &Path, kind: Kind, options: &OpenOptions) -> Result<Op
     Ok(opened(kind, table))
 }
 
-/// Whether an archive is a sparse matrix, and nobody asks for one of its arrays.
+/// Whether an archive is a sparse matrix and no single array was requested.
 fn is_sparse(path: &Path, options: &OpenOptions) -> Result<bool, ReadError> {
     Ok(options.array.is_none() && Npz::new(path).is_sparse()?)
 }
 
-/// Which array of an archive to read.
+/// The name of the array to read from an archive.
 fn array(path: &Path, options: &OpenOptions) -> Result<String, ReadError> {
     if let Some(name) = &options.array {
         return Ok(name.clone());
@@ -311,23 +311,23 @@ fn array(path: &Path, options: &OpenOptions) -> Result<String, ReadError> {
         [] => Err(ReadError::Empty { path: path.into(), what: "arrays" }),
         _ => Err(ReadError::Options {
             path: path.into(),
-            reason: format!("it has several arrays, {}; say which with `array`", names.join(", ")),
+            reason: format!("it has several arrays, {}; choose one with `array`", names.join(", ")),
         }),
     }
 }
 
 impl OpenOptions {
     fn settings(&self) -> Settings {
-        let place = match (&self.keep_in, self.in_memory) {
-            (Some(folder), _) => Place::Folder(folder.clone()),
-            (None, true) => Place::Memory,
-            (None, false) => Place::Auto,
+        let storage = match (&self.keep_in, self.in_memory) {
+            (Some(folder), _) => Storage::Folder(folder.clone()),
+            (None, true) => Storage::Memory,
+            (None, false) => Storage::Auto,
         };
         let tell = |tell: Tell| -> Box<dyn FnMut(Progress)> { Box::new(move |progress| tell(progress)) };
-        Settings { place, progress: self.progress.clone().map(tell), threads: self.threads }
+        Settings { storage, progress: self.progress.clone().map(tell), threads: self.threads }
     }
 
-    /// Whether everything that was chosen means something for this kind of file: what would be ignored is refused.
+    /// Refuses options that do not apply to this kind of file.
     fn must_suit(&self, path: &Path, kind: Kind) -> Result<(), ReadError> {
         use Kind::{Audio, Csv, Images, Libsvm, Npy, Npz, Parquet};
         #[cfg(feature = "audio")]
@@ -354,7 +354,7 @@ impl OpenOptions {
             if is_chosen && !kinds.contains(&kind) {
                 let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
                 let reason = format!(
-                    "it is read as {}, for which `{option}` means nothing; it goes with {}",
+                    "it is read as {}, to which `{option}` does not apply; it applies to {}",
                     kind.name(),
                     kinds.join(", ")
                 );
@@ -366,7 +366,7 @@ impl OpenOptions {
 }
 
 impl Opened {
-    /// The label of each row, where they have any. Goes through all chunks, and needs eight bytes of memory for each row.
+    /// The label of each row, if rows have labels. Reads all chunks, and needs eight bytes of memory per row.
     pub fn labels(&self) -> Result<Option<Vec<f64>>, ReadError> {
         fn last<T: Real>(data: &DataSet<Dense<T>>) -> Result<Vec<f64>, ReadError> {
             let data = data.labelled()?;

@@ -1,4 +1,4 @@
-//! Columns of a Parquet file, some rows at a time, and how they become rows.
+//! Reads columns of a Parquet file, some rows at a time, and transposes them into rows.
 
 use crate::Real;
 use ::parquet::basic::{ConvertedType, Type};
@@ -7,13 +7,13 @@ use ::parquet::data_type::DataType;
 use ::parquet::errors::ParquetError;
 use ::parquet::schema::types::ColumnDescriptor;
 
-/// Rows that are made of columns at once.
+/// Number of rows transposed at a time.
 const TURN_ROWS: usize = 64;
 
-/// A column and its next values, as they are in the file. Their memory serves the next batch as well.
+/// A column and its next values, with the type of the file. The memory is reused for the next batch.
 pub(super) struct Column {
     unsigned: bool,
-    /// The level of a value that is there; 0 where none can be missing.
+    /// Definition level of a present value; 0 if the column cannot have missing values.
     present: i16,
     levels: Vec<i16>,
     values: Values,
@@ -64,7 +64,7 @@ impl Column {
         Ok(())
     }
 
-    /// Puts values into a column of some rows, from a row on.
+    /// Copies values into a column of `rows`, starting at a row.
     fn put<T: Real>(&self, first: usize, rows: &mut [T], width: usize, column: usize) {
         match (&self.values, self.unsigned) {
             (Values::Bool(values), _) => {
@@ -109,7 +109,7 @@ impl Column {
             return;
         }
         let places = rows[column..].iter_mut().step_by(width);
-        // Values that are missing have no place among the others, and stay what they were made: missing.
+        // Missing values are not stored; their cells keep the initial value, which means missing.
         let is_there = |level: &&i16| **level == self.present;
         let mut values = values[self.levels[..first].iter().filter(is_there).count()..].iter();
         for (place, level) in places.zip(&self.levels[first..first + count]) {
@@ -136,7 +136,7 @@ fn fill<D: DataType>(
             (more, _, _) => records += more,
         }
     }
-    // As many values as rows, or a level for each row and so many values as it says are there.
+    // One value per row; or one level per row, and as many values as the levels say.
     if values.len() == count || levels.len() == count {
         Ok(())
     } else {
@@ -144,7 +144,7 @@ fn fill<D: DataType>(
     }
 }
 
-/// Reads the next values of all columns, which several threads share among them.
+/// Reads the next values of all columns, on several threads.
 pub(super) fn decode(
     columns: &mut [Column],
     readers: &mut [ColumnReader],
@@ -169,8 +169,8 @@ pub(super) fn decode(
     })
 }
 
-/// Makes rows of columns: square pieces at a time, so that both sides stay in the cache, and several threads have some rows
-/// each.
+/// Transposes columns into rows, in square tiles so that both sides stay in the processor's cache. Each thread has some of the
+/// rows.
 pub(super) fn turn<T: Real>(columns: &[Column], rows: &mut [T], threads: usize) {
     let width = columns.len();
     let some = |first: usize, rows: &mut [T]| {

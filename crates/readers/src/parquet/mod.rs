@@ -1,7 +1,7 @@
-//! Parquet files: tables by columns, of which some are read.
+//! Parquet files: tables stored by columns.
 //!
-//! Values are taken as numbers: whole numbers, real numbers and truth values; times and dates as the whole numbers they
-//! are stored as. Columns of text, lists and decimals are refused by name.
+//! Values become numbers: integers, floating-point numbers and booleans; times and dates as the integers that store them. Columns
+//! of text, lists and decimals are refused by name.
 
 mod columns;
 mod spill;
@@ -28,13 +28,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A page of a column has about this many bytes at most; its writer may have said otherwise.
+/// Usual maximum size of a page of a column; the writer may have chosen another.
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// Columns are read together as long as their pages, packed and unpacked, are not expected to take more than this.
+/// Columns are read together as long as their pages, compressed and decompressed, should not take more than this.
 const STRIPE_BYTES: u64 = 24 << 20;
 
-/// Values that are put together at once, from all columns.
+/// Number of values, from all columns, assembled at a time.
 const BATCH_VALUES: usize = 1 << 17;
 
 /// Reads a Parquet file.
@@ -68,7 +68,7 @@ impl Parquet {
         }
     }
 
-    /// Reads these columns, in this order; all when nobody says.
+    /// Reads these columns, in this order; by default all.
     #[must_use]
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.columns = Some(names.into_iter().map(Into::into).collect());
@@ -82,14 +82,14 @@ impl Parquet {
         self
     }
 
-    /// The column that is to be learnt. It becomes the last one, as [`Labelled`](qjam::Labelled) wants it.
+    /// The target column. It becomes the last column, as [`Labelled`](qjam::Labelled) expects.
     #[must_use]
     pub fn target(mut self, name: impl Into<String>) -> Self {
         self.target = Some(name.into());
         self
     }
 
-    /// What to do about missing values, which here are nulls and NaN.
+    /// What to do about missing values, here nulls and NaN.
     #[must_use]
     pub fn missing(mut self, missing: Missing) -> Self {
         self.missing = missing;
@@ -114,7 +114,7 @@ impl Parquet {
         {
             return Ok(notes.table(data));
         }
-        // The library says what is wrong with most damaged files and panics at some.
+        // The library returns errors for most damaged files and panics for some.
         let damaged = self.wrong("it is damaged; write it again");
         catch_unwind(AssertUnwindSafe(|| self.convert(&input, &keep))).unwrap_or(Err(damaged))
     }
@@ -127,7 +127,7 @@ impl Parquet {
         let damaged = |error: ParquetError| ReadError::Format {
             path: input.path().into(),
             format: "Parquet",
-            reason: format!("{error}; it was cut short or is damaged, copy it again"),
+            reason: format!("{error}; it is truncated or damaged, copy it again"),
         };
         let file =
             input.file().try_clone().map_err(|source| ReadError::Io { path: input.path().into(), source })?;
@@ -172,7 +172,7 @@ impl Parquet {
                 for first in (0..count).step_by(batch_rows) {
                     let some = batch_rows.min(count - first);
                     decode(columns, &mut readers, some, threads).map_err(damaged)?;
-                    // What is missing is not written to; all else is.
+                    // Missing values are not written; all others are.
                     if columns.iter().any(Column::has_gaps) {
                         values.clear();
                     }
@@ -200,13 +200,13 @@ impl Parquet {
     }
 }
 
-/// A file that threads read at places of their own. (The library's way with files moves a place that all share.)
+/// A file that several threads read by position. (The library's own reader moves a shared offset.)
 struct Positioned {
     file: Arc<File>,
     bytes: u64,
 }
 
-/// One reader of such a file.
+/// One reader of a [`Positioned`] file.
 struct At {
     file: Arc<File>,
     at: u64,
@@ -234,7 +234,7 @@ impl ChunkReader for Positioned {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        // Lengths come from the file; what it has not got is not made room for.
+        // Lengths come from the file; no memory is allocated beyond its end.
         if start.checked_add(length as u64).is_none_or(|end| end > self.bytes) {
             return Err(ParquetError::EOF(format!("{length} bytes from {start} on are not all there")));
         }
@@ -247,7 +247,7 @@ impl ChunkReader for Positioned {
     }
 }
 
-/// The columns that are read together. What stays in memory is all there at the end anyway.
+/// Groups of columns that are read together. If the result stays in memory, all columns are one group.
 fn stripes(held: impl Iterator<Item = u64>, keep: &Keep) -> Vec<Range<usize>> {
     let (mut stripes, mut start, mut bytes, mut count) = (Vec::new(), 0, 0, 0);
     for (column, more) in held.enumerate() {
@@ -261,7 +261,7 @@ fn stripes(held: impl Iterator<Item = u64>, keep: &Keep) -> Vec<Range<usize>> {
     stripes
 }
 
-/// Whether a column is of numbers; else what it is.
+/// Checks that a column contains numbers; otherwise says what it contains.
 fn numeric(column: &ColumnDescriptor) -> Result<(), String> {
     if column.max_rep_level() > 0 {
         return Err("is a list".into());
@@ -269,7 +269,7 @@ fn numeric(column: &ColumnDescriptor) -> Result<(), String> {
     match (column.physical_type(), column.converted_type()) {
         (_, ConvertedType::DECIMAL) => Err("has decimals of fixed width; write it as double".into()),
         (Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE, _) => Ok(()),
-        (Type::BYTE_ARRAY, _) => Err("has text (BYTE_ARRAY), which is no number".into()),
-        (other, _) => Err(format!("has values of type {other}, which are no numbers")),
+        (Type::BYTE_ARRAY, _) => Err("has text (BYTE_ARRAY), which is not a number".into()),
+        (other, _) => Err(format!("has values of type {other}, which are not numbers")),
     }
 }

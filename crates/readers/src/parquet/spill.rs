@@ -1,8 +1,8 @@
-//! Columns set aside in a file until all columns of their rows are there.
+//! A temporary file for columns, until all columns of their rows have been read.
 //!
-//! Of every column that is read a page is in memory, and pages of hundreds of columns may be more than there is. So wide
-//! tables are read some columns at a time, a stripe, and their rows put together afterwards from what lies here: stripe
-//! after stripe, each row after row.
+//! Reading a column keeps one of its pages in memory, and the pages of hundreds of columns may not fit. So wide tables are read
+//! some columns at a time, as a stripe. The file contains one stripe after the other, each row by row; whole rows are assembled
+//! from it afterwards.
 
 use crate::{ReadError, Real};
 use qjam::DataError;
@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A file without a name, which is gone with whoever has it open.
+/// An unlinked file, which disappears when it is closed.
 pub(super) struct Spill {
     path: PathBuf,
     file: File,
@@ -42,12 +42,12 @@ impl Spill {
         DataError::Keep { path: self.path.clone(), source }.into()
     }
 
-    /// Where a row of a stripe starts.
+    /// The position of a row of a stripe.
     fn at<T>(&self, stripe: &Range<usize>, row: usize) -> u64 {
         ((stripe.start * self.rows + row * stripe.len()) * size_of::<T>()) as u64
     }
 
-    /// Takes the values of some columns, from a row on.
+    /// Writes the values of some columns, starting at a row.
     pub(super) fn put<T: Real>(
         &mut self,
         stripe: Range<usize>,
@@ -62,7 +62,7 @@ impl Spill {
         Ok(())
     }
 
-    /// Gives whole rows back.
+    /// Reads whole rows.
     pub(super) fn take<T: Real>(&self, rows: Range<usize>, out: &mut Vec<T>) -> Result<(), ReadError> {
         let width = self.stripes.last().map_or(0, |stripe| stripe.end);
         out.clear();

@@ -67,10 +67,10 @@ fn errors_name_line_and_column() {
     refused("a,b\n1,2\n\n3,four\n", |c| c, "line 4, column 3: \"four\" in column \"b\" is not a number");
     refused("a,b\n1,-inf\n", |c| c, "line 2, column 3: \"-inf\" is not finite");
     refused("a,b\n1,1e999\n", |c| c, "is not finite");
-    refused("a,b\n1,\"2\n", |c| c, "quotes that open here are not closed");
+    refused("a,b\n1,\"2\n", |c| c, "the quote that opens here is not closed");
     refused("a,b\n1,2\n", |c| c.columns(["c"]), "has no column \"c\"; it has \"a\", \"b\"");
     refused("a,a\n1,2\n", |c| c.columns(["a"]), "several columns are called \"a\"");
-    refused("a,b\n1,2\n", |c| c.columns(["a", "a"]), "asked for twice");
+    refused("a,b\n1,2\n", |c| c.columns(["a", "a"]), "requested twice");
     refused("a,b\n1,2\n", |c| c.without(["a", "b"]), "no column is left");
     refused("", |c| c, "has no lines");
     refused("a,b\n", |c| c, "has no rows");
@@ -171,13 +171,13 @@ fn packed_files_that_are_cut_short_are_refused() {
     let zst = zstd::encode_all(text.as_bytes(), 1).unwrap();
     let path = folder.file("t.csv.zst", &zst[..zst.len() - 10]);
     let message = Csv::new(path).read::<f64>().unwrap_err().to_string();
-    assert!(message.contains("cannot be unpacked"), "{message}");
+    assert!(message.contains("cannot be decompressed"), "{message}");
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gz.write_all(text.as_bytes()).unwrap();
     let gz = gz.finish().unwrap();
     let path = folder.file("t.csv.gz", &gz[..gz.len() - 10]);
     let message = Csv::new(path).read::<f64>().unwrap_err().to_string();
-    assert!(message.contains("cannot be unpacked"), "{message}");
+    assert!(message.contains("cannot be decompressed"), "{message}");
 }
 
 #[test]

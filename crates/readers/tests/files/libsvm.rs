@@ -36,20 +36,20 @@ fn errors_name_line_and_column() {
     refused("1 1:1\n1 0:1\n", "t.svm, line 2, column 3: the index is 0");
     refused("1 2:1 2:3\n", "line 1, column 7: the index 2 follows 2");
     refused("1 2:1 1:3\n", "the index 1 follows 2");
-    refused("one 1:1\n", "line 1, column 1: the line begins with \"one\", where its label belongs");
-    refused("1,2 1:1\n", "begins with \"1,2\", where its label belongs");
+    refused("one 1:1\n", "line 1, column 1: the line begins with \"one\", but its label must be a number");
+    refused("1,2 1:1\n", "begins with \"1,2\", but its label");
     refused("1:1 2:1\n", "begins with \"1:1\" and has no label");
     refused("1 a:1\n", "line 1, column 3: \"a:1\" is not index:value");
     refused("1 1:\n", "\"1:\" is not index:value");
     refused("1 1:2x\n", "\"1:2x\" is not index:value");
     refused("1 1:nan\n", "\"nan\" is not finite");
     refused("inf 1:1\n", "\"inf\" is not finite");
-    refused("1 4294967297:1\n", "the index 4294967297 is over the largest, 4294967296");
-    refused("1 99999999999999999999999999:1\n", "is over the largest");
+    refused("1 4294967297:1\n", "the index 4294967297 is larger than 4294967296");
+    refused("1 99999999999999999999999999:1\n", "is larger than");
     refused("", "has no rows");
     refused("# nothing\n", "has no rows");
     let message = read("1 5:1\n", |l| l.cols(4)).unwrap_err();
-    assert!(message.contains("the index 5 is over the largest, 4"), "{message}");
+    assert!(message.contains("the index 5 is larger than 4"), "{message}");
 }
 
 fn long_text(rows: usize) -> String {

@@ -81,10 +81,10 @@ fn pictures_that_do_not_fit_are_named() {
     let message = read(Images::new(folder.path()));
     assert!(message.contains("b.png") && message.contains("3 × 4 pixels and the first"), "{message}");
     let message = read(Images::new(folder.path()).patches(4, 1));
-    assert!(message.contains("squares of 4 are to be cut out"), "{message}");
+    assert!(message.contains("smaller than the patches of 4"), "{message}");
     assert!(read(Images::new(folder.path()).patches(0, 1)).contains("side of 1 to"));
     folder.file("b.png", "hello");
-    assert!(read(Images::new(folder.path())).contains("b.png is not a PNG or JPEG file"));
+    assert!(read(Images::new(folder.path())).contains("b.png is not a readable PNG or JPEG file"));
 }
 
 #[test]
@@ -163,11 +163,11 @@ fn sounds_that_do_not_fit_are_named_and_damaged_ones_never_panic() {
     assert!(read(Audio::new(folder.path())).contains("has no WAV files"));
     wav(&folder, "a.wav", 8000, 1, &[0; 100]);
     assert!(read(Audio::new(folder.path())).contains("no WAV file as long as the window"));
-    assert!(read(Audio::new(folder.path()).spectrogram(100, 1, Spectrum::Power)).contains("128 would do"));
+    assert!(read(Audio::new(folder.path()).spectrogram(100, 1, Spectrum::Power)).contains("for example 128"));
     assert!(read(Audio::new(folder.path()).frames(0, 1)).contains("moves by at least 1"));
     wav(&folder, "b.wav", 16000, 1, &[0; 100]);
     let message = read(Audio::new(folder.path()).frames(10, 10));
-    assert!(message.contains("b.wav") && message.contains("16000 samples a second"), "{message}");
+    assert!(message.contains("b.wav") && message.contains("16000 samples per second"), "{message}");
     let whole = std::fs::read(folder.path().join("a.wav")).unwrap();
     let mut rng = Rng(4);
     for round in 0..300 {

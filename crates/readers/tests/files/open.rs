@@ -129,7 +129,7 @@ fn what_is_of_no_known_kind_is_refused_with_what_is_known() {
         ("random", b"\x01\x02\0\x03", "starts with [01, 02, 00, 03]"),
     ] {
         let message = open(folder.file(name, bytes), &OpenOptions::default()).unwrap_err().to_string();
-        assert!(message.contains(expected) && message.contains("known are .npy, .npz, CSV"), "{message}");
+        assert!(message.contains(expected) && message.contains("supported are .npy, .npz, CSV"), "{message}");
     }
     for (name, expected) in [("nothing", "without a PNG"), ("both", "both pictures and sounds")] {
         let path = folder.path().join(name);
@@ -147,7 +147,7 @@ fn options_that_mean_nothing_for_the_file_are_refused() {
     let options = OpenOptions { zero_based: true, ..OpenOptions::default() };
     let message = open(&path, &options).unwrap_err().to_string();
     assert!(
-        message.contains("read as csv, for which `zero_based` means nothing; it goes with libsvm"),
+        message.contains("read as csv, to which `zero_based` does not apply; it applies to libsvm"),
         "{message}"
     );
 }

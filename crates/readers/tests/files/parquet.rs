@@ -119,7 +119,7 @@ fn nulls_are_treated_as_asked_and_text_is_refused_by_name() {
     assert_eq!(read(Missing::Mean).0[7], mean);
     let message = Parquet::new(&path).read::<f64>().unwrap_err().to_string();
     assert!(
-        message.contains("column \"s\" has text (BYTE_ARRAY), which is no number; leave it out"),
+        message.contains("column \"s\" has text (BYTE_ARRAY), which is not a number; leave it out"),
         "{message}"
     );
     let message = Parquet::new(&path).columns(["nope"]).read::<f64>().unwrap_err().to_string();

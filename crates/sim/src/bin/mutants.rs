@@ -1,8 +1,7 @@
-//! Makes each mistake of `crates/sim/mutations` in a copy of the machines, and demands that a sweep finds it.
+//! Applies each mutation of `crates/sim/mutations` to a copy of the state machines, and requires that a sweep finds it.
 //!
-//! `mutants [NAME...]` tries the mutations with these names, or all. The copy, with only core and sim in it, lies under
-//! the target folder, as does what is built of it. Fails if any mutation survives, or if the copy without any mistake
-//! does not pass.
+//! `mutants [NAME...]` tries the mutations with these names, or all. The copy, with only core and sim, and its build are under the
+//! target folder. Fails if a mutation survives, or if the unchanged copy does not pass.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const SEEDS: &str = "0..2000";
-/// A machine that spins inside one event would never let the sweep count it.
+/// Time limit of a sweep, for state machines that loop inside one event.
 const SWEEP_SECONDS_MAX: &str = "300";
 
-/// A workspace of two, built quickly rather than small.
+/// The manifest of the copy: two crates, optimised for build time.
 fn workspace(root: &str) -> String {
     let mut out = String::new();
     for line in root.lines().take_while(|line| !line.starts_with("[profile")) {
@@ -57,8 +56,8 @@ struct Bench {
     built: PathBuf,
 }
 
-/// What a sweep over a copy gave.
-enum Swept {
+/// The result of a sweep over a copy.
+enum SweepResult {
     Passed,
     Failed { seed: String, check: String },
     NotBuilt(String),
@@ -87,7 +86,7 @@ impl Bench {
         Ok(mutations)
     }
 
-    /// Copies the machines and makes the mistake, if there is one.
+    /// Copies the state machines and applies the mutation, if there is one.
     fn set_up(&self, mutation: Option<&Mutation>) -> Result<(), Box<dyn std::error::Error>> {
         fs::create_dir_all(&self.tree)?;
         put(
@@ -105,7 +104,7 @@ impl Bench {
         Ok(())
     }
 
-    fn sweep(&self) -> io::Result<Swept> {
+    fn sweep(&self) -> io::Result<SweepResult> {
         let build = Command::new("cargo")
             .args([
                 "build",
@@ -122,7 +121,7 @@ impl Bench {
             .current_dir(&self.tree)
             .output()?;
         if !build.status.success() {
-            return Ok(Swept::NotBuilt(String::from_utf8_lossy(&build.stderr).into_owned()));
+            return Ok(SweepResult::NotBuilt(String::from_utf8_lossy(&build.stderr).into_owned()));
         }
         let swept = Command::new("timeout")
             .arg(SWEEP_SECONDS_MAX)
@@ -130,7 +129,7 @@ impl Bench {
             .args(["--seeds", SEEDS, "--until-failure"])
             .output()?;
         if swept.status.success() {
-            return Ok(Swept::Passed);
+            return Ok(SweepResult::Passed);
         }
         let said = String::from_utf8_lossy(&swept.stdout);
         let line = said.lines().find_map(|line| line.strip_prefix("seed ")?.split_once(" failed: "));
@@ -139,7 +138,7 @@ impl Bench {
             Some(panic) => panic.to_string(),
             None => check.split_once(": ").map_or(check, |(name, _)| name).to_string(),
         };
-        Ok(Swept::Failed { seed: seed.into(), check })
+        Ok(SweepResult::Failed { seed: seed.into(), check })
     }
 }
 
@@ -165,11 +164,11 @@ fn try_all(names: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
     }
     bench.set_up(None)?;
     match bench.sweep()? {
-        Swept::Passed => println!("without any mistake, seeds {SEEDS} pass"),
-        Swept::Failed { seed, check } => {
+        SweepResult::Passed => println!("without any mistake, seeds {SEEDS} pass"),
+        SweepResult::Failed { seed, check } => {
             return Err(format!("without any mistake, seed {seed} fails: {check}").into());
         }
-        Swept::NotBuilt(why) => return Err(format!("the copy cannot be built:\n{why}").into()),
+        SweepResult::NotBuilt(why) => return Err(format!("the copy cannot be built:\n{why}").into()),
     }
     let (mut caught, mut survived) = (0, 0);
     println!("{:<36} {:<8} {:>5}  by", "mutation", "caught", "seed");
@@ -177,11 +176,11 @@ fn try_all(names: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
         bench.set_up(Some(mutation))?;
         let name = &mutation.name;
         match bench.sweep()? {
-            Swept::Passed => {
+            SweepResult::Passed => {
                 survived += 1;
                 println!("{name:<36} {:<8} {:>5}  {}", "NO", "-", mutation.why);
             }
-            Swept::Failed { seed, check } => {
+            SweepResult::Failed { seed, check } => {
                 caught += 1;
                 println!(
                     "{name:<36} {:<8} {seed:>5}  {}",
@@ -189,7 +188,9 @@ fn try_all(names: &[String]) -> Result<bool, Box<dyn std::error::Error>> {
                     check.chars().take(110).collect::<String>()
                 );
             }
-            Swept::NotBuilt(why) => return Err(format!("mutation {name} cannot be built:\n{why}").into()),
+            SweepResult::NotBuilt(why) => {
+                return Err(format!("mutation {name} cannot be built:\n{why}").into());
+            }
         }
     }
     println!("{caught} caught, {survived} survived");

@@ -1,4 +1,4 @@
-//! Plays many seeds and says which of them break a promise.
+//! Runs many seeds and reports those that violate a property.
 //!
 //! `sweep --seeds A..B [--workers-max N] [--verbose] [--until-failure]`
 #![expect(
@@ -60,10 +60,10 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Args, String> {
     if has_seeds { Ok(parsed) } else { Err("which seeds?".into()) }
 }
 
-/// What the last panic said.
+/// The message of the last panic.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// Plays a seed; a panic in a machine's own checks is a failure like any other.
+/// Runs a seed; a panic in a state machine's own checks counts as a failure.
 fn play(seed: u64, workers_max: u32, trace: &mut Trace, tally: &mut Tally) -> Result<(), String> {
     let played = catch_unwind(AssertUnwindSafe(|| check(seed, workers_max, trace)));
     match played {
@@ -126,7 +126,7 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Plays a failing seed again, this time with its trace.
+/// Runs a failing seed again, with its trace.
 fn report(seed: u64, what: &str, args: &Args) {
     let mut trace = Trace::last(if args.verbose { usize::MAX } else { TAIL_LINES });
     let again = play(seed, args.workers_max, &mut trace, &mut Tally::default());

@@ -1,4 +1,4 @@
-//! What the user is told.
+//! Checks the answers to rounds.
 
 use super::picture::{Picture, RoundPicture};
 use super::{Truth, Verdict, blame, promise};

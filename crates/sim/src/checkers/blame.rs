@@ -1,4 +1,4 @@
-//! Which blocks are to blame for deaths.
+//! Checks which blocks are blamed for deaths.
 
 use super::picture::Picture;
 use super::{Truth, Verdict, promise};

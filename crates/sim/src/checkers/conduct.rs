@@ -1,4 +1,4 @@
-//! How a worker's machine behaves, seen through its events and actions.
+//! Checks a worker's state machine through its events and actions.
 
 use super::{Verdict, Violation, promise};
 use qjam_core::ids::{Attempt, Block, RoundId, WorkerId};
@@ -7,7 +7,7 @@ use qjam_core::time::{Span, Time};
 use qjam_core::worker::{Action, Delivery, Event};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one machine was given and has done with it.
+/// The blocks of one worker, as its events and actions show them.
 #[derive(Debug)]
 pub(crate) struct Conduct {
     slots: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Conduct {
     /// Rounds it was told to drop and has not.
     told: BTreeSet<RoundId>,
     let_go: BTreeSet<RoundId>,
-    /// Blocks that somebody else has, too; and those of them that were known to be before they could meet a neighbour.
+    /// Blocks that another worker has as well, and those of them known before they could be merged with a neighbour.
     apart: BTreeSet<(RoundId, Block)>,
     apart_in_time: BTreeSet<(RoundId, Block)>,
 }

@@ -1,4 +1,4 @@
-//! What is done about the slow.
+//! Checks recalls and backups of blocks of slow workers.
 
 use super::picture::{Picture, WorkerPicture};
 use super::{Answer, Verdict, Violation, promise};

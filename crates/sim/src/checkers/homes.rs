@@ -1,4 +1,4 @@
-//! Where blocks go that need states.
+//! Checks the placement of blocks that need states.
 
 use super::picture::{Picture, RoundPicture};
 use super::{Verdict, promise};
@@ -7,7 +7,7 @@ use qjam_core::lease;
 use qjam_core::scheduler::{Config, Event};
 use qjam_core::time::{Span, Time};
 
-/// A tick comes so much after it is due at most.
+/// Maximum delay of a tick.
 const LATE: Span = Span::from_ms(5);
 
 /// A block goes to who had its partition last, as long as that one can be given work or is about to be there again.

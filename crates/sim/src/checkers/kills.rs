@@ -1,4 +1,4 @@
-//! Who is killed, and which seats are given up.
+//! Checks kills of workers, pauses between starts, and seats that are given up.
 
 use super::picture::Picture;
 use super::{Verdict, promise};

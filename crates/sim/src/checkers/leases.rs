@@ -1,4 +1,4 @@
-//! Who may be given a block, and when a round may be closed.
+//! Checks the assignment of blocks, and when rounds are closed.
 
 use super::picture::Picture;
 use super::{Verdict, promise};

@@ -1,7 +1,6 @@
-//! How long a run may take.
+//! A bound on the duration of a run.
 //!
-//! When the last fault has ended, something is always about to happen, and only so many things can be waited for one
-//! after the other. The longest waits there are:
+//! After the last fault, there is always a next event, and the number of consecutive waits is bounded. The longest waits are:
 //!
 //! - a worker that never comes back is lost after `lost_after`, and its seat filled again: a start that says nothing
 //!   takes `start_within`, and pauses between starts double until the seat is given up;
@@ -16,12 +15,12 @@ use crate::fault::Fault;
 use crate::plan::{Cancel, Plan, Submit};
 use qjam_core::time::{Span, Time};
 
-/// When to lose patience.
+/// The bound of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// In virtual time.
     pub(crate) until: Time,
-    /// In steps: a machine that spins does not even let time pass.
+    /// In steps: a state machine in an endless loop does not advance time.
     pub(crate) events: u64,
 }
 

@@ -1,9 +1,8 @@
-//! What must be true of every run, checked from outside the machines.
+//! Properties that every run must have, checked from outside the state machines.
 //!
-//! The scheduler is watched through its interface alone: an [`Observer`] sees each event and the actions that came out
-//! of it, keeps its own [`picture`] of who has what, and holds every action against it. A worker's machine is watched
-//! the same way by its [`conduct`]. [`liveness`] says how long a run may take. Checks are named by what they promise, so
-//! that a failure reads as the broken promise.
+//! An [`Observer`] sees each event of the scheduler and the resulting actions, keeps its own [`picture`] of who has what, and checks
+//! every action against it. [`conduct`] does the same for a worker's state machine. [`liveness`] bounds the duration of a run. A check
+//! is named after the property, so that a failure names the violated property. Checkers see interfaces only, and change nothing.
 //!
 //! | file | promise |
 //! |---|---|
@@ -41,16 +40,16 @@ use qjam_core::time::Time;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A broken promise.
+/// A violated property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which promise.
+    /// The property.
     pub check: &'static str,
-    /// How it was broken.
+    /// How it was violated.
     pub what: String,
 }
 
-/// Whether a promise was kept.
+/// The result of a check.
 pub(crate) type Verdict = Result<(), Violation>;
 
 impl Violation {
@@ -65,7 +64,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Objects with the promise's name unless it holds.
+/// Fails with the name of the property unless it holds.
 macro_rules! promise {
     ($holds:expr, $check:expr, $($what:tt)*) => {
         if !$holds {
@@ -75,7 +74,7 @@ macro_rules! promise {
 }
 pub(crate) use promise;
 
-/// What only the simulation knows.
+/// Facts that only the simulation knows.
 #[derive(Debug, Default)]
 pub(crate) struct Truth {
     /// Processes that a poisonous block ended.
@@ -109,7 +108,7 @@ impl<'a> Observer<'a> {
         Observer { plan, picture: Picture::default(), stalls }
     }
 
-    /// Takes in one step: first what the event alone changes, then each action in turn, then what must be true after.
+    /// Checks one step: applies the event, then checks each action in turn, then the state afterwards.
     pub(crate) fn observe(&mut self, step: &Step<'_>, truth: &Truth) -> Verdict {
         let expected = self.picture.take_in(step.now, step.event, &self.plan.config);
         parts::is_answered_as_expected(step, expected)?;
@@ -259,7 +258,7 @@ impl<'a> Observer<'a> {
         Ok(())
     }
 
-    /// What is missing for the run to be over.
+    /// What the run is still waiting for.
     pub(crate) fn open_ends(&self) -> String {
         let mut ends = Vec::new();
         for n in 1..=self.plan.rounds.len() as u64 {

@@ -1,4 +1,4 @@
-//! What becomes of delivered results.
+//! Checks which delivered parts count.
 
 use super::picture::Picture;
 use super::{Step, Verdict, promise};

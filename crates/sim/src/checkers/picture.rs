@@ -1,7 +1,6 @@
-//! Who has what, as an attentive listener at the scheduler's door knows it.
+//! The state of workers, rounds and blocks, reconstructed from the scheduler's events and actions.
 //!
-//! It is built from events and actions only and shares no code with the scheduler. It does not place, retry or decide
-//! anything; it remembers.
+//! It shares no code with the scheduler, and decides nothing.
 
 use super::Answer;
 use qjam_core::ids::{Attempt, Block, RoundId, SeatId, WorkerId};
@@ -97,7 +96,7 @@ impl SeatPicture {
     }
 }
 
-/// Everything.
+/// The reconstructed state.
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
     pub(crate) rounds: BTreeMap<RoundId, RoundPicture>,

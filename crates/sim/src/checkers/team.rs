@@ -1,4 +1,4 @@
-//! Who takes part in a round that not everybody should.
+//! Checks which workers take part in a round that is limited to some.
 
 use super::picture::Picture;
 use super::{Verdict, promise};

@@ -1,11 +1,11 @@
-//! A worker's process: runs blocks, keeps half-built reductions, talks to the master, as its machine wants.
+//! A simulated worker process: carries out the actions of its state machine, runs blocks, and keeps partial reductions.
 
 use super::master::{merge_fault, value_key};
 use super::queue::{Happening, Part, ToExecutor, ToMaster};
-use super::{Engine, StatesHere};
+use super::{Engine, WorkerStates};
 use crate::checkers::Verdict;
 use crate::checkers::conduct::Conduct;
-use crate::network::Way;
+use crate::network::Direction;
 use crate::oracle::{self, Value};
 use crate::plan::SeatPlan;
 use crate::random::mix;
@@ -20,16 +20,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const BEAT: Span = Span::from_ms(1_000);
 
-/// A process with a worker's machine in it.
+/// A process with the state machine of a worker.
 pub(super) struct Executor {
     pub(super) machine: Worker,
     pub(super) has_joined: bool,
     pub(super) is_stopped: bool,
-    /// What happened in here while it was stopped.
+    /// Events that arrived while it was stopped.
     pub(super) deferred: Vec<Happening>,
-    /// It will die of its next result.
+    /// Whether it dies while it sends its next result.
     pub(super) dies_sending: bool,
-    /// Blocks take so many times as long, until then.
+    /// Slowdown factor for blocks and until when it applies.
     pub(super) slow: (u64, Time),
     conduct: Conduct,
     is_inline: bool,
@@ -39,15 +39,15 @@ pub(super) struct Executor {
     trees: BTreeMap<RoundId, Tree<Value>>,
     runs: Vec<Run>,
     collected: BTreeMap<RoundId, Vec<(Node, Value)>>,
-    /// Chunks that came over the wire, by data set.
+    /// Chunks received, by data set.
     fetched: BTreeSet<(u32, u32)>,
-    /// Chunks that were asked for, and the rounds that wait for them.
+    /// Chunks requested, and the rounds that wait for them.
     awaited: BTreeMap<(u32, u32), BTreeSet<RoundId>>,
-    /// Messages that came while a block ran on the reading thread.
+    /// Messages that arrived while a block ran on the reading thread.
     inbox: VecDeque<ToExecutor>,
     beats: bool,
     prompted: u64,
-    pub(super) states: StatesHere,
+    pub(super) states: WorkerStates,
 }
 
 /// A block in a slot.
@@ -60,13 +60,13 @@ struct Run {
 
 enum Stage {
     Function,
-    /// The slot has both halves in its hands.
+    /// The slot is merging two halves.
     Merging {
         node: Node,
         left: Value,
         right: Value,
     },
-    /// The value is in the tree; the machine has yet to hear of it.
+    /// The value is in the tree; the state machine has not been told yet.
     Reporting,
 }
 
@@ -91,7 +91,7 @@ impl Executor {
             inbox: VecDeque::new(),
             beats: false,
             prompted: 0,
-            states: StatesHere::default(),
+            states: WorkerStates::default(),
         }
     }
 
@@ -191,7 +191,7 @@ impl Engine<'_> {
     ) -> Verdict {
         let spec = &self.plan.rounds[round.0 as usize - 1];
         if spec.bad_params {
-            // The machine never hears of it; the master will say that the round is over.
+            // The state machine is not told; the master will close the round.
             let fault = fault(FaultKind::Params, None, round);
             self.send_to_master(id, ToMaster::Error { round, fault }, 0);
             return Ok(());
@@ -235,7 +235,7 @@ impl Engine<'_> {
         self.prompt(id, Event::TaskReceived { round, cut, spans, missing, behind })
     }
 
-    /// Every second while there is work: a sign of life if a block is running.
+    /// Every second while there is work: sends a heartbeat if a block is running.
     fn on_beat(&mut self, id: WorkerId) -> Verdict {
         let ticks = self.plan.seats[id.seat.0 as usize].ticks;
         let executor = self.process(id);
@@ -250,9 +250,9 @@ impl Engine<'_> {
         if ticks && !is_occupied { self.prompt(id, Event::Ticked) } else { Ok(()) }
     }
 
-    /// Tells a worker's machine what happened, checks what it says, and does it.
+    /// Passes an event to a worker's state machine, checks the resulting actions, and carries them out.
     pub(super) fn prompt(&mut self, id: WorkerId, event: Event) -> Verdict {
-        // No two clocks agree.
+        // Clocks of different hosts differ.
         let now = self.now + Span(u64::from(id.seat.0) * 977 + u64::from(id.incarnation) * 31);
         let check_every = self.check_every;
         let executor = self.executors.get_mut(&id).expect("only living machines are prompted");
@@ -270,7 +270,7 @@ impl Engine<'_> {
             executor.conduct.observe(id, now, &event, &actions)?;
         }
         for action in actions {
-            // It may die of one of them.
+            // One of them may kill it.
             if self.executors.contains_key(&id) {
                 self.act(id, action)?;
             }
@@ -297,7 +297,7 @@ impl Engine<'_> {
                 let executor = self.process(id);
                 let tree = executor.trees.get_mut(&round).expect("a round is here while its blocks are");
                 tree.set_apart(spec.cut.node(block));
-                // Whose function has returned may have met its neighbour already.
+                // A block whose function has returned may already be merged with its neighbour.
                 let is_over =
                     |r: &Run| (r.round, r.block) == (round, block) && !matches!(r.stage, Stage::Function);
                 if plan.is_watched && !executor.runs.iter().any(is_over) {
@@ -356,7 +356,7 @@ impl Engine<'_> {
         self.offer(id, run, node, value)
     }
 
-    /// Puts a value into the tree, or takes the neighbour out to merge with it.
+    /// Adds a value to the tree, or takes out its neighbour to merge them.
     fn offer(&mut self, id: WorkerId, run: u64, node: Node, value: Value) -> Verdict {
         let (round, _) = self.find_run(id, run);
         let seat = &self.plan.seats[id.seat.0 as usize];
@@ -398,7 +398,7 @@ impl Engine<'_> {
         self.offer(id, run, node, left)
     }
 
-    /// A slot is free again. What came meanwhile is read first where one thread does everything.
+    /// A slot is free. If one thread does everything, it first reads the messages that arrived meanwhile.
     fn on_block_done(&mut self, id: WorkerId, run: u64, fault: Option<Fault>) -> Verdict {
         let (round, block) = self.find_run(id, run);
         for message in std::mem::take(&mut self.process(id).inbox) {
@@ -456,7 +456,7 @@ impl Engine<'_> {
         self.tally.messages_in += 1;
         self.tally.bytes_in += bytes;
         let jitter_us = self.rng.below(20);
-        let at = self.network.send(self.now, from, Way::ToMaster, bytes, jitter_us);
+        let at = self.network.send(self.now, from, Direction::ToMaster, bytes, jitter_us);
         let repeats = matches!(
             message,
             ToMaster::Hello

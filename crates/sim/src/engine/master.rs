@@ -1,9 +1,9 @@
-//! The master's process: what happens is told to the scheduler, and what it wants is done.
+//! The simulated master: passes events to the scheduler and carries out its actions.
 
 use super::queue::{Happening, Part, ToExecutor, ToMaster};
 use super::{Engine, Executor, REMOTE_START};
 use crate::checkers::{Step, Verdict, Violation, promise};
-use crate::network::Way;
+use crate::network::Direction;
 use crate::oracle::{self, Value};
 use crate::plan::{Cancel, RoundPlan, SeatPlan, Submit};
 use qjam_core::ids::{DataSetId, PartId, RoundId, SeatId, WorkerId};
@@ -15,26 +15,26 @@ use qjam_core::scheduler::{Action, Config, Event, Scheduler, invariants};
 use qjam_core::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The scheduler and what its driver keeps beside it.
+/// The scheduler and the data of the loop around it.
 pub(super) struct Master {
     pub(super) scheduler: Scheduler,
     pub(super) stalled_until: Time,
     /// When the next tick is due, as far as the queue knows.
     tick_at: Option<Time>,
-    rounds: BTreeMap<RoundId, RoundHere>,
+    rounds: BTreeMap<RoundId, OpenRound>,
     journal: Journal,
     told: u64,
-    /// What the scheduler wants and has not got yet.
+    /// Actions that have not been carried out yet.
     todo: VecDeque<Action>,
     /// Values of delivered parts whose verdicts are not carried out yet.
     in_hand: BTreeMap<PartId, Value>,
     next_part: u64,
 }
 
-/// A round that is not closed.
-struct RoundHere {
+/// A round that has not been closed.
+struct OpenRound {
     tree: Tree<Value>,
-    /// What went wrong while merging here.
+    /// An error while merging on the master.
     broken: Option<Fault>,
     blocks_accepted: u32,
     cancel_is_asked: bool,
@@ -55,7 +55,7 @@ impl Master {
         }
     }
 
-    /// Something is put off until the master goes on.
+    /// Postpones an event until the master continues.
     pub(super) fn put_off(&mut self, what: &Happening) {
         if matches!(what, Happening::TickDue) && self.tick_at.is_some_and(|at| at < self.stalled_until) {
             self.tick_at = Some(self.stalled_until);
@@ -70,7 +70,7 @@ impl Engine<'_> {
         self.tell(Event::SeatAdded { seat, slots, remote })
     }
 
-    /// Ends who is there, as far as it can be reached, and says so.
+    /// Ends the worker on a seat, if it is reachable, and reports it.
     fn remove_seat(&mut self, seat: SeatId) -> Verdict {
         for worker in self.on_seat(seat) {
             self.network.close(worker);
@@ -151,7 +151,7 @@ impl Engine<'_> {
             };
             assert!(tree.insert(cut.node(block), value, merge).is_ok(), "this merge cannot fail");
         }
-        let here = RoundHere { tree, broken: None, blocks_accepted: 0, cancel_is_asked: false };
+        let here = OpenRound { tree, broken: None, blocks_accepted: 0, cancel_is_asked: false };
         self.master.rounds.insert(round, here);
         if let Some(Cancel::After(span)) = cancel {
             self.queue.push(self.now + span, Happening::CancelAsked { round });
@@ -216,10 +216,10 @@ impl Engine<'_> {
         self.plan.rounds.iter().find(|r| r.dataset == dataset).map_or(0, |r| r.chunk_bytes)
     }
 
-    /// Tells the scheduler what happened, checks what it says, and does it.
+    /// Passes an event to the scheduler, checks the resulting actions, and carries them out.
     ///
-    /// Doing it may bring news that is told at once. What the scheduler wants then comes after what it wanted before;
-    /// but it has already heard of the news while the older actions are carried out.
+    /// Carrying them out may cause further events, which are passed on immediately. Their actions come after the earlier ones, which
+    /// are then carried out although the scheduler already knows the later event.
     pub(super) fn tell(&mut self, event: Event) -> Verdict {
         let mut actions = Vec::new();
         let seen = self.plan.is_watched.then(|| event.clone());
@@ -248,7 +248,7 @@ impl Engine<'_> {
     fn schedule_tick(&mut self) {
         let Some(due) = self.master.scheduler.next_deadline() else { return };
         if self.master.tick_at.is_none_or(|at| due < at) {
-            // A driver is never early and seldom exact.
+            // A real loop is never early and rarely exact.
             let at = due.max(self.now) + Span(self.rng.below(2_000));
             if self.master.tick_at.is_none_or(|before| at < before) {
                 self.queue.push(at, Happening::TickDue);
@@ -335,12 +335,12 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether nobody has been answered about a round.
+    /// Whether a round has not been answered.
     pub(super) fn is_open(&self, round: RoundId) -> bool {
         self.observer.is_open(round)
     }
 
-    /// All blocks are in: the value must have the bits of the serial run. Says whether there is one.
+    /// All blocks are merged: the value must have the bits of the serial run. Returns whether there is one.
     fn finish(&mut self, round: RoundId) -> Result<bool, Violation> {
         let states = self.spec(round).is_held.then(|| self.states_after(round));
         let spec = &self.plan.rounds[round.0 as usize - 1];
@@ -382,7 +382,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What a round needs may be given up once it is closed: nobody in touch may still be inside it.
+    /// A closed round's resources are released: no connected worker may still use them.
     fn check_nobody_is_at(&self, round: RoundId) -> Verdict {
         let reachable = |id: &WorkerId| self.network.is_open(*id) && !self.network.is_cut(*id);
         let at_it = |e: &Executor| e.inside().iter().any(|(r, _)| *r == round);
@@ -432,12 +432,12 @@ impl Engine<'_> {
             && let Some(death) = self.unlearned.get(&worker).cloned()
             && self.rng.percent(70)
         {
-            return self.learn_at_once(worker, death); // the other end is gone, says the kernel
+            return self.learn_at_once(worker, death); // the kernel reports that the other end is gone
         }
         self.tally.messages_out += 1;
         self.tally.bytes_out += bytes;
         let jitter_us = self.rng.below(20);
-        let at = self.network.send(self.now, worker, Way::ToWorker, bytes, jitter_us);
+        let at = self.network.send(self.now, worker, Direction::ToWorker, bytes, jitter_us);
         self.queue.push(at, Happening::Arrived { executor: worker, message });
         Ok(())
     }
@@ -467,12 +467,12 @@ impl Engine<'_> {
     }
 }
 
-/// What the values of a round are made from.
+/// The inputs of a round's values.
 pub(super) fn value_key(seed: u64, round: RoundId) -> u64 {
     seed.wrapping_mul(31).wrapping_add(round.0)
 }
 
-/// What is reported when two halves do not fit.
+/// The fault that is reported when two halves cannot be merged.
 pub(super) fn merge_fault(round: RoundId, spec: &RoundPlan, node: Node) -> Fault {
     Fault {
         kind: FaultKind::Merge,

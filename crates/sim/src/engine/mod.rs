@@ -1,4 +1,4 @@
-//! Plays a plan through virtual time: the driver's part of master and workers, without any decision of its own.
+//! Runs a plan through virtual time, in place of the loops of master and workers. Makes no scheduling decision.
 //!
 //! ```text
 //!            scheduler::Event            worker::Event
@@ -7,9 +7,9 @@
 //!     └───────────┴──── network, blocks ─────┘
 //! ```
 //!
-//! [`master`] carries out what the scheduler wants, [`executor`] what a worker's machine wants; both put what follows
-//! into the [`queue`]. Here, faults strike and processes die. After every event of either machine its invariants and
-//! the [`checkers`] are run.
+//! [`master`] carries out the actions of the scheduler, [`executor`] those of a worker's state machine; both put the consequences
+//! into the [`queue`]. This module applies faults and ends processes. After every event, the invariants of the state machine and the
+//! [`checkers`] run.
 
 mod executor;
 mod master;
@@ -29,30 +29,37 @@ use qjam_core::ids::{RoundId, SeatId, WorkerId};
 use qjam_core::job::{Activity, Cause, Death};
 use qjam_core::time::{Span, Time};
 use queue::{Happening, Queue};
-use states::{Hold, StatesHere};
+use states::{Hold, WorkerStates};
 use std::collections::BTreeMap;
 
-/// A connection to another host that says nothing for so long is ended by whoever notices.
+/// A connection to another host that is silent for this long is closed by either side.
 const LINK_SILENCE: Span = Span::from_ms(15_000);
-/// Whoever starts workers on other hosts loses patience after so long.
+/// Time limit for starting a worker on another host.
 const REMOTE_START: Span = Span::from_ms(15_000);
 
 /// How a run ended.
 #[derive(Debug)]
 pub struct Ending {
-    /// What was answered, by round, in the order of the plan.
+    /// The answer to each round, in the order of the plan.
     pub answers: Vec<Answer>,
-    /// What happened how often.
+    /// Counts of events.
     pub tally: Tally,
     /// When the last round was answered.
     pub answered: Time,
-    /// When each round was asked for and when it was answered.
+    /// When each round was submitted and when it was answered.
     pub rounds: Vec<(Time, Time)>,
     /// When the last round was closed and all was quiet.
     pub at: Time,
 }
 
-/// Plays a plan to its end, or to the first thing that must not be.
+impl Tally {
+    /// Adds a run.
+    pub fn add(&mut self, ending: &Ending) {
+        self.add_run(&ending.tally, &ending.answers);
+    }
+}
+
+/// Runs a plan to its end, or to the first violation.
 pub fn run(plan: &Plan, trace: &mut Trace) -> Result<Ending, Violation> {
     Engine::new(plan, trace).run()
 }
@@ -66,11 +73,11 @@ struct Engine<'a> {
     rng: Rng,
     master: Master,
     observer: Observer<'a>,
-    /// Every process that lives, also those the master has given up on.
+    /// All living processes, including those that the master has given up.
     executors: BTreeMap<WorkerId, Executor>,
-    /// Starts on these seats come to nothing until then; silently or at once.
+    /// Seats on which starts fail until then, silently or immediately.
     failing_starts: BTreeMap<SeatId, (bool, Time)>,
-    /// These hosts are out of reach until then; the network says so, or does not.
+    /// Hosts that are unreachable until then, and whether the network reports it.
     outages: BTreeMap<SeatId, (bool, Time)>,
     truth: Truth,
     /// Deaths that the master has not learned of.
@@ -83,7 +90,7 @@ struct Engine<'a> {
     runs: u64,
     /// What the master knows of states.
     hold: Hold,
-    /// Invariants that look at everything are run after every so many events.
+    /// Expensive invariants are checked once per this many events.
     check_every: u64,
 }
 
@@ -174,7 +181,7 @@ impl<'a> Engine<'a> {
         Ok(Ending { answers, tally: self.tally, answered: self.answered, rounds: self.rounds, at: self.now })
     }
 
-    /// Whether all rounds are answered and closed, and everybody who can be is back and idle.
+    /// Whether all rounds are answered and closed, and all workers that can be are up and idle.
     fn is_quiet(&self) -> bool {
         self.observer.is_all_closed()
             && !self.master.scheduler.is_busy()
@@ -293,7 +300,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A host is out of reach. Connections to it that stay silent for too long are ended by both sides.
+    /// A host becomes unreachable. Both sides close connections that stay silent for too long.
     fn lose_sight(&mut self, seat: SeatId, refuses: bool, for_span: Option<Span>) {
         let until = for_span.map_or(Time(u64::MAX), |span| self.now + span);
         let (refuses_at, until_at) = self.outages.entry(seat).or_default();
@@ -314,7 +321,7 @@ impl<'a> Engine<'a> {
         let held = self.network.held(self.now, worker);
         let is_silent = held.is_some_and(|(since, _)| refuses || self.now.since(since) >= LINK_SILENCE);
         if !is_silent && !self.network.is_cut(worker) {
-            return; // it was ridden out
+            return; // the connection survived
         }
         self.network.cut(self.now, worker);
         let inside = self.executors.remove(&worker).map(|e| e.inside()).unwrap_or_default();
@@ -353,7 +360,7 @@ impl<'a> Engine<'a> {
         }
         let mut at = self.now + Span(self.rng.below(500));
         if self.rng.percent(70) {
-            at = at.max(self.network.quiet_at(id, crate::network::Way::ToMaster)); // all it said was read
+            at = at.max(self.network.quiet_at(id, crate::network::Direction::ToMaster)); // all its messages have arrived
         }
         self.unlearned.insert(id, death.clone());
         self.queue.push(at, Happening::LossLearned { worker: id, death });
@@ -363,7 +370,7 @@ impl<'a> Engine<'a> {
         if self.executors.contains_key(&worker) && self.is_in_reach(worker) {
             self.die(worker, cause);
         } else {
-            // Nobody is there, or out of reach: the connection is closed, and that is all that can be known.
+            // The process is gone or unreachable: all that is known is that the connection is closed.
             self.hang_up(worker);
             self.queue.push(self.now, Happening::LossLearned { worker, death: Death::of(cause) });
         }
@@ -373,7 +380,7 @@ impl<'a> Engine<'a> {
         !self.network.is_cut(worker) && self.network.held(self.now, worker).is_none()
     }
 
-    /// The master closes a connection. A process out of reach learns of it when it is over.
+    /// The master closes a connection. An unreachable process learns of it when the outage ends.
     fn hang_up(&mut self, worker: WorkerId) {
         if let Some((_, until)) = self.network.held(self.now, worker)
             && self.executors.contains_key(&worker)

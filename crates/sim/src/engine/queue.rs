@@ -1,4 +1,4 @@
-//! What is going to happen, in the order of virtual time.
+//! Future events, in the order of virtual time.
 
 use crate::oracle::Value;
 use qjam_core::ids::{Block, RoundId, SeatId, Version, WorkerId};
@@ -18,7 +18,7 @@ pub(crate) enum ToExecutor {
         spans: Vec<BlockRun>,
         base: Option<Version>,
     },
-    /// How to make states: the rounds since they were made.
+    /// A recipe for states: the rounds since they were created.
     Recipe {
         round: RoundId,
         partitions: Vec<u32>,
@@ -42,7 +42,7 @@ pub(crate) enum ToExecutor {
     Ping,
 }
 
-/// The root of a finished subtree under way.
+/// The root of a finished subtree in transit.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) node: Node,
@@ -97,7 +97,7 @@ pub(crate) enum Happening {
 }
 
 impl Happening {
-    /// The process in which it happens, if that is a worker's: it waits while that is stopped, and dies with it.
+    /// The worker process in which it happens, if any: it waits while the process is stopped, and ends with it.
     pub(crate) fn executor(&self) -> Option<WorkerId> {
         match *self {
             Happening::Ready { executor }
@@ -132,7 +132,7 @@ impl Happening {
 
 struct Entry {
     at: Time,
-    /// Orders what happens at the same time.
+    /// Orders events with the same time.
     turn: u64,
     what: Happening,
 }
@@ -154,7 +154,7 @@ impl Ord for Entry {
     }
 }
 
-/// Everything that is going to happen.
+/// All future events.
 #[derive(Default)]
 pub(crate) struct Queue {
     entries: BinaryHeap<Reverse<Entry>>,

@@ -1,7 +1,7 @@
-//! States: what workers keep of them, what the master keeps to make them again, and what they must be.
+//! Simulated states: what workers keep, what the master keeps to rebuild them, and their expected values.
 //!
-//! A state is a number that every round changes in its own way, so that a round that is left out, run twice or run on
-//! another state shows in all that follow. There are no checkpoints here: the machines under test know nothing of them.
+//! A state is a number that every round changes in its own way. So if a round is omitted, run twice or run on the wrong state, all
+//! later rounds show it. There are no checkpoints: the state machines under test do not know them.
 
 use super::Engine;
 use super::queue::{ToExecutor, ToMaster};
@@ -17,24 +17,24 @@ use std::collections::BTreeMap;
 /// The only hold of a plan.
 pub(super) const HOLD: HoldId = HoldId(3);
 
-/// What the master knows, and what the states are.
+/// The master's data about the hold, and the expected states.
 pub(super) struct Hold {
     pub(super) version: Version,
     log: Vec<RoundId>,
-    /// What one process that never fails would have.
+    /// The states that a single process without failures would have.
     states: Vec<u64>,
     rounds_left: usize,
 }
 
-/// What a worker keeps.
+/// The states on one worker.
 #[derive(Default)]
-pub(super) struct StatesHere {
+pub(super) struct WorkerStates {
     /// At most two versions of each partition.
     kept: BTreeMap<u32, Vec<(Version, u64)>>,
-    /// With which version each round begins.
+    /// The version that each round begins with.
     bases: BTreeMap<RoundId, Version>,
     recipes: BTreeMap<(RoundId, u32), Vec<RoundId>>,
-    /// Copies that blocks are working on.
+    /// Copies that running blocks modify.
     entered: BTreeMap<(RoundId, Block), u64>,
 }
 
@@ -51,7 +51,7 @@ impl Hold {
     }
 }
 
-impl StatesHere {
+impl WorkerStates {
     fn get(&self, partition: u32, version: Version) -> Option<u64> {
         self.kept.get(&partition)?.iter().find(|(v, _)| *v == version).map(|(_, state)| *state)
     }
@@ -74,7 +74,7 @@ impl Engine<'_> {
         self.spec(round).is_held.then_some(self.hold.version)
     }
 
-    /// What a round over states must give.
+    /// The expected value of a round over states.
     pub(super) fn states_after(&self, round: RoundId) -> Vec<u64> {
         let key = value_key(self.plan.seed, round);
         self.hold.states.iter().map(|state| oracle::next_state(*state, key)).collect()
@@ -97,7 +97,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A worker lacks states: the master says how to make them, as long as the round wants them.
+    /// A worker lacks states: the master sends a recipe, if the round still needs them.
     pub(super) fn on_behind(&mut self, worker: WorkerId, round: RoundId, partitions: Vec<u32>) -> Verdict {
         if self.is_open(round) {
             let steps = self.hold.log.clone();
@@ -107,7 +107,7 @@ impl Engine<'_> {
         self.tell(Event::WorkerSpoke { worker })
     }
 
-    /// Those of these blocks whose states are not here as the round wants them; they are asked for.
+    /// The blocks whose states are missing in the version that the round needs; requests them.
     pub(super) fn behind(
         &mut self,
         id: WorkerId,
@@ -137,7 +137,7 @@ impl Engine<'_> {
     ) -> Verdict {
         let states = &mut self.process(id).states;
         if !states.bases.contains_key(&round) {
-            return Ok(()); // it was called off meanwhile
+            return Ok(()); // cancelled meanwhile
         }
         for partition in &partitions {
             states.recipes.insert((round, *partition), steps.clone());
@@ -145,7 +145,7 @@ impl Engine<'_> {
         self.prompt(id, worker::Event::RecipesArrived { round, chunks: partitions })
     }
 
-    /// Finds, or makes, the state that a block begins with. Says how many rounds had to be run again.
+    /// Finds or rebuilds the state that a block begins with. Returns the number of rounds that were run again.
     pub(super) fn enter_state(
         &mut self,
         id: WorkerId,
@@ -185,7 +185,7 @@ impl Engine<'_> {
         Ok(steps)
     }
 
-    /// A block has run: what it leaves is kept beside what it found.
+    /// A block has run: its new state is kept beside the old one.
     pub(super) fn leave_state(&mut self, id: WorkerId, round: RoundId, block: Block) -> u64 {
         let key = value_key(self.plan.seed, round);
         let is_open = self.is_open(round);

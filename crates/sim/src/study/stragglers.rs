@@ -65,7 +65,7 @@ fn perfect(paces: &[Vec<u64>], number: usize) -> f64 {
 
 /// How a round is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Strategy {
     OneBlock,
     NoHelp,
     Stealing,
@@ -73,16 +73,16 @@ enum Way {
 }
 
 /// What rounds take, in units of the perfect division.
-fn relative(times: Times, workers: u32, way: Way, seed: u64) -> Vec<f64> {
+fn relative(times: Times, workers: u32, strategy: Strategy, seed: u64) -> Vec<f64> {
     let paces = paces(times, workers, seed);
     let mut plan = Plan { seed, ..hosts(workers) };
     for (seat, pace) in plan.seats.iter_mut().zip(&paces) {
         seat.paces = pace.clone();
     }
-    plan.config.balances = matches!(way, Way::Stealing | Way::Everything);
-    plan.config.backs_up = way == Way::Everything;
-    let each = if way == Way::OneBlock { 1 } else { BLOCKS };
-    let rounds = if way == Way::Everything { ROUNDS } else { 1 };
+    plan.config.balances = matches!(strategy, Strategy::Stealing | Strategy::Everything);
+    plan.config.backs_up = strategy == Strategy::Everything;
+    let each = if strategy == Strategy::OneBlock { 1 } else { BLOCKS };
+    let rounds = if strategy == Strategy::Everything { ROUNDS } else { 1 };
     for n in 0..rounds {
         let mut round = round(n, workers * each, Span(TASK.0 / u64::from(each)));
         round.spread_percent = 3;
@@ -117,18 +117,18 @@ struct Row {
 fn row(times: Times, workers: u32) -> Row {
     // Small clusters are drawn several times.
     let seeds = (1_000 / u64::from(workers)).clamp(1, 10);
-    let over = |way| -> Vec<f64> {
-        let all: Vec<Vec<f64>> = (0..seeds).map(|seed| relative(times, workers, way, seed)).collect();
+    let over = |strategy| -> Vec<f64> {
+        let all: Vec<Vec<f64>> = (0..seeds).map(|seed| relative(times, workers, strategy, seed)).collect();
         let rounds = all[0].len();
         (0..rounds).map(|n| mean(&all.iter().map(|rounds| rounds[n]).collect::<Vec<_>>())).collect()
     };
-    let everything = over(Way::Everything);
+    let everything = over(Strategy::Everything);
     Row {
         workers,
-        one_block: over(Way::OneBlock)[0],
+        one_block: over(Strategy::OneBlock)[0],
         late_backups: mean(&(0..seeds).map(|seed| late_backups(times, workers, seed)).collect::<Vec<_>>()),
-        no_help: over(Way::NoHelp)[0],
-        stealing: over(Way::Stealing)[0],
+        no_help: over(Strategy::NoHelp)[0],
+        stealing: over(Strategy::Stealing)[0],
         first: everything[0],
         last: everything[everything.len() - 1],
     }
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn help_in_time_passes_it() {
-        let ours = relative(Times::TenTimes, 30, Way::Everything, 0);
+        let ours = relative(Times::TenTimes, 30, Strategy::Everything, 0);
         assert!(ours[0] < 1.5 && ours[2] < 1.3, "{ours:?}");
     }
 }

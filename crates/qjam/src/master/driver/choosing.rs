@@ -9,9 +9,9 @@ use crate::dataset::CutData;
 use crate::engine::SeatKind;
 use crate::error::{Error, RemoteFault};
 use crate::function::Function;
+use crate::function::language;
 use crate::master::inline::{self, Inline, InlineDone};
 use crate::master::round::Running;
-use crate::python;
 use qjam_core::ids::{DataSetId, RoundId, SeatId};
 use qjam_core::job::{FaultKind, RoundSpec};
 use qjam_core::journal::{RoundReport, What};
@@ -82,7 +82,7 @@ impl Driver {
     ) -> Option<Box<Chosen>> {
         self.chooser.as_ref()?;
         // A call of Python's goes to another process in any case, and there it can be called off.
-        let can_inline = waits && self.can_inline() && !python::is_call(function.name());
+        let can_inline = waits && self.can_inline() && !language::is_foreign(function.name());
         self.update_teams();
         let is_disturbed = self.rounds.values().any(|r| !r.is_answered);
         let chooser = self.chooser.as_mut()?;

@@ -1,8 +1,8 @@
-"""The live functions of this process, for the native part of the package.
+"""Calls from native threads into the interpreter of the master's process.
 
-Two kinds of threads come here that no Python code has started: the master's loop, when only Python can combine two
-results, and the slots of ``inproc`` workers. They name a function by the hash of its code; who runs a round enters it
-here for as long as the round lasts.
+The callers are the master's loop, when two results must be combined in Python, and the slots of ``inproc`` workers. They name
+a function by the hash of its code. Comes in: that hash with parameters, chunks or results. Goes out: values as parts that Rust
+can hold. A round registers its code with ``enter`` while it runs; no code outside a running round is ever called.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Where = Tuple[int, int, int]
 
 
 class Stopped(BaseException):
-    """Raised inside a function in this process whose round is over."""
+    """Raised in a user function of this process when its round has ended."""
 
 
 _live: Dict[bytes, List[Any]] = {}
@@ -30,7 +30,7 @@ _lock = threading.Lock()
 
 
 def enter(code: bytes, prepared: Any) -> None:
-    """A round of this code begins."""
+    """Registers a round that runs this code."""
     with _lock:
         entry = _live.get(code)
         if entry is None:
@@ -40,7 +40,7 @@ def enter(code: bytes, prepared: Any) -> None:
 
 
 def leave(code: bytes) -> None:
-    """It is over."""
+    """Ends what ``enter`` began."""
     with _lock:
         entry = _live[code]
         entry[1] -= 1
@@ -51,12 +51,12 @@ def leave(code: bytes) -> None:
 def _prepared(code: bytes) -> Any:
     entry = _live.get(code)
     if entry is None:
-        raise RuntimeError("the round that this belonged to is over")
+        raise RuntimeError("the round that this call belonged to has ended")
     return entry[0]
 
 
 def map_chunk(code: bytes, params: Pickle, chunk: Chunk, where: Where) -> Tuple[Any, ...]:
-    """The value of one chunk, taken apart."""
+    """The value of one chunk, as parts."""
     prepared = _prepared(code)
     with entered(*where):
         value = prepared.map(values.unpack(*params), open_chunk(*chunk))
@@ -66,7 +66,7 @@ def map_chunk(code: bytes, params: Pickle, chunk: Chunk, where: Where) -> Tuple[
 def step_chunk(
     given: Tuple[bytes, Pickle, Chunk, Where], memory: Optional[Pickle]
 ) -> Tuple[Tuple[Any, ...], Pickle]:
-    """The value of one chunk, and the state that stays with it."""
+    """The value of one chunk, as parts, and its new state."""
     code, params, chunk, where = given
     prepared = _prepared(code)
     with entered(*where):
@@ -78,7 +78,7 @@ def step_chunk(
 
 
 def merge(code: bytes, left: Tuple[Any, ...], right: Tuple[Any, ...]) -> Tuple[Any, ...]:
-    """Two neighbours as one."""
+    """Combines two neighbouring results."""
     prepared = _prepared(code)
     one, other = values.load(left), values.load(right)
     reduce = prepared.reduce
@@ -90,7 +90,7 @@ def merge(code: bytes, left: Tuple[Any, ...], right: Tuple[Any, ...]) -> Tuple[A
 
 
 def describe(error: BaseException) -> Tuple[str, Optional[str], str, bytes]:
-    """Message, place, traceback and pickle of an exception, as a worker would tell them."""
+    """Message, location, traceback and pickle of an exception, as a worker reports them."""
     from ._worker.raised import describe as told
 
     trace = error.__traceback__
@@ -102,6 +102,6 @@ def describe(error: BaseException) -> Tuple[str, Optional[str], str, bytes]:
 
 
 def _cloudpickle(obj: object, **options: Any) -> bytes:
-    """For what plain pickles refuse: classes and functions of the script or of a notebook."""
+    """Pickles what plain pickle refuses: classes and functions of the script or a notebook."""
     stream: bytes = cloudpickle().dumps(obj, **options)
     return stream

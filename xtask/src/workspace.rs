@@ -1,30 +1,31 @@
-//! Where things are: the repository, the target folder, the tools and the Python environment in it.
+//! Paths and programs of the repository: the target folder, installed tools, the Python environment.
+//!
+//! Goes out: paths, and [`Run`]s with the right folder and variables. Installs and changes nothing besides temporary folders.
 
 use crate::failure::{AboutFile, Failure};
 use crate::run::Run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The places that steps work in.
-pub struct Shop {
+/// The paths that steps use.
+pub struct Workspace {
     /// The repository.
     pub root: PathBuf,
     /// Cargo's target folder.
     pub target: PathBuf,
-    /// Where cargo puts what it builds with the release profile.
+    /// Cargo's folder for release builds.
     pub release: PathBuf,
 }
 
-impl Shop {
-    /// Finds them. Cargo says where the repository is; this very executable lies in the target folder, wherever
-    /// variables and settings have put that.
+impl Workspace {
+    /// Finds the paths. Cargo sets that of the repository; this executable is in the target folder, wherever that is configured to be.
     pub fn here() -> Result<Self, Failure> {
         let from_cargo = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let root = from_cargo.as_deref().and_then(Path::parent).map(Path::to_path_buf);
         let exe = std::env::current_exe().about("this executable")?;
         let profiles = exe.parent().and_then(Path::parent).map(Path::to_path_buf);
         match (root, profiles) {
-            (Some(root), Some(target)) => Ok(Shop { root, release: target.join("release"), target }),
+            (Some(root), Some(target)) => Ok(Workspace { root, release: target.join("release"), target }),
             _ => {
                 Err(Failure::Missing { tool: "cargo".into(), remedy: "start this with `cargo xtask`".into() })
             }
@@ -36,7 +37,7 @@ impl Shop {
         self.target.join("venv")
     }
 
-    /// A program of the Python environment, if it is there.
+    /// A program of the Python environment, if it exists.
     pub fn venv_program(&self, name: &str) -> Result<PathBuf, Failure> {
         let path = self.venv().join("bin").join(name);
         if path.exists() {
@@ -46,13 +47,13 @@ impl Shop {
         Err(Failure::Missing { tool: format!("{name} in {}", self.venv().display()), remedy })
     }
 
-    /// Where tools installed by cargo go.
+    /// The folder for tools installed by cargo.
     pub fn tools(&self) -> PathBuf {
         self.target.join("tools")
     }
 
-    /// A program, run in the repository, with our own tools before the system's. Its runs are recorded under the target
-    /// folder, and not among those of whoever tests.
+    /// A program to run in the repository, with our own tools first on the path. Run files go to the target folder instead of the
+    /// user's folder.
     pub fn program(&self, program: impl AsRef<Path>) -> Run {
         let mut path = OsString::from(self.tools().join("bin"));
         if let Some(inherited) = std::env::var_os("PATH") {
@@ -65,12 +66,12 @@ impl Shop {
             .env("QJAM_RUNS", self.target.join("runs"))
     }
 
-    /// Cargo with these words, which are separated by spaces.
+    /// Cargo with these arguments, separated by spaces.
     pub fn cargo(&self, words: &str) -> Run {
         self.program("cargo").args(words.split_whitespace())
     }
 
-    /// A folder for one step, made new and empty.
+    /// A new empty folder for one step.
     pub fn empty_folder(&self, name: &str) -> Result<PathBuf, Failure> {
         let path = self.target.join("xtask").join(name);
         if path.exists() {

@@ -1,8 +1,8 @@
-//! The interpreter that a master lives in, as the rounds see it.
+//! The interpreter of the master's own process, as rounds use it.
 //!
-//! The master's loop and the slots of `inproc` workers come here from threads of their own, with Rust values. They wait
-//! for the interpreter, hand over to `qjam._host`, which has the live functions, and take back Rust values. So nobody
-//! who has the interpreter may wait for a master: see the rule in the crate's own words.
+//! Comes in: Rust values, from the threads of the master's loop and of the slots of `inproc` workers. They wait for the
+//! interpreter and call `qjam._interpreter`, which has the functions of running rounds. Goes out: Rust values, or the exception.
+//! Code that holds the interpreter may not wait for a master: see the rules in `lib.rs`.
 
 use crate::buffer::view;
 use crate::values::{from_parts, from_pickle, to_parts, to_pickle};
@@ -12,32 +12,32 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use qjam::Ctx;
-use qjam::python::{Call, Host, Pickled, Raised, Raw, Value};
+use qjam::python::{Call, Interpreter, Pickled, Raised, Raw, Value};
 use std::ffi::c_ulong;
 use std::sync::{Mutex, PoisonError};
 
-/// Calls of user code in this process, with the thread that is inside.
+/// Running calls of user code in this process, with their threads.
 static INSIDE: Mutex<Vec<(c_ulong, Ctx)>> = Mutex::new(Vec::new());
 
-/// Ctrl-C while the main thread was inside user code, which is so where it runs a round itself.
+/// A Ctrl-C that arrived while the main thread was in user code, in a round that it runs itself.
 static INTERRUPTED: Mutex<Option<PyErr>> = Mutex::new(None);
 
 /// This process's interpreter.
 pub(crate) struct InProcess;
 
-/// A function of `qjam._host`.
-macro_rules! host_function {
+/// A function of `qjam._interpreter`.
+macro_rules! interpreter_function {
     ($py:expr, $name:literal) => {{
         static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        FUNCTION.import($py, "qjam._host", $name)
+        FUNCTION.import($py, "qjam._interpreter", $name)
     }};
 }
 
-impl Host for InProcess {
+impl Interpreter for InProcess {
     fn map(&self, call: &Call, chunk: &Raw, ctx: &Ctx) -> Result<Value, Raised> {
         attached(|py| {
             let given = Given::new(py, call, chunk, ctx)?;
-            let parts = inside(py, ctx, || host_function!(py, "map_chunk")?.call1(given.tuple(py)?))?;
+            let parts = inside(py, ctx, || interpreter_function!(py, "map_chunk")?.call1(given.tuple(py)?))?;
             Ok(Value { code: call.code.id(), body: from_parts(&parts)? })
         })
     }
@@ -52,7 +52,7 @@ impl Host for InProcess {
         attached(|py| {
             let given = Given::new(py, call, chunk, ctx)?.tuple(py)?;
             let memory = memory.map(|memory| to_pickle(py, memory.clone())).transpose()?;
-            let step = || host_function!(py, "step_chunk")?.call1((given, memory));
+            let step = || interpreter_function!(py, "step_chunk")?.call1((given, memory));
             let (parts, memory): (Bound<'_, PyAny>, (Bound<'_, PyAny>, Bound<'_, PyAny>)) =
                 inside(py, ctx, step)?.extract()?;
             let value = Value { code: call.code.id(), body: from_parts(&parts)? };
@@ -63,7 +63,7 @@ impl Host for InProcess {
     fn merge(&self, left: Value, right: Value) -> Result<Value, Raised> {
         attached(|py| {
             let code = left.code;
-            let merge = host_function!(py, "merge")?;
+            let merge = interpreter_function!(py, "merge")?;
             let (left, right) = (to_parts(py, left.body)?, to_parts(py, right.body)?);
             let parts = merge.call1((PyBytes::new(py, &code.0), left, right))?;
             Ok(Value { code, body: from_parts(&parts)? })
@@ -71,7 +71,7 @@ impl Host for InProcess {
     }
 }
 
-/// What a call is about, as Python gets it.
+/// The arguments of a call, as Python objects.
 struct Given<'py> {
     code: Bound<'py, PyBytes>,
     params: (Bound<'py, PyAny>, Bound<'py, PyList>),
@@ -97,7 +97,7 @@ impl<'py> Given<'py> {
     }
 }
 
-/// Parameters, which all chunks share and none may change.
+/// Parameters, read-only because all chunks share them.
 fn shown_pickle<'py>(py: Python<'py>, params: &Pickled) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
     let buffers = PyList::empty(py);
     for buffer in &params.buffers {
@@ -106,7 +106,7 @@ fn shown_pickle<'py>(py: Python<'py>, params: &Pickled) -> PyResult<(Bound<'py, 
     Ok((PyBytes::new(py, &params.stream).into_any(), buffers))
 }
 
-/// Does something with the interpreter; an exception is taken down as a worker would.
+/// Runs `f` with the interpreter; an exception becomes a [`Raised`], as from a worker.
 fn attached<R>(f: impl FnOnce(Python<'_>) -> PyResult<R>) -> Result<R, Raised> {
     Python::attach(|py| f(py).map_err(|error| described(py, error)))
 }
@@ -119,13 +119,13 @@ fn described(py: Python<'_>, error: PyErr) -> Raised {
     let describe = || -> PyResult<Raised> {
         let value: Py<PyBaseException> = error.into_value(py);
         let (message, location, traceback, pickled) =
-            host_function!(py, "describe")?.call1((value,))?.extract()?;
+            interpreter_function!(py, "describe")?.call1((value,))?.extract()?;
         Ok(Raised { message, location, traceback, pickled, ..Raised::default() })
     };
     describe().unwrap_or_else(|_| Raised { message: text, ..Raised::default() })
 }
 
-/// Notes that this thread is inside user code, so that it can be called off.
+/// Runs `f` and notes that this thread is in user code, so that it can be cancelled.
 fn inside<R>(py: Python<'_>, ctx: &Ctx, f: impl FnOnce() -> R) -> R {
     let thread: c_ulong = thread_name(py).unwrap_or(0);
     let note = || INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,17 +154,17 @@ pub(crate) fn take_interrupt() -> Option<PyErr> {
     INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Has calls in this process whose rounds are over raise an exception. They do so between two steps of Python; what does
-/// not come back from native code cannot be reached.
+/// Raises an exception in all calls of this process whose rounds have ended. It takes effect between two Python instructions;
+/// code that stays in native functions cannot be stopped.
 pub(crate) fn call_off(py: Python<'_>) -> PyResult<()> {
-    // Asking may lead back to Python, so nothing is locked meanwhile.
+    // `cancelled` may call Python, so the lock is not held meanwhile.
     let noted: Vec<(c_ulong, Ctx)> = INSIDE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let threads: Vec<c_ulong> =
         noted.into_iter().filter(|(_, ctx)| ctx.cancelled()).map(|(thread, _)| thread).collect();
     if threads.is_empty() {
         return Ok(());
     }
-    let stop = py.import(intern!(py, "qjam._host"))?.getattr(intern!(py, "Stopped"))?;
+    let stop = py.import(intern!(py, "qjam._interpreter"))?.getattr(intern!(py, "Stopped"))?;
     for thread in threads {
         #[expect(unsafe_code, reason = "there is no other way to have another thread raise an exception")]
         // SAFETY: the interpreter is held, and the class is alive; an unknown thread is not touched.
