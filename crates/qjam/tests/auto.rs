@@ -33,7 +33,7 @@ fn whoever(sleep_ms: &u64, _: &Nothing) -> Names {
 
 /// The same, once the gate is open.
 #[qjam::map]
-fn whoever_passes(gate: &String, _: &Nothing, ctx: &Ctx) -> Names {
+fn whoever_passes(gate: &str, _: &Nothing, ctx: &Ctx) -> Names {
     Gate::pass(gate, ctx.chunk());
     Names(vec![me()])
 }
@@ -157,7 +157,7 @@ fn limits_that_the_callers_thread_cannot_keep_leave_the_work_to_workers() {
     let limit = Duration::from_millis(200);
     let m = Master::builder().round_timeout(limit).connect("auto:proc:1").unwrap();
     let gate = Gate::new();
-    let error = m.run(whoever_passes, &gate.path(), &tasks).map(|names| names.0).unwrap_err();
+    let error = m.run(whoever_passes, gate.path().as_str(), &tasks).map(|names| names.0).unwrap_err();
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     let m = Master::builder().memory_limit(1 << 30).connect("auto:proc:1").unwrap();
     for _ in 0..20 {
@@ -170,7 +170,7 @@ fn a_submitted_round_does_not_keep_its_caller() {
     let m = Master::connect("auto:local:1").unwrap();
     let tasks = DataSet::nothing(1).unwrap();
     let gate = Gate::new();
-    let mut pending = m.submit(whoever_passes, &gate.path(), &tasks).unwrap();
+    let mut pending = m.submit(whoever_passes, gate.path().as_str(), &tasks).unwrap();
     assert!(pending.wait_at_most(Duration::from_millis(1)).unwrap().is_none());
     gate.open();
     assert_ne!(pending.wait().unwrap().0[0], me());
@@ -189,7 +189,7 @@ fn a_long_wait_for_oneself_is_told_too() {
         .connect("auto:local:1")
         .unwrap();
     // It comes back only because the wait was told.
-    m.run(whoever_passes, &gate.path(), &DataSet::nothing(1).unwrap()).unwrap();
+    m.run(whoever_passes, gate.path().as_str(), &DataSet::nothing(1).unwrap()).unwrap();
     let told = told.lock().unwrap();
     assert!(told[0].starts_with("waiting for inline (1 block) since "), "{told:?}");
 }
@@ -204,7 +204,7 @@ fn a_part_of_the_workers_is_always_the_same_and_the_next_steps_in_for_the_dead()
         assert!(m.run(whoever, &0, &tasks).unwrap().0.iter().all(|name| process(name) == first));
     }
     let gate = Gate::new();
-    let pending = m.submit(whoever_passes, &gate.path(), &tasks).unwrap();
+    let pending = m.submit(whoever_passes, gate.path().as_str(), &tasks).unwrap();
     gate.wait_for(1);
     rustix::process::kill_process(
         rustix::process::Pid::from_raw(first as i32).unwrap(),

@@ -79,11 +79,12 @@ fn has_good(cache: &mut Cache, id: &ChunkId) -> bool {
 }
 
 /// Programs that tests start: this executable again, which runs one of these before its `main`. Each is told a folder.
-const PROGRAMS: &[(&str, fn(&Path))] = &[
+const PROGRAMS: &[(&str, Program)] = &[
     ("full disk", full::on_a_full_disk),
     ("read-only disk", full::on_a_read_only_disk),
     ("writer", sharing::writer),
 ];
+type Program = fn(&Path);
 const PROGRAM: &str = "QJAM_CACHE_TEST_PROGRAM";
 const FOLDER: &str = "QJAM_CACHE_TEST_FOLDER";
 /// What each says first.

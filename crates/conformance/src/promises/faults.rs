@@ -275,7 +275,7 @@ pub(crate) fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_faul
 
 pub(crate) fn rounds_under_way_do_not_suffer_from_one_that_fails(e: &Engine) {
     #[qjam::map]
-    fn slow(gate: &String, _: &Nothing, ctx: &Ctx) -> u64 {
+    fn slow(gate: &str, _: &Nothing, ctx: &Ctx) -> u64 {
         Gate::pass(gate, ctx.chunk());
         1
     }
@@ -286,7 +286,7 @@ pub(crate) fn rounds_under_way_do_not_suffer_from_one_that_fails(e: &Engine) {
         // It stays under way until the others have failed, in one slot of two or more.
         let gate = Gate::new();
         let alone = DataSet::nothing(1).unwrap();
-        let good = m.submit(slow, &gate.path(), &alone).unwrap();
+        let good = m.submit(slow, gate.path().as_str(), &alone).unwrap();
         let is_narrow = m.workers().iter().map(|w| w.slots).sum::<u32>() < 2;
         if is_narrow || e.chooses {
             gate.open();

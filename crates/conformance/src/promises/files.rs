@@ -105,7 +105,7 @@ pub(crate) fn a_file_that_changed_after_the_data_set_was_made_is_named(e: &Engin
 
 pub(crate) fn a_file_that_changes_in_the_middle_of_a_round_is_named_with_the_chunk(e: &Engine) {
     #[qjam::map]
-    fn held_up(gate: &String, x: &Dense<f64>, ctx: &Ctx) -> f64 {
+    fn held_up(gate: &str, x: &Dense<f64>, ctx: &Ctx) -> f64 {
         Gate::pass(gate, ctx.chunk());
         x.as_slice().iter().sum()
     }
@@ -117,7 +117,7 @@ pub(crate) fn a_file_that_changes_in_the_middle_of_a_round_is_named_with_the_chu
         let x = DataSet::<Dense<f64>>::raw(&path, 4).unwrap().partitions(60).unwrap();
         let m = e.connect(Master::builder(), engine);
         let gate = Gate::new();
-        let round = m.submit(held_up, &gate.path(), &x).unwrap();
+        let round = m.submit(held_up, gate.path().as_str(), &x).unwrap();
         gate.wait_for(1);
         // Cut short and made whole again, as some editors do it.
         write_raw(&path, &values[..100]);

@@ -72,26 +72,24 @@ pub(crate) fn a_cut_that_was_made_twice_is_forgotten_with_the_last(e: &Engine) {
 
 pub(crate) fn several_threads_share_a_master(e: &Engine) {
     let tasks = DataSet::nothing(6).unwrap();
-    for engine in [e.of(2)] {
-        let m = e.connect(Master::builder(), &engine);
-        std::thread::scope(|scope| {
-            for t in 0..6_u64 {
-                let (m, tasks, engine) = (&m, &tasks, &engine);
-                scope.spawn(move || {
-                    for n in 0..30 {
-                        let n = t * 100 + n;
-                        if n % 3 == 0 {
-                            drop(m.submit(numbered, &n, tasks).unwrap());
-                        }
-                        let pending = m.submit(numbered, &n, tasks).unwrap();
-                        assert_eq!(m.run(numbered, &(n + 1), tasks).unwrap(), expected(n + 1, 6), "{engine}");
-                        assert_eq!(pending.wait().unwrap(), expected(n, 6), "{engine}");
-                        assert!(m.last_round().is_some() && !m.workers().is_empty());
+    let (engine, m) = (e.name, e.master(2));
+    std::thread::scope(|scope| {
+        for t in 0..6_u64 {
+            let (m, tasks) = (&m, &tasks);
+            scope.spawn(move || {
+                for n in 0..30 {
+                    let n = t * 100 + n;
+                    if n % 3 == 0 {
+                        drop(m.submit(numbered, &n, tasks).unwrap());
                     }
-                });
-            }
-        });
-    }
+                    let pending = m.submit(numbered, &n, tasks).unwrap();
+                    assert_eq!(m.run(numbered, &(n + 1), tasks).unwrap(), expected(n + 1, 6), "{engine}");
+                    assert_eq!(pending.wait().unwrap(), expected(n, 6), "{engine}");
+                    assert!(m.last_round().is_some() && !m.workers().is_empty());
+                }
+            });
+        }
+    });
 }
 
 pub(crate) fn a_round_goes_on_while_nobody_waits(e: &Engine) {

@@ -111,7 +111,7 @@ fn the_last_run_of_the_same_program_is_found_by_itself() {
     assert!(runs[1].recalled >= 9, "{:?}", runs[1]);
     assert_eq!(runs[1].resumed.as_ref(), Some(&runs[0].id));
     // It came to its end, so there is nothing to go on from.
-    again("last").finish().0;
+    again("last").finish();
     let third: Run = folder.last().unwrap();
     assert_eq!((third.recalled, third.resumed), (0, None));
 }
