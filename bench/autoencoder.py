@@ -1,4 +1,4 @@
-"""The sparse autoencoder beside NumPy and SciPy: one cost and gradient on one thread, and a training on two.
+"""Compares the sparse autoencoder with NumPy and SciPy: the bare gradient on one thread, and a training on two.
 
     cargo build --release -p qjam-cli
     python bench/autoencoder.py run --qjam target/release/qjam [--turns 3] [--json FILE]

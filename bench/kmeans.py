@@ -1,14 +1,14 @@
-"""K-means beside faiss, scikit-learn, Intel's extension of it, and NumPy: same rows, same first centres, two threads.
+"""Compares k-means with faiss, scikit-learn, Intel's extension of it, and NumPy: same rows, same initial centres, two threads.
 
     cargo build --release -p qjam-cli
     python bench/kmeans.py run --qjam target/release/qjam [--turns 3] [--only WORD] [--json FILE] [--book]
 
-`--book` writes the table and the picture into the book. The program ends with 1 when a bar is missed. Each contender is a
-process of its own, and only its fitting is timed. `peer NAME …` is one of the others, as `run` calls them.
+`--book` writes the table and the picture into the book. The program exits with 1 if a limit is missed. Each program runs in its own
+process, and only its fit is timed: the total time divided by the number of iterations requested. `peer NAME …` runs one of the others,
+as `run` calls it.
 
-The rows are of two kinds. *Clustered*: normal noise around centres of twice its spread, which bounds can use.
-*Unclustered*: noise alone, where next to no distance can be spared; there our pruning is off, so that it is the kernel
-that is compared.
+There are two kinds of rows. *Clustered*: normal noise around centres with twice its spread, where pruning helps. *Unclustered*: noise
+alone, where pruning saves almost no distances; with pruning off, the matrix product is compared.
 """
 
 from __future__ import annotations

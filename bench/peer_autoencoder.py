@@ -1,4 +1,4 @@
-"""Cost and gradient of the sparse autoencoder in NumPy: what qjam's learner is compared with.
+"""Cost and gradient of the sparse autoencoder in NumPy, as a peer for qjam's learner.
 
     peer_autoencoder.py eval --theta theta.npy --x x.npy --out out.npy   cost, then gradient, as one array of doubles
     peer_autoencoder.py time --patches 10000                             one line of JSON

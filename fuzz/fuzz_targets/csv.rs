@@ -1,7 +1,6 @@
-//! Blocks of CSV text, with as many columns as the first byte says.
+//! Blocks of CSV text; the first byte gives the number of columns.
 //!
-//! What is accepted has whole rows, what is refused comes with a message, and neither costs more memory than a multiple
-//! of the input.
+//! Accepted input has whole rows, refused input has a message, and memory is bounded by a multiple of the input.
 
 #![no_main]
 

@@ -1,8 +1,7 @@
 //! Frames: any bytes, and any bytes around and inside good frames.
 //!
-//! Parsing allocates nothing at all. Random bytes hardly ever carry a right checksum, so the input is also cut into
-//! bodies and tails of good frames, which must come out again as they went in; and then one byte is spoilt, which
-//! must be noticed.
+//! Parsing allocates nothing. Random bytes rarely have a valid checksum, so the input is also divided into bodies and tails of valid
+//! frames, which must survive a round trip; then one byte is changed, which must be detected.
 
 #![no_main]
 

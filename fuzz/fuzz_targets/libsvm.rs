@@ -1,4 +1,4 @@
-//! Blocks of LIBSVM text. What is accepted is a sparse matrix in order, which making it checks.
+//! Blocks of LIBSVM text. Accepted input is a valid sparse matrix, as its constructor checks.
 
 #![no_main]
 

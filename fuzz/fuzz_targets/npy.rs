@@ -1,7 +1,6 @@
-//! Headers of `.npy` files: any bytes, and any text behind a right beginning.
+//! Headers of `.npy` files: any bytes, and any text after a valid beginning.
 //!
-//! What is accepted must be consistent in itself, what is refused must come with a message, and neither may cost more
-//! memory than a small multiple of the input.
+//! Accepted input must be consistent, refused input must have a message, and memory must be bounded by a small multiple of the input.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! Run files: any bytes, and any records with good checksums.
+//! Run files: any bytes, and any records with valid checksums.
 //!
-//! What is read is bounded by what is there: a list in a record never has room for more elements than the record has
-//! bytes left, and an element takes under 256 bytes of memory.
+//! Memory is bounded by the input: a list in a record never reserves room for more elements than the record has bytes left, and an element
+//! takes less than 256 bytes.
 
 #![no_main]
 

@@ -1,40 +1,7 @@
 //! What the promises know of an engine.
 
+pub use qjam::engine::Caps;
 use qjam::{Builder, Master};
-
-/// What workers can do.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the same as the engines' own")]
-pub struct Caps {
-    pub in_process: bool,
-    pub same_machine: bool,
-    pub can_kill: bool,
-    pub can_replace: bool,
-    pub can_cancel: bool,
-    pub keeps_state: bool,
-    pub can_grow: bool,
-    pub limits_memory: bool,
-    pub several_rounds: bool,
-}
-
-fn caps_of(workers: &str) -> Caps {
-    let items = || workers.trim_start_matches("auto:").split(',');
-    let local = items().all(|item| item.starts_with("local"));
-    let mpi = workers == "mpi";
-    let processes = items().all(|item| !item.starts_with("local")) && !mpi;
-    let same_machine = items().all(|item| item.starts_with("local") || item.starts_with("proc"));
-    Caps {
-        in_process: local,
-        same_machine,
-        can_kill: processes,
-        can_replace: processes,
-        can_cancel: processes,
-        keeps_state: true,
-        can_grow: !mpi,
-        limits_memory: processes,
-        several_rounds: !mpi,
-    }
-}
 
 /// An engine as the promises see it.
 pub struct Engine {
@@ -68,7 +35,7 @@ impl Engine {
     /// The same for workers that no worker string names: how a master gets them is said, too.
     pub fn with(name: &'static str, shapes: &[&str], of: fn(usize) -> String, connect: Connect) -> Engine {
         let shapes: Vec<String> = shapes.iter().map(|shape| (*shape).to_owned()).collect();
-        let caps = caps_of(&shapes[0]);
+        let caps = connect(Master::builder(), &shapes[0]).expect("workers").caps();
         Engine {
             name,
             caps,

@@ -79,6 +79,13 @@ pub struct Fault {
     pub carried: Vec<u8>,
 }
 
+impl Fault {
+    /// A fault of which only the kind and the message are known.
+    pub fn new(kind: FaultKind, message: String) -> Self {
+        Fault { kind, chunk: None, message, location: None, backtrace: None, carried: Vec::new() }
+    }
+}
+
 /// Why a worker ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use qjam::Builder;
-use qjam::engine::{SeatKind, WorkerString};
+use qjam::engine::{Caps, WorkerString};
 use qjam::python;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -62,11 +62,11 @@ pub(crate) fn builder(options: &Bound<'_, PyDict>) -> PyResult<Builder> {
 #[pyfunction]
 pub(crate) fn worker_kinds(py: Python<'_>, workers: &str) -> PyResult<(bool, bool, bool)> {
     let parsed = WorkerString::parse(workers).map_err(|e| raise(py, qjam::Error::from(e).into(), ""))?;
-    let has = |is: fn(&SeatKind) -> bool| parsed.seats.iter().any(|seat| is(&seat.kind));
+    let has = |is: fn(Caps) -> bool| parsed.seats.iter().any(|seat| is(seat.caps()));
     Ok((
-        has(|kind| matches!(kind, SeatKind::Local)),
-        has(|kind| matches!(kind, SeatKind::Proc)),
-        has(|kind| matches!(kind, SeatKind::Host(_))),
+        has(|caps| caps.in_process),
+        has(|caps| caps.same_machine && !caps.in_process),
+        has(|caps| !caps.same_machine && caps.can_replace),
     ))
 }
 

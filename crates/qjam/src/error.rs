@@ -50,6 +50,15 @@ pub enum Error {
     )]
     NotHooked,
 
+    /// The workers cannot keep states between rounds.
+    #[error(
+        "{workers} cannot keep states between rounds; use threads, processes or hosts for functions with a state"
+    )]
+    NoState {
+        /// Which workers.
+        workers: String,
+    },
+
     /// Ranks cannot be had, or cannot do what was asked for.
     #[error(transparent)]
     Ranks(#[from] crate::engine::ranks::RanksError),
@@ -107,7 +116,7 @@ pub enum Error {
     /// The states of a worker's partitions do not fit its memory.
     #[error(
         "{worker} cannot keep the states of {partitions} partitions: {bytes} bytes each, three times (as a round finds and leaves it, and on its way home), is {} bytes in all, and its memory limit is {limit}\n  remedy: more workers, a higher `memory_limit`, or smaller states",
-        crate::worker::states::COPIES * u64::from(*.partitions) * .bytes
+        crate::execution::states::COPIES * u64::from(*.partitions) * .bytes
     )]
     StateMemory {
         /// Which worker.

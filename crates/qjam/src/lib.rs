@@ -65,12 +65,16 @@ pub mod store;
 
 pub mod memory;
 
+mod arenas;
+mod executor;
+mod process;
 mod transport;
 
 #[doc(hidden)]
-pub mod worker;
+mod execution;
 
 pub mod engine;
+pub mod worker;
 
 pub mod hosts;
 

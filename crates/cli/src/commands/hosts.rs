@@ -3,7 +3,7 @@
 use crate::output;
 use anyhow::bail;
 use qjam::StartFailure;
-use qjam::engine::{HostAddress, SeatKind, WorkerString};
+use qjam::engine::{HostAddress, WorkerString};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -11,15 +11,14 @@ use std::process::ExitCode;
 pub(super) fn named(arguments: &[String]) -> anyhow::Result<Vec<HostAddress>> {
     let mut hosts = Vec::new();
     for seat in WorkerString::parse(&arguments.join(","))?.seats {
-        match seat.kind {
-            SeatKind::Host(address) if hosts.contains(&address) => {}
-            SeatKind::Host(address) => hosts.push(address),
-            SeatKind::Local | SeatKind::Proc | SeatKind::Rank => {
-                let engine = seat.name.split(':').next().unwrap_or_default();
-                bail!(
-                    "`{engine}` is this machine, which needs no ssh; name hosts, or write `ssh://{engine}` if one is called so"
-                );
-            }
+        let Some(address) = seat.host() else {
+            let engine = seat.name.split(':').next().unwrap_or_default();
+            bail!(
+                "`{engine}` is this machine, which needs no ssh; name hosts, or write `ssh://{engine}` if one is called so"
+            );
+        };
+        if !hosts.contains(address) {
+            hosts.push(address.clone());
         }
     }
     Ok(hosts)

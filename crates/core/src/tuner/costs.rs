@@ -1,8 +1,7 @@
-//! What was measured, and how far a new measurement is believed.
+//! Measured costs, and the weight of a new measurement.
 //!
-//! Machines have other things to do, so a single time that is far off is not believed before the next one says the
-//! same; and what is slow the first time (memory that is touched, chunks that are opened) does not count when the second
-//! time was faster.
+//! Machines run other programs too, so a single outlier is ignored until the next measurement confirms it. A slow first time (memory first
+//! touched, chunks opened) is discarded if the second is faster.
 
 use super::AGAIN_AFTER;
 

@@ -1,4 +1,4 @@
-//! Why so many workers, for people.
+//! The reasons for a choice, as text.
 
 use super::{Kind, Known, Team, Tuner, Work};
 use std::fmt;

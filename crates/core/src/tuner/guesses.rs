@@ -1,4 +1,4 @@
-//! What was not measured yet: favourable guesses, and when they are worth an attempt.
+//! Optimistic estimates for choices that were not measured, and when to try them.
 
 use super::{
     BYTES_PER_US, Estimate, Known, LOOK_SHARE, LOST_SHARE, SEND_TIMES, TRY_BELOW, Team, Tuner, Way, Work,
@@ -15,7 +15,7 @@ impl Tuner {
         let nearest = known.tried.iter().filter(|(_, t)| !t.is_cold()).filter_map(|(slots, t)| {
             let other = self.teams.iter().find(|team| team.slots == *slots)?;
             let us = t.overhead.get()? * team.overhead_us() / other.overhead_us();
-            Some((slots.abs_diff(team.slots), if other.place == team.place { us } else { return None }))
+            Some((slots.abs_diff(team.slots), if other.distance == team.distance { us } else { return None }))
         });
         let nearest = nearest.min_by_key(|(distance, _)| *distance).map(|(_, us)| us);
         let usual = || self.overheads.get(&team.slots).and_then(Estimate::get);

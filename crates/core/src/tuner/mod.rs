@@ -1,24 +1,22 @@
-//! How many workers a round should use.
+//! The tuner: chooses how many workers a round uses.
 //!
-//! Short rounds are over sooner where they are asked for than anywhere else; long ones want everybody. Where the line is
-//! depends on the function, the data, the parameters and the machine, so it is measured. For each [`Kind`] of work the
-//! tuner keeps what the whole of it costs on one thread, and for each number of workers that was tried two figures: what
-//! a round costs beside the computing, and to what share the computing shrinks. From these follows the time with any
-//! number of workers, also after the cost of the work has changed:
+//! Short rounds finish first on the caller's thread; long rounds finish first on all workers. The boundary depends on the function, the
+//! data, the parameters and the machine, so it is measured. For each [`Kind`] of work the tuner keeps the time of a round on one thread,
+//! and for each number of workers that was tried two figures: the overhead of a round, and the share to which the computing time shrinks.
+//! These give the time with any number of workers, also after the cost of the work has changed:
 //!
 //! ```text
 //!   time with w workers = overhead of w + share of w × time on one thread (+ data that must be sent first)
 //! ```
 //!
-//! A number that was not tried is guessed favourably: the overhead of its kind of worker, and a perfect speed-up. It is
-//! tried when that guess beats what is known, and when what the rounds so far would have gained pays for the attempt:
-//! whoever has run for an hour may try what costs a second. What attempts have cost beyond the best known choice is
-//! kept below a share of all time ([`LOST_SHARE`]).
+//! For a number that was not tried, the estimate is optimistic: the overhead of its kind of worker, and a perfect speed-up. It is tried if
+//! the estimate beats the known choices and the gain over the past rounds would have paid for the attempt. The loss by attempts, compared
+//! with the best known choice, stays below a share of the total time ([`LOST_SHARE`]).
 //!
-//! Work of an unknown cost begins on the caller's thread; after each block the [`Plan`] says whether to hand the rest
-//! over. So even the first round is never much slower than one thread, and sends no data that is not worth it.
+//! Work of unknown cost begins on the caller's thread; after each block the [`Plan`] decides whether workers get the rest. So even the
+//! first round is never much slower than one thread, and sends no data in vain.
 //!
-//! There is no clock in here: times come from the reports of finished rounds.
+//! Comes in: times from the reports of finished rounds. Goes out: a choice with its reason. Reads no clock.
 
 mod costs;
 mod explained;
@@ -86,7 +84,7 @@ impl Work<'_> {
 
 /// How far away workers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Distance {
     /// Threads of the master.
     Threads,
     /// Processes beside it.
@@ -103,7 +101,7 @@ pub struct Team {
     /// How many of them there are: each costs messages.
     pub workers: u32,
     /// Where the farthest are.
-    pub place: Place,
+    pub distance: Distance,
     /// How much faster than one thread they can be at best: a machine has only so many cores.
     pub speedup_max: f64,
     /// Which share of the data has to be sent, if nobody has any.
@@ -115,10 +113,10 @@ impl Team {
     /// what looks too dear is never tried.
     fn overhead_us(&self) -> f64 {
         let workers = f64::from(self.workers);
-        match self.place {
-            Place::Threads => 10.0 + 2.0 * f64::from(self.slots),
-            Place::Processes => 30.0 + 8.0 * workers,
-            Place::Hosts => 200.0 + 50.0 * workers,
+        match self.distance {
+            Distance::Threads => 10.0 + 2.0 * f64::from(self.slots),
+            Distance::Processes => 30.0 + 8.0 * workers,
+            Distance::Hosts => 200.0 + 50.0 * workers,
         }
     }
 }
@@ -170,9 +168,9 @@ impl Plan {
     }
 }
 
-/// What a round took, in microseconds.
+/// The cost of a round, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct RoundCost {
     /// How many slots it had in the end.
     pub slots: u32,
     /// All of it.
@@ -329,7 +327,7 @@ impl Tuner {
     }
 
     /// A round is over that was run as planned.
-    pub fn learn(&mut self, work: &Work<'_>, plan: &Plan, outcome: &Outcome) {
+    pub fn learn(&mut self, work: &Work<'_>, plan: &Plan, outcome: &RoundCost) {
         let Some(known) = self.kinds.get_mut(&work.kind) else { return };
         known.rounds += 1;
         known.spent_us += outcome.total_us;
@@ -349,7 +347,7 @@ impl Tuner {
                 let whole_us = us * f64::from(blocks) / f64::from(done.max(1));
                 known.serial.learn(whole_us, known.inline.visits < 2);
                 let rest_us = (whole_us - us).max(1e-3);
-                let rest = Outcome { total_us: outcome.total_us - us, ..*outcome };
+                let rest = RoundCost { total_us: outcome.total_us - us, ..*outcome };
                 known.learn_team(slots, &rest, rest_us, self.overheads.entry(slots).or_default());
             }
             (slots, None) => {
@@ -405,7 +403,7 @@ impl Known {
         }
     }
 
-    fn learn_team(&mut self, slots: u32, outcome: &Outcome, serial_us: f64, usual: &mut Estimate) {
+    fn learn_team(&mut self, slots: u32, outcome: &RoundCost, serial_us: f64, usual: &mut Estimate) {
         let overhead_us = (outcome.total_us - outcome.worker_us).max(0.0);
         let tried = self.tried.entry(slots).or_default();
         let is_first = tried.is_cold();

@@ -1,4 +1,4 @@
-//! The tuner against worlds whose costs are known.
+//! Tests of the tuner with simulated costs.
 
 use super::*;
 
@@ -27,13 +27,13 @@ struct World {
 const KIND: Kind = Kind { function: 1, dataset: DataSetId([1; 32]), params_bits: 6 };
 
 impl World {
-    fn new(place: Place, workers: &[u32], cores: f64, overhead_us: (f64, f64)) -> Self {
+    fn new(distance: Distance, workers: &[u32], cores: f64, overhead_us: (f64, f64)) -> Self {
         let team = |&n: &u32| Team {
             slots: n,
-            workers: if place == Place::Threads { 1 } else { n },
-            place,
-            speedup_max: if place == Place::Hosts { f64::from(n) } else { f64::from(n).min(cores) },
-            far_share: f64::from(u8::from(place == Place::Hosts)),
+            workers: if distance == Distance::Threads { 1 } else { n },
+            distance,
+            speedup_max: if distance == Distance::Hosts { f64::from(n) } else { f64::from(n).min(cores) },
+            far_share: f64::from(u8::from(distance == Distance::Hosts)),
         };
         World {
             teams: workers.iter().map(team).collect(),
@@ -53,15 +53,15 @@ impl World {
     }
 
     fn threads() -> Self {
-        World::new(Place::Threads, &[1, 2], 2.0, (20.0, 8.0))
+        World::new(Distance::Threads, &[1, 2], 2.0, (20.0, 8.0))
     }
 
     fn processes() -> Self {
-        World::new(Place::Processes, &[1, 2, 4], 2.0, (45.0, 10.0))
+        World::new(Distance::Processes, &[1, 2, 4], 2.0, (45.0, 10.0))
     }
 
     fn hosts() -> Self {
-        World::new(Place::Hosts, &[2, 4], 2.0, (900.0, 60.0))
+        World::new(Distance::Hosts, &[2, 4], 2.0, (900.0, 60.0))
     }
 
     /// A cheap pass over so many bytes: four bytes in a nanosecond, cut at 64 KiB.
@@ -93,13 +93,13 @@ impl World {
     }
 
     /// What a share of the work takes with a team.
-    fn with_team(&mut self, slots: u32, share: f64) -> Outcome {
+    fn with_team(&mut self, slots: u32, share: f64) -> RoundCost {
         let overhead_us = self.overhead_us.0 + self.overhead_us.1 * f64::from(slots);
         let overhead_us = self.noisy(overhead_us);
         let worker_us = self.serial_us * share / self.speedup(slots);
         let worker_us = self.noisy(worker_us);
         let is_cold = !self.sent.contains(&slots);
-        let is_far = self.teams[0].place == Place::Hosts;
+        let is_far = self.teams[0].distance == Distance::Hosts;
         let mut bytes_sent = 0;
         if is_cold {
             bytes_sent = if is_far { (self.bytes as f64 * share) as u64 } else { 0 };
@@ -110,13 +110,13 @@ impl World {
         }
         let touch_us = if is_cold { self.first_touch_us * share / self.speedup(slots) } else { 0.0 };
         let first_us = if is_cold { overhead_us + bytes_sent as f64 / self.bytes_per_us } else { 0.0 };
-        Outcome {
+        RoundCost {
             slots,
             total_us: overhead_us + worker_us + touch_us + first_us,
             worker_us: worker_us + touch_us,
             bytes_sent,
             is_cold,
-            ..Outcome::default()
+            ..RoundCost::default()
         }
     }
 
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// A round as planned.
-    fn play(&mut self, plan: &Plan) -> Outcome {
+    fn play(&mut self, plan: &Plan) -> RoundCost {
         if plan.slots > 0 {
             return self.with_team(plan.slots, 1.0);
         }
@@ -138,13 +138,13 @@ impl World {
             if let Some(slots) = plan.hands_over(us, done, blocks) {
                 let rest = self.with_team(slots, 1.0 - f64::from(done) / f64::from(blocks));
                 let begun = Some((us, done, blocks));
-                return Outcome { total_us: us + rest.total_us, begun, ..rest };
+                return RoundCost { total_us: us + rest.total_us, begun, ..rest };
             }
         }
-        Outcome { total_us: whole_us, worker_us: whole_us, ..Outcome::default() }
+        RoundCost { total_us: whole_us, worker_us: whole_us, ..RoundCost::default() }
     }
 
-    fn round(&mut self, tuner: &mut Tuner) -> Outcome {
+    fn round(&mut self, tuner: &mut Tuner) -> RoundCost {
         let work =
             Work { kind: KIND, name: "pass", bytes: self.bytes, chunks: self.chunks, can_inline: true };
         let plan = tuner.choose(&work);
@@ -231,7 +231,7 @@ fn a_sudden_change_of_cost_changes_the_choice() {
     let mut tuner = Tuner::default();
     tuner.set_teams(world.teams.clone());
     let last = |world: &mut World, tuner: &mut Tuner| {
-        let outcomes: Vec<Outcome> = (0..30).map(|_| world.round(tuner)).collect();
+        let outcomes: Vec<RoundCost> = (0..30).map(|_| world.round(tuner)).collect();
         outcomes[29].slots
     };
     assert_eq!(last(&mut world, &mut tuner), 0);

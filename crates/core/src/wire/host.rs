@@ -1,10 +1,10 @@
-//! What a master and the supervisor on another host say to each other.
+//! The messages between a master and the supervisor on another host.
 //!
-//! Messages between the master and the executor there go through the supervisor inside [`ToHost::Worker`] and
-//! [`FromHost::Worker`]. What is too large for a frame (parameters, chunks, results) is announced by an *opening* and
-//! follows in frames of the kind [`KIND_SEGMENT`], which have no body: their tails, one after the other, are the bytes.
-//! At most one opening is under way in each direction, and the message that speaks of it comes after its last segment.
-//! Short messages may come between two segments, so that a sign of life never waits behind a gigabyte.
+//! Messages between the master and the executor on the host pass through the supervisor inside [`ToHost::Worker`] and
+//! [`FromHost::Worker`]. Payloads that are too large for a frame (parameters, chunks, results) are announced by an *opening* and follow in
+//! frames of the kind [`KIND_SEGMENT`], which have no body: their tails, concatenated, are the bytes. At most one opening is active in each
+//! direction, and the message that refers to it comes after its last segment. Short messages may come between two segments, so that a
+//! heartbeat never waits behind a gigabyte.
 //!
 //! ```text
 //!   master                                         supervisor                     executor

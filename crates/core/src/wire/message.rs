@@ -1,8 +1,8 @@
 //! The messages, and their bodies.
 //!
-//! Bodies are postcard; large things are not in them. A [`Payload`] (parameters, a partial result) is either a range
-//! of the frame's tail or a place in an *arena*, a piece of shared memory named by a number. The first message that
-//! names an arena carries its file descriptor; after that the number is enough.
+//! Bodies are encoded by postcard and contain no large data. A [`Payload`] (parameters, a partial result) is either a range of the frame's
+//! tail or a range of an *arena*, a region of shared memory with a number. The first message that refers to an arena carries its file
+//! descriptor; later ones only its number.
 
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
@@ -46,9 +46,9 @@ pub enum Payload {
     },
 }
 
-/// Where the bytes of a chunk can be had.
+/// Where the bytes of a chunk are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum ByteLocation {
     /// In shared memory that the master filled.
     Region {
         /// Number of the region, chosen by the master.
@@ -117,7 +117,7 @@ pub struct Ref {
     /// What its bytes mean.
     pub header: Header,
     /// Where they are.
-    pub place: Place,
+    pub place: ByteLocation,
 }
 
 /// The root of a finished subtree.
@@ -133,7 +133,7 @@ pub struct Part {
 
 /// Finished subtrees of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct ResultMessage {
     /// Which round.
     pub round: RoundId,
     /// The subtrees.
@@ -255,7 +255,7 @@ pub enum ToMaster {
     /// What it is doing.
     State(State),
     /// Finished work.
-    Result(Outcome),
+    Result(ResultMessage),
     /// A fault in user code or data.
     Error {
         /// In which round.

@@ -1,8 +1,8 @@
-//! What bytes between master and worker mean.
+//! The wire format between master and worker.
 //!
-//! [`frame`] says where a message begins and ends and whether it is whole; [`message`] what it says. The five messages
-//! of a round are `task`, `state`, `refs`, `result` and `error`; around them stand `hello` and `welcome` (the
-//! handshake), `ping` and `pong`, `cancel` (or `spare`) and `cancelled`, `recall` and `returned`, `apart`, and `bye`.
+//! [`frame`] delimits messages and detects damage; [`message`] defines their content. The five messages of a round are `task`, `state`,
+//! `refs`, `result` and `error`. The others are `hello` and `welcome` (the handshake), `ping` and `pong`, `cancel` (or `spare`) and
+//! `cancelled`, `recall` and `returned`, `apart`, and `bye`. This module moves no bytes; transports do.
 //!
 //! ```text
 //!   master                                   worker
@@ -20,11 +20,11 @@
 //!     │ ◀─ result (roots of finished subtrees) │   or error
 //! ```
 //!
-//! Numbers of bytes are bounded before anything is allocated: see [`frame::BODY_BYTES_MAX`] and
-//! [`frame::TAIL_BYTES_MAX`]. What is larger lies in shared memory and the message says where.
+//! Lengths are checked before anything is allocated: see [`frame::BODY_BYTES_MAX`] and [`frame::TAIL_BYTES_MAX`]. Larger payloads are in
+//! shared memory, and the message refers to them.
 //!
-//! Between hosts there is no shared memory. There the same messages go inside those of [`host`], and what is larger
-//! goes before them in segments.
+//! Between hosts there is no shared memory. There the same messages are inside those of [`host`], and larger payloads are sent before them
+//! in segments.
 
 pub mod frame;
 pub mod host;

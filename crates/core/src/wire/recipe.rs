@@ -1,7 +1,7 @@
-//! How to make the states of partitions again: where each begins, and the rounds since.
+//! Recipes: how to rebuild the states of partitions, from a start and the rounds since.
 //!
-//! A worker that lacks states asks for them (`behind`) and is answered with a recipe: one run of bytes, cut into pieces
-//! that fit frames.
+//! A worker that lacks states requests them (`behind`) and receives a recipe: one sequence of bytes, divided into pieces that fit into
+//! frames.
 //!
 //! ```text
 //!   offset 0   length of the head   u64
@@ -11,7 +11,7 @@
 //!              the parameters of every round, in the order of the head
 //! ```
 //!
-//! What is read is not trusted: [`Recipe::parse`] compares every length with what is there.
+//! Input is not trusted: [`Recipe::parse`] checks every length against the bytes present.
 
 use super::message::MessageError;
 use crate::ids::{RoundId, Version};

@@ -1,4 +1,4 @@
-//! What a worker's machine wants done.
+//! The actions of a worker's state machine: imperatives, carried out in order by the executor or thread around it.
 
 use crate::ids::{Attempt, Block, RoundId};
 use crate::lease::{BlockRun, Returned};

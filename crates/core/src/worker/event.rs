@@ -1,4 +1,4 @@
-//! What can happen to a worker.
+//! The events of a worker's state machine: past facts.
 
 use crate::ids::{Block, RoundId};
 use crate::lease::BlockRun;

@@ -1,4 +1,4 @@
-//! What must hold in a worker between any two events. Debug builds check it after each.
+//! Invariants of a worker between any two events. Debug builds check them after each event.
 
 use super::Worker;
 use super::work::{Phase, RoundWork};

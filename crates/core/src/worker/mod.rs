@@ -1,7 +1,8 @@
-//! The worker's machine: what to run next, and when to hand results over.
+//! The state machine of a worker: which block to run next, and when to send results.
 //!
-//! It serves an executor process and the threads of the `local` engine alike. The *body* around it reads messages, runs
-//! the user's function, keeps the half-built reduction (a [`Tree`](crate::reduce::Tree)) and sends; the machine decides.
+//! Executor processes and the threads of the `local` engine use it. Comes in: events and the time. Goes out: actions. The code around it
+//! reads messages, runs the user's function, keeps the partial reduction (a [`Tree`](crate::reduce::Tree)) and sends; the state machine
+//! decides.
 //!
 //! ```text
 //!   TaskReceived, ChunksArrived, ─▶┌────────┐──▶ Run a block in a slot
@@ -12,16 +13,15 @@
 //!   CancelReceived, Ticked ───────▶└────────┘──▶ Forget a round, LetGo of it, Protest
 //! ```
 //!
-//! Blocks run in ascending order, so that neighbours meet in the tree and few values are held. Results go out when
-//! nothing of the round is left to run, or when finished work has waited for `deliver_after`: a death costs at most
-//! that much. A block that killed before is run alone: nothing runs beside it, of no round, and all that was finished
-//! has been delivered. So its next victim takes nothing with it, and no block is blamed for a death beside which it
-//! merely stood.
+//! Blocks run in ascending order, so that neighbours are merged early and few values are kept. Results are sent when no block of the round
+//! is left to run, or when finished results have waited for `deliver_after`: a death costs at most that much. A block that killed before
+//! runs alone: no other block of any round runs at the same time, and all finished results have been sent. So if it kills again, nothing
+//! else is lost, and no other block is blamed.
 //!
-//! What is not started the master may take back, last blocks first. A block that somebody else runs, too, is *apart*: it
-//! is delivered by itself, and nothing else waits for it.
+//! The master may recall blocks that have not started, the last ones first. A block that another worker runs as well is *apart*: it is
+//! delivered unmerged, and nothing else waits for it.
 //!
-//! What must hold between events is in [`invariants`].
+//! Invariants between events are in [`invariants`].
 
 mod action;
 mod event;

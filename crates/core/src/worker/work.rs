@@ -1,4 +1,4 @@
-//! What a worker has of one round.
+//! A worker's record of one round.
 
 use super::Delivery;
 use crate::ids::{Attempt, Block};

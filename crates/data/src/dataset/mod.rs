@@ -10,7 +10,7 @@ mod written;
 pub use array::Array;
 pub use qjam_core::ids::DataSetId;
 
-use crate::chunk::{Chunk, ChunkId, Csc, Csr, Dense, Element, Labelled, Lines, List, Nothing, Raw};
+use crate::chunk::{Chunk, ChunkId, Csc, Csr, Dense, Element, Header, Labelled, Lines, List, Nothing, Raw};
 use crate::source::array::{Layout, over};
 use crate::source::cut::Rule;
 use crate::source::kept::{Keep, Kept, SparseWriter};
@@ -56,9 +56,36 @@ pub struct CutData {
 }
 
 impl CutData {
+    /// A cut of which only the names of the chunks are known. Their contents are put in one by one.
+    pub fn named(located: DataSetId, chunks: Vec<(ChunkId, Header)>) -> CutData {
+        let id = DataSetId::of(chunks.iter().map(|(id, _)| id));
+        let source = Arc::new(Elsewhere { bytes: chunks.iter().map(|(_, header)| header.bytes).sum() });
+        let absent = |(id, header)| Arc::new(ChunkEntry::absent(id, header));
+        CutData { id, located, chunks: chunks.into_iter().map(absent).collect(), source, rule: None }
+    }
+
     /// Bytes of all chunks together.
     pub fn bytes(&self) -> u64 {
         self.source.bytes()
+    }
+}
+
+/// Records that another process has cut.
+struct Elsewhere {
+    bytes: u64,
+}
+
+impl Source for Elsewhere {
+    fn records(&self) -> u64 {
+        0
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn cut(&self, _: Rule) -> Result<Vec<ChunkEntry>, DataError> {
+        Err(DataError::Empty { what: "records of another process" })
     }
 }
 

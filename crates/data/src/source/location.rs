@@ -89,6 +89,31 @@ impl FileStamp {
 }
 
 impl ChunkEntry {
+    /// A chunk whose content is not here.
+    pub fn absent(id: ChunkId, header: Header) -> ChunkEntry {
+        ChunkEntry {
+            id,
+            header,
+            place: ChunkLocation::Memory { memory: UserMemory::over(Bytes::new()), offset: u64::MAX },
+        }
+    }
+
+    /// Whether its content is not here.
+    pub fn is_absent(&self) -> bool {
+        matches!(self.place, ChunkLocation::Memory { offset: u64::MAX, .. })
+    }
+
+    /// A chunk whose content is in memory of its own, aligned as numbers need it.
+    pub fn in_memory(id: ChunkId, header: Header, content: &[u8]) -> ChunkEntry {
+        let mut copy = AlignedBuf::zeroed(content.len());
+        copy.as_mut_slice().copy_from_slice(content);
+        ChunkEntry {
+            id,
+            header,
+            place: ChunkLocation::Memory { memory: UserMemory::over(copy.into_bytes()), offset: 0 },
+        }
+    }
+
     /// The bytes: shared memory as it is, a file's bytes read and compared with their name.
     pub fn load(&self) -> Result<Bytes, DataError> {
         let bytes = self.header.bytes as usize;

@@ -23,17 +23,39 @@
 //! `QJAM_USER` is the user on hosts written without one; otherwise the configuration of `ssh` decides. A host named
 //! twice gets two workers. Names of files are relative to the working folder.
 //!
-//! A [`WorkerString`] names seats. Threads fill them in [`local`], child processes in [`proc`], other machines in
-//! [`ssh`]. [`ranks`] are no seats of the scheduler's: they do each round together.
+//! # Two kinds of engines
+//!
+//! Under the scheduler: a [`SeatEngine`](seat::SeatEngine) is a place where a worker can be. [`local`] has threads of this
+//! process, [`proc`] child processes, [`ssh`] other machines. Instead of the scheduler: a [`Crew`] takes whole rounds.
+//! [`ranks`] are one, the [`caller`]'s own thread is another, and a program can bring its own
+//! ([`Builder::crew`](crate::Builder)). Both get a round as an [`Order`]; what they can do is said by their [`Caps`]. No code
+//! outside this module asks which engine a worker belongs to.
+//!
+//! [`kinds`] is the list of engines and their words in worker strings. [`poller`], [`queue`] and [`spawner`] are what seats
+//! use of the master.
 
 mod address;
-pub(crate) mod child;
+pub(crate) mod caller;
+pub(crate) mod caps;
+pub(crate) mod crew;
+mod kinds;
+pub(crate) mod lent;
 pub(crate) mod local;
+pub(crate) mod order;
+pub(crate) mod params;
+pub(crate) mod poller;
 pub(crate) mod proc;
+pub(crate) mod queue;
 pub mod ranks;
+pub(crate) mod seat;
+pub(crate) mod settings;
+pub(crate) mod spawner;
 pub(crate) mod ssh;
-pub(crate) mod told;
 mod worker_string;
 
 pub use address::HostAddress;
+pub use caps::Caps;
+pub use crew::{Assignment, Crew, CrewWorker};
+pub(crate) use kinds::join_crew;
+pub use order::{Failure, Order, OrderError, Outcome, Parts, Value};
 pub use worker_string::{SEATS_MAX, SLOTS_MAX, Seat, SeatKind, WorkerString, WorkerStringError};

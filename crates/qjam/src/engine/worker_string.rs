@@ -4,6 +4,7 @@
 //! the items of that file. Whatever is wrong is said with the item, the file and the line it stands in.
 
 use super::address::{HostAddress, check_user};
+use super::{kinds, ssh};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Read};
@@ -12,8 +13,7 @@ use thiserror::Error;
 
 /// Most seats that one worker string may ask for.
 pub const SEATS_MAX: usize = 4096;
-/// Most slots of one seat.
-pub const SLOTS_MAX: u32 = 1024;
+pub use crate::execution::SLOTS_MAX;
 /// Longest worker string.
 const STRING_BYTES_MAX: usize = 64 << 10;
 /// Longest file of hosts.
@@ -109,10 +109,8 @@ impl fmt::Display for InFile<'_> {
 
 const EXAMPLES: &str =
     "write for example `auto`, `local:4`, `proc:4`, `ann@big:22*8`, `@hosts.txt` or `proc:2,big*4`";
-/// What to write for ranks.
-const MPI: &str = "write `mpi` alone, and start the program with for example `mpirun -n 4`; a host of that name is `ssh://mpi`";
 /// What to write where `auto` makes no sense.
-const AUTO: &str = "write `auto` for threads of this machine, or `auto:` once before all workers, for example `auto:proc:4,big*8`; a host of that name is `ssh://auto`";
+pub(super) const AUTO: &str = "write `auto` for threads of this machine, or `auto:` once before all workers, for example `auto:proc:4,big*8`; a host of that name is `ssh://auto`";
 
 impl WorkerString {
     /// Reads a worker string, the files of hosts it names, and `QJAM_USER`.
@@ -128,7 +126,7 @@ impl WorkerString {
         user: Option<&str>,
         read: &mut dyn FnMut(&Path) -> io::Result<String>,
     ) -> Result<Self, WorkerStringError> {
-        let mut seating = Seating { seats: Vec::new(), processes: 0, hosts: HashMap::new(), user: None };
+        let mut seating = Seating { seats: Vec::new(), hosts: HashMap::new(), user: None };
         let mut file = None;
         let auto = after_auto(input);
         seating.fill(input, user, read, &mut file).map_err(|Wrong { at, problem, remedy }| {
@@ -163,13 +161,13 @@ fn after_auto(input: &str) -> Option<&str> {
 }
 
 /// What is wrong with an item.
-struct Wrong {
+pub(super) struct Wrong {
     at: String,
     problem: String,
     remedy: &'static str,
 }
 
-fn wrong<T>(at: &str, problem: impl Into<String>, remedy: &'static str) -> Result<T, Wrong> {
+pub(super) fn wrong<T>(at: &str, problem: impl Into<String>, remedy: &'static str) -> Result<T, Wrong> {
     Err(Wrong { at: at.to_owned(), problem: problem.into(), remedy })
 }
 
@@ -180,14 +178,12 @@ impl From<(&str, &'static str, &'static str)> for Wrong {
 }
 
 /// The seats while a string is read.
-struct Seating {
-    seats: Vec<Seat>,
-    /// Child processes among them.
-    processes: usize,
+pub(super) struct Seating {
+    pub(super) seats: Vec<Seat>,
     /// How many seats each host has, by the name that messages give it.
-    hosts: HashMap<String, u32>,
+    pub(super) hosts: HashMap<String, u32>,
     /// Who logs in where nobody is named.
-    user: Option<String>,
+    pub(super) user: Option<String>,
 }
 
 impl Seating {
@@ -248,15 +244,7 @@ impl Seating {
                 return wrong(item, "it names no host", "write one per line, for example `ann@big:22*8`");
             }
         }
-        if self.seats.iter().any(|seat| seat.kind == SeatKind::Rank) {
-            if auto.is_some() {
-                return wrong("auto", "all ranks take part in every round", MPI);
-            }
-            if self.seats.len() > 1 {
-                return wrong("mpi", "ranks do each round together, and with nobody else", MPI);
-            }
-        }
-        Ok(())
+        kinds::check_together(&self.seats, auto.is_some())
     }
 
     /// One item that is not a file.
@@ -264,105 +252,24 @@ impl Seating {
         if item.is_empty() {
             return wrong(item, "nothing between two commas", EXAMPLES);
         }
-        let (engine, count) =
-            item.split_once(':').map_or((item, None), |(engine, count)| (engine.trim(), Some(count.trim())));
-        match (engine, count) {
-            ("local", count) => self.local(item, count),
-            ("proc", count) => self.proc(item, count),
-            ("auto", _) => wrong(item, "`auto` is no worker by itself", AUTO),
-            ("mpi", None) => {
-                self.room_for(item, 1)?;
-                let (kind, name) = (SeatKind::Rank, "mpi".into());
-                self.seats.push(Seat { kind, slots: 1, slots_given: true, name });
-                Ok(())
-            }
-            ("mpi", Some(count)) => wrong(count, "the number of ranks is the launcher's", MPI),
-            _ => match item.strip_prefix("ssh://") {
-                Some(host) => self.host(host, true),
-                None => self.host(item, false),
-            },
+        let (word, count) =
+            item.split_once(':').map_or((item, None), |(word, count)| (word.trim(), Some(count.trim())));
+        if word == "auto" {
+            return wrong(item, "`auto` is no worker by itself", AUTO);
+        }
+        match kinds::with_word(word) {
+            Some(engine) => (engine.parse)(self, item, count),
+            None => ssh::parse(self, item),
         }
     }
 
-    fn local(&mut self, item: &str, count: Option<&str>) -> Result<(), Wrong> {
-        let slots = match count {
-            None => cores(),
-            Some(text) => match number(text, SLOTS_MAX) {
-                Ok(n) => n,
-                Err(problem) => return wrong(text, problem, "write for example `local:4`"),
-            },
-        };
-        if self.seats.iter().any(|s| s.kind == SeatKind::Local) {
-            return wrong(item, "`local` twice", "give all threads in one, for example `local:4`");
-        }
-        self.room_for(item, 1)?;
-        self.seats.push(Seat { kind: SeatKind::Local, slots, slots_given: true, name: "local".into() });
-        Ok(())
+    /// Adds a seat.
+    pub(super) fn push(&mut self, kind: SeatKind, slots: u32, name: String) {
+        self.seats.push(Seat { kind, slots, slots_given: true, name });
     }
 
-    fn proc(&mut self, item: &str, count: Option<&str>) -> Result<(), Wrong> {
-        let (processes, slots) = match count {
-            None => (Ok(cores()), Ok(1)),
-            Some(text) => match text.split_once('*') {
-                None => (number(text, SEATS_MAX as u32), Ok(1)),
-                Some((p, s)) => (number(p.trim(), SEATS_MAX as u32), number(s.trim(), SLOTS_MAX)),
-            },
-        };
-        let (processes, slots) = match (processes, slots) {
-            (Ok(processes), Ok(slots)) => (processes, slots),
-            (Err(problem), _) | (_, Err(problem)) => {
-                return wrong(count.unwrap_or(""), problem, "write for example `proc:4`");
-            }
-        };
-        self.room_for(item, processes as usize)?;
-        for _ in 0..processes {
-            let name = format!("proc:{}", self.processes);
-            self.seats.push(Seat { kind: SeatKind::Proc, slots, slots_given: true, name });
-            self.processes += 1;
-        }
-        Ok(())
-    }
-
-    /// `forced` says that `ssh://` stood before it, so that it may be called like an engine.
-    fn host(&mut self, item: &str, forced: bool) -> Result<(), Wrong> {
-        let (place, slots) = match item.split_once('*') {
-            None => (item, None),
-            Some((place, text)) => match number(text.trim(), SLOTS_MAX) {
-                Ok(n) => (place.trim(), Some(n)),
-                Err(problem) => return wrong(text.trim(), problem, "write for example `big*4`"),
-            },
-        };
-        let mut address = HostAddress::parse(place)?;
-        let mut name = address.to_string();
-        if address.user.is_none() && ["local", "proc", "auto", "mpi"].contains(&address.host.as_str()) {
-            if !forced && address.host == "auto" {
-                return wrong(item, "`auto` has no slots of its own", AUTO);
-            }
-            if !forced && address.host == "mpi" {
-                return wrong(item, "the number of ranks is the launcher's", MPI);
-            }
-            if !forced {
-                return wrong(
-                    item,
-                    "slots of an engine follow a colon",
-                    "write for example `local:4` or `proc:4`",
-                );
-            }
-            name.insert_str(0, "ssh://");
-        }
-        address.user = address.user.or_else(|| self.user.clone());
-        self.room_for(item, 1)?;
-        let times = self.hosts.entry(name.clone()).or_insert(0);
-        *times += 1;
-        if *times > 1 {
-            name = format!("{name}#{times}");
-        }
-        let kind = SeatKind::Host(address);
-        self.seats.push(Seat { kind, slots: slots.unwrap_or(1), slots_given: slots.is_some(), name });
-        Ok(())
-    }
-
-    fn room_for(&self, item: &str, more: usize) -> Result<(), Wrong> {
+    /// Refuses more seats than there may be.
+    pub(super) fn room_for(&self, item: &str, more: usize) -> Result<(), Wrong> {
         if self.seats.len() + more > SEATS_MAX {
             return wrong(item, "too many workers", "at most 4096 in all");
         }
@@ -384,7 +291,8 @@ fn read_hosts(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn number(text: &str, max: u32) -> Result<u32, &'static str> {
+/// A number from 1 to `max`.
+pub(super) fn number(text: &str, max: u32) -> Result<u32, &'static str> {
     match text.parse::<u32>() {
         // `+4` parses, but nobody means it.
         _ if !text.bytes().all(|b| b.is_ascii_digit()) || text.is_empty() => Err("not a number"),
@@ -395,7 +303,7 @@ fn number(text: &str, max: u32) -> Result<u32, &'static str> {
 }
 
 /// Cores this process may use.
-fn cores() -> u32 {
+pub(super) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get().min(SLOTS_MAX as usize) as u32)
 }
 

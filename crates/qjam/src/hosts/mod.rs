@@ -6,12 +6,12 @@
 //! many hosts at once, call them on many threads.
 //!
 //! ```no_run
-//! use qjam::engine::{SeatKind, WorkerString};
+//! use qjam::engine::WorkerString;
 //! use qjam::hosts;
 //!
 //! for seat in WorkerString::parse("ann@big, @hosts.txt")?.seats {
-//!     let SeatKind::Host(address) = seat.kind else { continue };
-//!     match hosts::check(&address, &mut |_, _| {}) {
+//!     let Some(address) = seat.host() else { continue };
+//!     match hosts::check(address, &mut |_, _| {}) {
 //!         Ok(found) => println!("{}: {} cores, round trip {:?}", seat.name, found.cores, found.round_trip),
 //!         Err(failure) => println!("{}: {failure}", seat.name),
 //!     }
@@ -216,7 +216,7 @@ pub fn cache_here(order: CacheOrder) -> CacheState {
         _ => cache::present_dir(),
     };
     match dir {
-        Some(dir) => crate::worker::supervisor::carry_out(&dir, order.into()).into(),
+        Some(dir) => crate::execution::supervisor::carry_out(&dir, order.into()).into(),
         None => CacheState {
             trouble: Some("there is no folder for it: set XDG_CACHE_HOME to one that you may write".into()),
             ..CacheState::default()

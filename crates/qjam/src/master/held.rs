@@ -1,10 +1,12 @@
 //! States that stay with the data, as users see them.
 
-use super::driver::Cost;
-use super::tender::Tended;
-use super::{Master, Pending, lent, tender};
+use super::Master;
+use super::driver::{Cost, Driver, RoundRequest};
+use super::pending::{Pending, begin};
+use super::shared_loop::SharedLoop;
 use crate::codec::{Encoder, Params};
 use crate::dataset::{CutData, DataSet};
+use crate::engine::lent::{Lent, Loan};
 use crate::error::{Error, Result};
 use crate::function::{Function, Job};
 use crate::registry;
@@ -41,7 +43,7 @@ use std::time::{Duration, Instant};
 /// }
 /// ```
 pub struct Held<S: State> {
-    tended: Arc<Tended>,
+    shared: Arc<SharedLoop>,
     hold: HoldId,
     data: DataSet<S::Chunk>,
     state: PhantomData<fn() -> S>,
@@ -60,7 +62,7 @@ impl Master {
         let cut = data.erased().clone();
         let hold = self.ask(false, |driver| driver.hold(cut, kind));
         let held =
-            Held { tended: self.tended.clone(), hold, data: data.clone(), state: PhantomData::<fn() -> S> };
+            Held { shared: self.shared.clone(), hold, data: data.clone(), state: PhantomData::<fn() -> S> };
         let portraits = held.looker().look(false)?.portraits;
         self.ask(false, |driver| driver.keep_sizes(hold, &portraits));
         Ok(held)
@@ -71,7 +73,7 @@ impl Master {
         for (hold, data) in self.ask(false, |driver| driver.holds_on(name)) {
             let look = self.ask(false, |driver| driver.look_of(hold));
             let Some(function) = look else { continue };
-            let looker = Looker { tended: &self.tended, hold, data: &data, function };
+            let looker = Looker { shared: &self.shared, hold, data: &data, function };
             if let Err(e) = looker.checkpoint() {
                 self.ask(false, |driver| driver.miss_checkpoint(hold, &e));
             }
@@ -91,7 +93,7 @@ impl<S: State> Held<S> {
         params.encode_params(&mut encoder);
         #[expect(unsafe_code, reason = "the caller's memory is lent out while this function waits")]
         // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
-        let loan = unsafe { lent::Loan::new(&encoder) };
+        let loan = unsafe { Loan::new(&encoder) };
         self.begin(f.erase(), &encoder, Some(loan.lent()), submitted)?.wait()
     }
 
@@ -112,7 +114,7 @@ impl<S: State> Held<S> {
         params.encode_params(&mut encoder);
         #[expect(unsafe_code, reason = "the caller's memory is lent out while this function waits")]
         // SAFETY: it is dropped when this function returns or unwinds, after the round has been answered or cancelled.
-        let loan = unsafe { lent::Loan::new(&encoder) };
+        let loan = unsafe { Loan::new(&encoder) };
         self.begin(f.erase(), &encoder, Some(loan.lent()), submitted)?.wait_while(pause, goes_on)
     }
 
@@ -132,21 +134,14 @@ impl<S: State> Held<S> {
         &self,
         function: Function,
         params: &Encoder<'_>,
-        lent: Option<lent::Lent>,
+        lent: Option<Lent>,
         submitted: Instant,
     ) -> Result<Pending<T>> {
         registry::contains(function.name())?;
         self.data.must_be_unchanged()?;
-        super::begin(
-            &self.tended,
-            function,
-            params,
-            lent,
-            self.data.erased(),
-            Some(self.hold),
-            submitted,
-            None,
-        )
+        let (data, answer) = (self.data.erased().clone(), Arc::default());
+        let request = RoundRequest { function, data, answer, submitted, held: Some(self.hold) };
+        begin(&self.shared, request, params, lent, None)
     }
 
     /// Brings all states home, in the order of the chunks.
@@ -158,7 +153,7 @@ impl<S: State> Held<S> {
         };
         let states = portraits.0.iter().map(read).collect::<Result<Vec<S>>>()?;
         // As good as a checkpoint, and paid for.
-        tended(&self.tended, |driver| driver.keep_checkpoint(self.hold, version, portraits, Cost::None))?;
+        with_loop(&self.shared, |driver| driver.keep_checkpoint(self.hold, version, portraits, Cost::None))?;
         Ok(states)
     }
 
@@ -179,24 +174,24 @@ impl<S: State> Held<S> {
 
     fn checkpoint_if_due(&self) {
         let hold = self.hold;
-        if self.tended.with(false, |driver| driver.checkpoint_is_due(hold)) != Some(true) {
+        if self.shared.with(false, |driver| driver.checkpoint_is_due(hold)) != Some(true) {
             return;
         }
         // If it fails for a reason that matters, so does the round.
         if let Err(e) = self.looker().checkpoint() {
-            self.tended.with(false, |driver| driver.miss_checkpoint(hold, &e));
+            self.shared.with(false, |driver| driver.miss_checkpoint(hold, &e));
         }
     }
 
     fn looker(&self) -> Looker<'_> {
         let function = state::look::<S>();
-        Looker { tended: &self.tended, hold: self.hold, data: self.data.erased(), function }
+        Looker { shared: &self.shared, hold: self.hold, data: self.data.erased(), function }
     }
 }
 
 /// Looks at the states of a hold, whatever their type.
 struct Looker<'a> {
-    tended: &'a Arc<Tended>,
+    shared: &'a Arc<SharedLoop>,
     hold: HoldId,
     data: &'a Arc<CutData>,
     function: Function,
@@ -217,9 +212,11 @@ impl Looker<'_> {
         let mut encoder = Encoder::new();
         whole.encode_params(&mut encoder);
         let (function, submitted) = (self.function.clone(), Instant::now());
-        let version = tended(self.tended, |driver| driver.version_of(self.hold))?.ok_or(Error::Cancelled)?;
-        let mut pending: Pending<Portraits> =
-            super::begin(self.tended, function, &encoder, None, self.data, Some(self.hold), submitted, None)?;
+        let version =
+            with_loop(self.shared, |driver| driver.version_of(self.hold))?.ok_or(Error::Cancelled)?;
+        let (data, answer) = (self.data.clone(), Arc::default());
+        let request = RoundRequest { function, data, answer, submitted, held: Some(self.hold) };
+        let mut pending: Pending<Portraits> = begin(self.shared, request, &encoder, None, None)?;
         let portraits = pending.answer_within(None)?.expect("without a limit there is an answer");
         // Where states had to be made again first, that would have had to be in any case.
         let is_calm = pending.report().is_none_or(|r| r.lost + r.restored == 0);
@@ -229,21 +226,21 @@ impl Looker<'_> {
 
     fn checkpoint(&self) -> Result<()> {
         let Look { portraits, version, took_us } = self.look(true)?;
-        tended(self.tended, |driver| {
+        with_loop(self.shared, |driver| {
             driver.keep_checkpoint(self.hold, version, portraits, Cost::Took(took_us))
         })
     }
 }
 
 /// Does something with the loop, unless its master is gone.
-fn tended<R>(tended: &tender::Tended, f: impl FnOnce(&mut super::driver::Driver) -> R) -> Result<R> {
-    tended.with(false, f).ok_or(Error::NoMaster)
+fn with_loop<R>(shared: &SharedLoop, f: impl FnOnce(&mut Driver) -> R) -> Result<R> {
+    shared.with(false, f).ok_or(Error::NoMaster)
 }
 
 impl<S: State> Drop for Held<S> {
     fn drop(&mut self) {
         let hold = self.hold;
-        self.tended.with(true, |driver| driver.release(hold));
+        self.shared.with(true, |driver| driver.release(hold));
     }
 }
 

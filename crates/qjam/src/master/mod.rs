@@ -1,51 +1,48 @@
 //! The master: what users hold in their hands.
 //!
-//! Where a round is so short that nobody should be woken for it, its caller runs it: [`inline`].
-//!
-//! A [`Master`] owns the loop ([`driver`]) and two threads. The *keeper* starts processes, because a process dies with
-//! the thread that started it and the user's threads come and go. The *tender* turns the loop when nobody waits:
-//! between rounds, and for rounds that were submitted and not waited for.
+//! A [`Master`] owns the loop ([`driver`]) and two threads. The [spawner](crate::engine::spawner)'s starts processes. The
+//! loop's own turns the loop when no caller waits ([`shared_loop`]): between rounds, and for rounds that were submitted and
+//! not waited for. [`builder`] has the choices that a master is made with, [`pending`] rounds under way, [`held`] states.
 
+mod builder;
 mod driver;
 mod held;
-mod inline;
-mod lent;
 mod options;
-mod round;
-mod tender;
+mod pending;
+mod shared_loop;
 mod watch;
 
+pub use builder::Builder;
 pub use held::Held;
-pub(crate) use options::Throttle;
 pub use options::{Awaited, LogLine, Waiting};
+pub use pending::Pending;
 pub use watch::watched;
 
 use crate::chunk::Nothing;
 use crate::codec::{Encoder, Params};
 use crate::ctx::Cancelled;
-use crate::dataset::{CutData, DataSet};
+use crate::dataset::DataSet;
+use crate::engine::lent::{Lent, Loan};
+use crate::engine::queue::EventQueue;
 use crate::engine::ranks::{self, RanksError};
-use crate::engine::{Seat, SeatKind, WorkerString, child};
+use crate::engine::spawner::{Spawner, SpawnerThread};
+use crate::engine::{self, Caps, Crew, Seat, WorkerString};
 use crate::error::{Error, Result};
-use crate::function::{Function, Job};
+use crate::function::Job;
 use crate::{registry, runs};
-use driver::{Driver, Helm, News, NewsBox};
-use lent::{Lent, Loan};
+use driver::{Driver, RoundRequest};
 use options::Options;
-use qjam_core::ids::{HoldId, RoundId, WorkerId};
+use pending::begin;
+use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::journal::{Entry, RoundReport};
 use qjam_core::tuner::Explained;
-use round::{Answer, Wanted};
-use std::convert::Infallible;
+use shared_loop::SharedLoop;
 use std::fmt;
-use std::marker::PhantomData;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tender::Tended;
 
 /// How long a master that is dropped waits for a process that is being started.
-const KEEPER_ENDS_WITHIN: Duration = Duration::from_secs(1);
+const SPAWNER_ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs functions over data sets on the workers it was connected to.
 ///
@@ -65,9 +62,8 @@ const KEEPER_ENDS_WITHIN: Duration = Duration::from_secs(1);
 ///
 /// Results have the same bits whatever the workers are. Dropping the master ends all its workers.
 pub struct Master {
-    tended: Arc<Tended>,
-    /// Closed when the keeper's thread is over.
-    keeper: Mutex<mpsc::Receiver<Infallible>>,
+    shared: Arc<SharedLoop>,
+    spawner: SpawnerThread,
     options: Options,
 }
 
@@ -85,202 +81,6 @@ pub struct WorkerInfo {
     pub slots: u32,
 }
 
-/// A master in the making.
-#[derive(Clone, Debug, Default)]
-pub struct Builder {
-    options: Options,
-}
-
-impl Builder {
-    /// The seed that [`Ctx::rng`](crate::Ctx::rng) is keyed by, with round and chunk.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.options.seed = seed;
-        self
-    }
-
-    /// Most bytes of memory that one worker process may take, its results on their way to the master included; more ends
-    /// it, and the error says so. Data in files streams through that much, and a round that cannot fit is refused with
-    /// [`Error::DoesNotFit`]. Threads (`local`) share this process's memory and are not limited.
-    pub fn memory_limit(mut self, bytes: u64) -> Self {
-        self.options.memory_bytes_max = Some(bytes);
-        self
-    }
-
-    /// Most bytes of opened chunks that one worker keeps. Data beyond it is read again every round. If nobody says, it
-    /// is half of the [`memory_limit`](Builder::memory_limit), or the worker's share of a quarter of its machine's memory
-    /// ([`memory::Limit`](crate::memory::Limit)) if that is less, and never more than 1 GiB.
-    pub fn cache_limit(mut self, bytes: u64) -> Self {
-        self.options.cache_bytes_max = Some(bytes);
-        self
-    }
-
-    /// Most bytes that the cache on a host's disk may take, instead of what was set there (`qjam cache`).
-    pub fn disk_limit(mut self, bytes: u64) -> Self {
-        self.options.disk_bytes_max = Some(bytes);
-        self
-    }
-
-    /// Goes on with this many workers when others cannot be started. Those are tried again while the run goes on.
-    /// Without it every worker that was asked for must be there.
-    pub fn min_workers(mut self, workers: usize) -> Self {
-        self.options.workers_min = Some(workers);
-        self
-    }
-
-    /// The executable that is copied to hosts instead of this one: another build of the same program, for example one
-    /// that needs no libraries there. The environment variable `QJAM_WORKER` says the same.
-    pub fn worker_executable(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-        self.options.ship = Some(path.into());
-        self
-    }
-
-    /// The executable that `proc` workers are started from instead of this one. Together with
-    /// [`worker_executable`](Builder::worker_executable) it lets a program have workers that could not be one itself, as
-    /// an interpreter that has loaded this library.
-    pub fn local_executable(mut self, path: impl Into<std::path::PathBuf>) -> Self {
-        self.options.local_executable = Some(path.into());
-        self
-    }
-
-    /// What the run file says of the program, where this executable is only its interpreter: how it is started again,
-    /// and the file that computes. Another build of that file is another program to [`resume`](Builder::resume).
-    pub fn program(
-        mut self,
-        interpreter: impl Into<std::path::PathBuf>,
-        arguments: Vec<std::ffi::OsString>,
-        build: impl AsRef<std::path::Path>,
-    ) -> Self {
-        self.options.runs.program = Some(runs::Program::new(interpreter.into(), arguments, build.as_ref()));
-        self
-    }
-
-    /// The modules that interpreters on workers need and may not have, as [`python`](crate::python) functions expect
-    /// them, and the version of Python that made them. Every worker process gets them once, when it is welcomed.
-    pub fn python_support(mut self, modules: bytes::Bytes, version: (u8, u8)) -> Self {
-        self.options.python.support = Some((modules, version));
-        self
-    }
-
-    /// The interpreter that worker processes of this machine use, and where it looks for modules.
-    pub fn python_interpreter(mut self, interpreter: impl Into<String>, path: Vec<String>) -> Self {
-        self.options.python.interpreter = Some(interpreter.into());
-        self.options.python.path = path;
-        self
-    }
-
-    /// The interpreter that workers on other hosts use, a path or a name there, and no other. If nobody says they look
-    /// for one of the same version.
-    pub fn remote_python(mut self, interpreter: impl Into<String>) -> Self {
-        self.options.python.wanted = Some(interpreter.into()).filter(|name| !name.is_empty());
-        self
-    }
-
-    /// Into how many blocks per slot a map is shared out. More even out unequal chunks, fewer cost less. The result is
-    /// the same.
-    pub fn blocks_per_slot(mut self, blocks: u32) -> Self {
-        self.options.blocks_per_slot = blocks.max(1);
-        self
-    }
-
-    /// Whether slow workers are helped: blocks that they have not started go to the idle, late ones are run by somebody
-    /// else, too, and their shares of the next rounds are smaller. On by default. Without it everybody gets the same
-    /// blocks of the same data each time, which costs the least in chunks that travel.
-    pub fn balance(mut self, on: bool) -> Self {
-        self.options.balances = on;
-        self
-    }
-
-    /// With `auto` workers: has every round run by so many slots, and 0 by the caller's thread, instead of choosing. For
-    /// comparisons; a number that cannot be chosen means the next larger one.
-    pub fn fixed_slots(mut self, slots: u32) -> Self {
-        self.options.fixed_slots = Some(slots);
-        self
-    }
-
-    /// With ranks (`mpi`): has their library add up results that are a `Vec<f64>` (`MPI_Allreduce`), in an order of its own
-    /// choosing. Off by default, because it gives up what everything else keeps: the last bits then depend on the number of
-    /// ranks, on the library and the network, and a run that goes on from an earlier one may differ from it by as much. Other
-    /// results, and other workers, are not affected.
-    pub fn any_order(mut self, on: bool) -> Self {
-        self.options.any_order = on;
-        self
-    }
-
-    /// How long a worker may hold finished work while it has more to do: what its death may cost at most.
-    pub fn deliver_after(mut self, time: Duration) -> Self {
-        self.options.deliver_after = time;
-        self
-    }
-
-    /// How long a round may take from its submission before it is cancelled with [`Error::TimedOut`].
-    pub fn round_timeout(mut self, limit: Duration) -> Self {
-        self.options.round_timeout = Some(limit);
-        self
-    }
-
-    /// What to do with lines that user code prints on workers, instead of writing them to standard error with the
-    /// worker's name before them. It is called by whichever thread turns the master's loop, so it must be short and must
-    /// not use the master.
-    pub fn on_log(mut self, f: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
-        self.options.on_log = Arc::new(f);
-        self
-    }
-
-    /// What to do when a wait, for a round or for workers to come up, has taken two seconds, and then every ten, instead
-    /// of writing to standard error whom it is for. Like [`on_log`](Builder::on_log) it must be short.
-    pub fn on_wait(mut self, f: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
-        self.options.on_wait = Arc::new(f);
-        self
-    }
-
-    /// The folder that this master's [run file](crate::runs) goes into, instead of the user's own or what `QJAM_RUNS`
-    /// names.
-    pub fn run_folder(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
-        self.options.runs.place = Some(runs::At::Folder(folder.into()));
-        self
-    }
-
-    /// Leaves no run file, whatever `QJAM_RUNS` says.
-    pub fn no_run_file(mut self) -> Self {
-        self.options.runs.place = Some(runs::At::Nowhere);
-        self
-    }
-
-    /// The share of the time that it may take to hash long parameters and to keep long results, 0.02 if nobody says. For
-    /// what would take more, the run file says only that it happened, and a run that goes on from it computes it again.
-    /// `f64::INFINITY` keeps all that fits. `QJAM_RECORD_COST` says the same.
-    pub fn record_cost(mut self, share: f64) -> Self {
-        self.options.runs.cost = Some(share);
-        self
-    }
-
-    /// Goes on from an earlier run, given by its name, the end of its name, or the path of its file. The program runs from
-    /// its beginning; rounds that are the same as the earlier run's get their values from its file at once. At the
-    /// first that is another one all is computed. `last` is the last run of the same program with the same arguments, if it did not
-    /// come to its end; without one the run begins like any other. `QJAM_RESUME` says the same for all masters of a program.
-    pub fn resume(mut self, run: impl Into<String>) -> Self {
-        self.options.runs.resume = Some(run.into());
-        self
-    }
-
-    /// Goes on from an earlier run although another build of the program made it.
-    pub fn resume_anyway(mut self) -> Self {
-        self.options.runs.anyway = true;
-        self
-    }
-
-    /// Gives up on hosts that have not answered yet once this is set, by whichever thread. One master uses it at a time.
-    pub fn stop_when(mut self, stop: Arc<AtomicBool>) -> Self {
-        self.options.stop = Some(stop);
-        self
-    }
-
-    /// Starts the workers and waits until all are ready.
-    pub fn connect(self, workers: &str) -> Result<Master> {
-        Master::start(workers, self.options)
-    }
-}
-
 impl Master {
     /// Starts the workers of a [worker string](crate::engine#worker-strings) and waits until all are ready.
     pub fn connect(workers: &str) -> Result<Master> {
@@ -292,45 +92,53 @@ impl Master {
         Builder::default()
     }
 
-    fn start(workers: &str, options: Options) -> Result<Master> {
-        let WorkerString { mut seats, auto } = WorkerString::parse(workers)?;
-        if !options.can_start(&seats) {
+    fn start(workers: &str, mut options: Options) -> Result<Master> {
+        let WorkerString { seats, auto } = WorkerString::parse(workers)?;
+        if !seats.iter().all(|seat| seat.can_start(&options.workers)) {
             return Err(Error::NotHooked);
         }
-        options.python.must_fit()?;
-        let system = |step| move |source| Error::System { step, source };
-        let news = Arc::new(NewsBox::new().map_err(system("eventfd"))?);
-        let ranks = match seats.iter().any(|seat| seat.kind == SeatKind::Rank) {
-            true => Some(Helm::take(&options, news.clone(), &mut seats)?),
-            false => None,
-        };
-        let (to_keeper, orders) = mpsc::channel();
-        let (until_over, keeper) = mpsc::channel();
-        let for_keeper = news.clone();
-        let is_limited = options.memory_bytes_max.is_some();
-        let executable = options.local_executable.clone();
-        std::thread::Builder::new()
-            .name("qjam-keeper".into())
-            .spawn(move || {
-                keep(&orders, &for_keeper, executable.as_deref(), is_limited);
-                drop(until_over);
-            })
-            .map_err(system("starting a thread"))?;
+        options.workers.python.must_fit()?;
+        options.workers.stop = options.stop.clone().unwrap_or_default();
+        let crew = engine::join_crew(&seats, &options.workers)?;
+        let unused = if crew.is_none() { ranks::unused() } else { None };
         let mut begun = runs::begin(&options.runs, workers, options.seed)?;
-        begun.words.extend(if ranks.is_none() { ranks::unused() } else { None });
-        let mut driver = Driver::new(seats, options.clone(), news.clone(), to_keeper, begun, ranks)?;
-        if auto {
-            driver.choose_workers();
-        }
-        let tended = Tended::start(driver, news).map_err(system("starting a thread"))?;
-        let master = Master { tended, keeper: Mutex::new(keeper), options };
+        begun.words.extend(unused);
+        let master = Master::with_loop(&seats, options, begun, crew, auto)?;
         match master.await_seats(0..usize::MAX) {
             Ok(()) => Ok(master),
             Err(e) => {
-                master.tended.with(false, |driver| driver.record_failure(&e));
+                master.shared.with(false, |driver| driver.record_failure(&e));
                 Err(e)
             }
         }
+    }
+
+    pub(crate) fn start_with_crew(crew: Arc<dyn Crew>, mut options: Options) -> Result<Master> {
+        options.workers.stop = options.stop.clone().unwrap_or_default();
+        let names: Vec<String> = crew.workers().into_iter().map(|worker| worker.name).collect();
+        let begun = runs::begin(&options.runs, &names.join(","), options.seed)?;
+        Master::with_loop(&[], options, begun, Some(crew), false)
+    }
+
+    fn with_loop(
+        seats: &[Seat],
+        options: Options,
+        begun: runs::Begun,
+        crew: Option<Arc<dyn Crew>>,
+        auto: bool,
+    ) -> Result<Master> {
+        let system = |step| move |source| Error::System { step, source };
+        let queue = Arc::new(EventQueue::new().map_err(system("eventfd"))?);
+        let (executable, limit) =
+            (options.workers.local_executable.clone(), options.workers.memory_bytes_max);
+        let (spawner, thread) = Spawner::start(queue.clone(), executable, limit.is_some())
+            .map_err(system("starting a thread"))?;
+        let mut driver = Driver::new(seats, options.clone(), queue.clone(), spawner, begun, crew)?;
+        if auto {
+            driver.choose_workers();
+        }
+        let shared = SharedLoop::start(driver, queue).map_err(system("starting a thread"))?;
+        Ok(Master { shared, spawner: thread, options })
     }
 
     /// Takes on more workers while it runs, given as another worker string, and waits until they are ready. Rounds that
@@ -338,18 +146,17 @@ impl Master {
     /// master was connected.
     pub fn add_workers(&self, workers: &str) -> Result<()> {
         let seats = WorkerString::parse(workers)?.without_auto(workers)?;
-        let are_ranks = |seats: &[Seat]| seats.iter().any(|seat| seat.kind == SeatKind::Rank);
-        if are_ranks(&seats) || self.ask(false, |driver| driver.has_ranks()) {
+        if seats.iter().any(Seat::is_of_crew) || self.ask(false, |driver| driver.has_crew()) {
             let instead = "start the program with as many ranks as it should have (`mpirun -n`)";
             return Err(RanksError::Unsupported { what: "workers cannot be added", instead }.into());
         }
-        if !self.options.can_start(&seats) {
+        if !seats.iter().all(|seat| seat.can_start(&self.options.workers)) {
             return Err(Error::NotHooked);
         }
-        let added = self.ask(true, |driver| driver.add(seats));
+        let added = self.ask(true, |driver| driver.add(&seats));
         let ready = self.await_seats(added.clone());
         if ready.is_err() {
-            self.ask(true, |driver| added.for_each(|n| driver.remove_seat(n)));
+            self.ask(true, |driver| added.for_each(|n| driver.remove_seat(SeatId(n as u32))));
         }
         ready
     }
@@ -357,8 +164,8 @@ impl Master {
     fn await_seats(&self, seats: std::ops::Range<usize>) -> Result<()> {
         self.ask(false, |driver| driver.await_seats(Some(seats.clone())));
         let is_ready = |driver: Option<&Driver>| driver.and_then(|d| d.readiness(seats.clone()));
-        let ready = self.tended.drive(None, is_ready);
-        self.tended.with(false, |driver| driver.await_seats(None));
+        let ready = self.shared.drive(None, is_ready);
+        self.shared.with(false, |driver| driver.await_seats(None));
         ready?.unwrap_or(Ok(()))
     }
 
@@ -488,11 +295,13 @@ impl Master {
         // Asked on every engine, so that what runs on threads runs anywhere.
         registry::contains(function.name())?;
         data.must_be_unchanged()?;
-        begin(&self.tended, function, params, lent, data.erased(), None, submitted, called_off)
+        let (data, answer) = (data.erased().clone(), Arc::default());
+        let request = RoundRequest { function, data, answer, submitted, held: None };
+        begin(&self.shared, request, params, lent, called_off)
     }
 
     fn ask<R>(&self, urgent: bool, f: impl FnOnce(&mut Driver) -> R) -> R {
-        self.tended.with(urgent, f).expect("a master closes its loop only when it is dropped")
+        self.shared.with(urgent, f).expect("a master closes its loop only when it is dropped")
     }
 
     /// Whether the interpreters on all hosts have what a Python function needs: these packages, NumPy, and the version
@@ -504,15 +313,15 @@ impl Master {
         loop {
             let ready = self.ask(false, |driver| {
                 let ready = driver.python_ready(needs);
-                driver.await_pythons(ready.is_none());
+                driver.await_interpreters(ready.is_none());
                 ready
             });
             if let Some(ready) = ready {
                 return ready.map(|()| true);
             }
             let left = end.saturating_duration_since(Instant::now());
-            let has_come = |driver: Option<&Driver>| driver?.knows_pythons().then_some(());
-            if self.tended.drive(Some(left), has_come)?.is_none() {
+            let has_come = |driver: Option<&Driver>| driver?.knows_interpreters().then_some(());
+            if self.shared.drive(Some(left), has_come)?.is_none() {
                 return Ok(false);
             }
         }
@@ -520,7 +329,7 @@ impl Master {
 
     /// Where the time of the last finished round went.
     pub fn last_round(&self) -> Option<RoundReport> {
-        self.ask(false, |driver| driver.last_report)
+        self.ask(false, |driver| driver.last_report())
     }
 
     /// What is known of the costs of each kind of work, and how many workers follow from that: for masters that were
@@ -549,6 +358,11 @@ impl Master {
         self.ask(false, |driver| driver.journal().entries().cloned().collect())
     }
 
+    /// What all workers of this master can do.
+    pub fn caps(&self) -> Caps {
+        self.ask(false, |driver| driver.caps())
+    }
+
     /// Who works for this master now.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         self.ask(false, |driver| driver.workers())
@@ -560,37 +374,6 @@ impl Master {
     }
 }
 
-/// Begins a round, over states if it is told of which hold.
-#[expect(clippy::too_many_arguments, reason = "all that a round is made of, once")]
-fn begin<T>(
-    tended: &Arc<Tended>,
-    function: Function,
-    params: &Encoder<'_>,
-    lent: Option<Lent>,
-    data: &Arc<CutData>,
-    held: Option<HoldId>,
-    submitted: Instant,
-    called_off: Option<Cancelled>,
-) -> Result<Pending<T>> {
-    let answer: Arc<Answer> = Arc::default();
-    let wanted = Wanted { function, data: data.clone(), answer: answer.clone(), submitted, held };
-    let urgent = lent.is_none();
-    let submit = |driver: &mut Driver| {
-        let round = driver.submit(wanted, params, lent);
-        (round, driver.take_inline(), driver.take_asked())
-    };
-    let (round, inline, asked) = tended.with(urgent, submit).ok_or(Error::NoMaster)?;
-    if let Some(inline) = inline {
-        let done = inline.run(called_off.or_else(watch::current));
-        tended.with(false, |driver| driver.end_inline(done));
-    } else if let Some(asked) = asked {
-        let outcome = asked.run(called_off.or_else(watch::current));
-        tended.with(false, |driver| driver.end_on_ranks(round, outcome));
-    }
-    let tended = tended.clone();
-    Ok(Pending { tended, round, answer, is_over: false, report: None, output: PhantomData })
-}
-
 impl fmt::Debug for Master {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Master").field("options", &self.options).finish_non_exhaustive()
@@ -599,123 +382,10 @@ impl fmt::Debug for Master {
 
 impl Drop for Master {
     fn drop(&mut self) {
-        self.tended.close();
-        // The keeper may be starting a process that nobody will take in. It ends that process in any case; it is waited
-        // for so that nothing is left when this returns, but not for ever: the system may take its time.
-        let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _ = keeper.recv_timeout(KEEPER_ENDS_WITHIN);
-        self.tended.drop_news();
-    }
-}
-
-/// The keeper's thread: starts processes until nobody can ask any more.
-fn keep(
-    orders: &mpsc::Receiver<(WorkerId, Seat)>,
-    news: &NewsBox,
-    executable: Option<&std::path::Path>,
-    is_limited: bool,
-) {
-    for (worker, seat) in orders {
-        news.put(News::Spawned { worker, result: child::spawn(executable, seat.slots, is_limited) });
-    }
-}
-
-/// A round that was submitted. Dropping it without waiting cancels it.
-#[must_use = "a pending round that is dropped is cancelled"]
-pub struct Pending<T> {
-    tended: Arc<Tended>,
-    round: RoundId,
-    answer: Arc<Answer>,
-    is_over: bool,
-    report: Option<RoundReport>,
-    output: PhantomData<fn() -> T>,
-}
-
-impl<T: 'static> Pending<T> {
-    /// Waits for the value.
-    pub fn wait(mut self) -> Result<T> {
-        Ok(self.answer_within(None)?.expect("without a limit there is an answer"))
-    }
-
-    /// Waits for the value, but not longer than this; `None` if it is not there by then. The round goes on.
-    ///
-    /// # Panics
-    /// When the value, or an error, has been given before.
-    pub fn wait_at_most(&mut self, limit: Duration) -> Result<Option<T>> {
-        self.answer_within(Some(limit))
-    }
-
-    fn answer_within(&mut self, limit: Option<Duration>) -> Result<Option<T>> {
-        assert!(!self.is_over, "this round has given its value already");
-        let answer = &self.answer;
-        answer.awaited.get_or_init(Instant::now);
-        let wait = |limit| self.tended.drive(limit, |_| answer.is_given().then_some(()));
-        let is_there = match (limit, watch::current()) {
-            (None, Some(called_off)) => watch::wait(&called_off, wait)?,
-            _ => wait(limit)?.is_some(),
-        };
-        if !is_there {
-            return Ok(None);
-        }
-        self.is_over = true;
-        self.report = *answer.report.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = answer.take().expect("an answer is taken once")?;
-        Ok(Some(*value.downcast().expect("the function gives its own type")))
-    }
-
-    fn wait_while(
-        mut self,
-        pause: Duration,
-        mut goes_on: impl FnMut(&Self) -> bool,
-    ) -> Result<(T, Option<RoundReport>)> {
-        // Who watches this thread is asked as in any other wait, whatever the caller asks by itself.
-        let watching = watch::current();
-        let pause = if watching.is_some() { pause.min(watch::PAUSE) } else { pause };
-        loop {
-            if watching.as_ref().is_some_and(|called_off| called_off()) {
-                return Err(Error::Cancelled);
-            }
-            if let Some(value) = self.answer_within(Some(pause))? {
-                return Ok((value, self.report));
-            }
-            if !goes_on(&self) {
-                return Err(Error::Cancelled);
-            }
-        }
-    }
-
-    /// Who has not delivered yet, for people.
-    pub fn waiting_for(&self) -> String {
-        let round = self.round;
-        self.tended.with(false, |driver| driver.waiting_for(round)).unwrap_or_default()
-    }
-
-    /// Whether the value, or an error, is there.
-    pub fn is_done(&self) -> bool {
-        self.is_over || self.answer.is_given()
-    }
-
-    /// Where the time went, once the value has been taken with [`wait_at_most`](Pending::wait_at_most).
-    pub fn report(&self) -> Option<RoundReport> {
-        self.report
-    }
-
-    /// Stops the round. Workers that do not stop by themselves within half a second are killed and started again;
-    /// threads (`local`) and ranks (`mpi`) can only be asked, through [`Ctx::cancelled`](crate::Ctx::cancelled).
-    pub fn cancel(self) {}
-}
-
-impl<T> Drop for Pending<T> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            let round = self.round;
-            self.tended.with(true, |driver| driver.cancel(round));
-        }
-    }
-}
-
-impl<T> fmt::Debug for Pending<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pending({})", self.round)
+        self.shared.close();
+        // The spawner's thread may be starting a process that nobody will take in. It ends that process in any case; it is
+        // waited for so that nothing is left when this returns, but not for ever: the system may take its time.
+        self.spawner.wait(SPAWNER_ENDS_WITHIN);
+        self.shared.drop_events();
     }
 }

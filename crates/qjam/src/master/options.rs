@@ -1,11 +1,8 @@
 //! What a master can be told besides its workers.
 
-use crate::engine::{Seat, SeatKind};
-use crate::{memory, python, runs, worker};
-use bytes::Bytes;
+use crate::engine::settings::WorkerSettings;
+use crate::runs;
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -94,32 +91,22 @@ pub(crate) type OnLog = Arc<dyn Fn(&LogLine) + Send + Sync>;
 /// How a master goes about its work. Made by [`Master::builder`](crate::Master::builder).
 #[derive(Clone)]
 pub(crate) struct Options {
+    /// Random streams are keyed by it.
     pub(crate) seed: u64,
-    pub(crate) memory_bytes_max: Option<u64>,
-    /// `None` for what memory allows.
-    pub(crate) cache_bytes_max: Option<u64>,
-    pub(crate) disk_bytes_max: Option<u64>,
-    /// Go on with so many workers if the others cannot be had.
+    /// What engines need to know.
+    pub(crate) workers: WorkerSettings,
+    /// Goes on with so many workers if the others cannot be had.
     pub(crate) workers_min: Option<usize>,
-    /// The executable that goes to hosts, if not this one.
-    pub(crate) ship: Option<PathBuf>,
-    /// The executable that processes here are started from, if not this one.
-    pub(crate) local_executable: Option<PathBuf>,
-    pub(crate) python: PythonOptions,
-    /// Set when hosts are to be knocked at no longer.
+    /// Set by the user to end attempts to reach hosts.
     pub(crate) stop: Option<Arc<AtomicBool>>,
     pub(crate) blocks_per_slot: u32,
     pub(crate) balances: bool,
-    /// Ranks may have their library add results up.
-    pub(crate) any_order: bool,
     /// So many slots for every round, where they could be chosen.
     pub(crate) fixed_slots: Option<u32>,
-    pub(crate) deliver_after: Duration,
     pub(crate) round_timeout: Option<Duration>,
     pub(crate) on_log: OnLog,
     pub(crate) on_wait: OnWait,
     pub(crate) runs: runs::Wanted,
-    pub(crate) lines_per_second_max: u32,
     pub(crate) journal_entries_max: usize,
 }
 
@@ -127,90 +114,18 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             seed: 0,
-            memory_bytes_max: None,
-            cache_bytes_max: None,
-            disk_bytes_max: None,
+            workers: WorkerSettings::default(),
             workers_min: None,
-            ship: None,
-            local_executable: None,
-            python: PythonOptions::default(),
             stop: None,
             blocks_per_slot: 16,
             balances: true,
-            any_order: false,
             fixed_slots: None,
-            deliver_after: Duration::from_secs(2),
             round_timeout: None,
             on_log: Arc::new(print_line),
             on_wait: Arc::new(print_wait),
             runs: runs::Wanted::default(),
-            lines_per_second_max: 1000,
             journal_entries_max: 100_000,
         }
-    }
-}
-
-/// Most bytes that are told of Python: a frame has room for twice as many.
-const SETUP_BYTES_MAX: usize = 2 << 20;
-
-/// What workers are told of Python.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PythonOptions {
-    /// The bundle of modules, and the version of who made it. Without it nobody is told anything.
-    pub(crate) support: Option<(Bytes, (u8, u8))>,
-    pub(crate) interpreter: Option<String>,
-    pub(crate) path: Vec<String>,
-    pub(crate) wanted: Option<String>,
-}
-
-impl PythonOptions {
-    /// Refuses what would be too long for a welcome.
-    pub(super) fn must_fit(&self) -> io::Result<()> {
-        let bytes = self.support.as_ref().map_or(0, |(support, _)| support.len())
-            + self.path.iter().map(String::len).sum::<usize>();
-        if bytes > SETUP_BYTES_MAX {
-            let why = format!(
-                "{bytes} bytes of modules for Python on workers; at most {SETUP_BYTES_MAX} can be sent"
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        Ok(())
-    }
-
-    /// For workers on this machine, or on others.
-    /// `slots_here` is how many slots share a machine, if that is this one.
-    pub(crate) fn setup(&self, slots_here: Option<u32>) -> Option<Vec<u8>> {
-        let is_here = slots_here.is_some();
-        let (support, version) = self.support.as_ref()?;
-        let setup = python::WorkerSetup {
-            version: *version,
-            interpreter: self.interpreter.clone().filter(|_| is_here),
-            path: if is_here { self.path.clone() } else { Vec::new() },
-            wanted: self.wanted.clone().filter(|_| !is_here),
-            slots_here: slots_here.unwrap_or(0),
-            support: support.to_vec(),
-        };
-        Some(setup.to_bytes())
-    }
-}
-
-impl Options {
-    /// Whether all these workers can be had: those that are this same program again only if it would serve.
-    pub(super) fn can_start(&self, seats: &[Seat]) -> bool {
-        let is_good = |seat: &Seat| match seat.kind {
-            // Whether ranks can be had is found out when they are met.
-            SeatKind::Local | SeatKind::Rank => true,
-            SeatKind::Proc => self.local_executable.is_some() || worker::is_hooked(),
-            SeatKind::Host(_) => {
-                self.ship.is_some() || crate::engine::ssh::names_a_worker() || worker::is_hooked()
-            }
-        };
-        seats.iter().all(is_good)
-    }
-
-    /// Most bytes of opened chunks that one of so many workers of a machine keeps.
-    pub(super) fn cache_bytes(&self, own_limit: Option<u64>, machine_bytes: u64, workers: usize) -> u64 {
-        self.cache_bytes_max.unwrap_or_else(|| memory::cache_bytes(own_limit, machine_bytes, workers))
     }
 }
 
@@ -228,40 +143,16 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("seed", &self.seed)
-            .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("memory_bytes_max", &self.workers.memory_bytes_max)
             .field("blocks_per_slot", &self.blocks_per_slot)
             .finish_non_exhaustive()
-    }
-}
-
-/// Lets so many lines per second and worker through and counts the rest.
-#[derive(Debug, Default)]
-pub(crate) struct Throttle {
-    second: u64,
-    passed: u32,
-    pub(crate) dropped: u64,
-}
-
-impl Throttle {
-    /// Whether a line may pass at this time.
-    pub(crate) fn passes(&mut self, now_us: u64, max: u32) -> bool {
-        let second = now_us / 1_000_000;
-        if second != self.second {
-            (self.second, self.passed) = (second, 0);
-        }
-        let passes = self.passed < max;
-        if passes {
-            self.passed += 1;
-        } else {
-            self.dropped += 1;
-        }
-        passes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::settings::SETUP_BYTES_MAX;
 
     #[test]
     fn a_wait_names_everybody_and_groups_reasons() {
@@ -294,12 +185,5 @@ mod tests {
         assert!(with(SETUP_BYTES_MAX).is_ok());
         let said = with(SETUP_BYTES_MAX + 1).unwrap_err().to_string();
         assert!(said.starts_with("2097153 bytes of modules for Python on workers"), "{said}");
-    }
-
-    #[test]
-    fn a_flood_is_cut_and_counted() {
-        let mut throttle = Throttle::default();
-        let passed = (0..3_000u64).filter(|n| throttle.passes(n * 1_000, 100)).count();
-        assert_eq!((passed, throttle.dropped), (300, 2_700));
     }
 }

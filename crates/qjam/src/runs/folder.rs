@@ -15,22 +15,22 @@ const SUFFIX: &str = "run";
 pub(super) const RUNS_MAX: usize = 200;
 pub(super) const BYTES_MAX: u64 = 1 << 30;
 
-/// What the environment says about run files.
-pub(super) enum Place {
+/// Where run files go, according to the environment.
+pub(super) enum RunFolder {
     Off,
     At(PathBuf),
     /// There is no home to put them into.
     Nowhere,
 }
 
-pub(super) fn place() -> Place {
+pub(super) fn place() -> RunFolder {
     match std::env::var_os(RUNS).filter(|v| !v.is_empty()) {
-        Some(word) if word == "off" => Place::Off,
-        Some(path) => Place::At(PathBuf::from(path)),
+        Some(word) if word == "off" => RunFolder::Off,
+        Some(path) => RunFolder::At(PathBuf::from(path)),
         None => {
             let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
             let data = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
-            data.map_or(Place::Nowhere, |data| Place::At(data.join("qjam/runs")))
+            data.map_or(RunFolder::Nowhere, |data| RunFolder::At(data.join("qjam/runs")))
         }
     }
 }

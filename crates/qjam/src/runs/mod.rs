@@ -28,7 +28,7 @@ pub use run::{DataInfo, FunctionInfo, Note, Round, Run, State};
 pub(crate) use saved::Saved;
 
 use crate::codec::Encoder;
-use folder::Place;
+use folder::RunFolder;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -87,8 +87,8 @@ pub enum RunError {
 /// Where run files are; `None` when there are none, because the environment says `off` or there is no home.
 pub fn folder() -> Option<PathBuf> {
     match folder::place() {
-        Place::At(path) => Some(path),
-        Place::Off | Place::Nowhere => None,
+        RunFolder::At(path) => Some(path),
+        RunFolder::Off | RunFolder::Nowhere => None,
     }
 }
 
@@ -165,13 +165,13 @@ pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, 
     let program = wanted.program.clone().unwrap_or_default();
     let mut begun = Begun::default();
     let place = match &wanted.place {
-        Some(At::Nowhere) => Place::Off,
-        Some(At::Folder(path)) => Place::At(path.clone()),
+        Some(At::Nowhere) => RunFolder::Off,
+        Some(At::Folder(path)) => RunFolder::At(path.clone()),
         None => folder::place(),
     };
     let folder = match &place {
-        Place::At(path) => Some(path.as_path()),
-        Place::Off | Place::Nowhere => None,
+        RunFolder::At(path) => Some(path.as_path()),
+        RunFolder::Off | RunFolder::Nowhere => None,
     };
     let earlier = earlier(wanted, &program, folder, nth, &mut begun.words)?;
     if let Some((memory, recorded_seed)) = earlier {
@@ -184,9 +184,9 @@ pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, 
     }
     let resumed = begun.memory.as_ref().map(|memory| memory.id.clone());
     match place {
-        Place::Off => {}
-        Place::Nowhere => begun.words.push("no run file: neither XDG_DATA_HOME nor HOME is set".into()),
-        Place::At(path) => {
+        RunFolder::Off => {}
+        RunFolder::Nowhere => begun.words.push("no run file: neither XDG_DATA_HOME nor HOME is set".into()),
+        RunFolder::At(path) => {
             let from_environment = || std::env::var(RECORD_COST).ok()?.parse().ok();
             let cost = wanted.cost.or_else(from_environment).filter(|c| *c >= 0.0).unwrap_or(recorder::COST);
             match Recorder::create(&path, &program, program.began(nth, workers, seed, resumed), cost) {

@@ -14,8 +14,8 @@ use super::record::{
     self, Began, Hash, Kept, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, shortened,
 };
 use crate::dataset::CutData;
+use crate::execution::caught;
 use crate::function::{AnyBox, Function};
-use crate::worker::caught;
 use bytes::Bytes;
 use qjam_core::ids::{DataSetId, HoldId, Version};
 use qjam_core::journal::{RoundReport, What};

@@ -116,8 +116,8 @@ enum Item {
     Payload(Bulk),
 }
 
-/// What became of a payload.
-pub(crate) type Outcome = (u64, Result<(), String>);
+/// Whether a payload was sent.
+pub(crate) type SendResult = (u64, Result<(), String>);
 
 /// Frames on their way to another host.
 #[derive(Default)]
@@ -126,7 +126,7 @@ pub(crate) struct Lanes {
     urgent: VecDeque<Out>,
     orderly: VecDeque<Item>,
     /// Payloads that are gone, or broke off.
-    over: Vec<Outcome>,
+    over: Vec<SendResult>,
 }
 
 impl Lanes {
@@ -257,7 +257,7 @@ impl Lanes {
     }
 
     /// Payloads that are gone or broke off since this was last asked.
-    pub(crate) fn take_over(&mut self) -> Vec<Outcome> {
+    pub(crate) fn take_over(&mut self) -> Vec<SendResult> {
         std::mem::take(&mut self.over)
     }
 }

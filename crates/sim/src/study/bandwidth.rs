@@ -22,7 +22,7 @@ use qjam_core::reduce::{Cut, Node};
 use qjam_core::time::Span;
 use qjam_core::wire::frame;
 use qjam_core::wire::message::{
-    KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, Span as Blocks, Task,
+    KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, Span as Blocks, Task,
 };
 use qjam_core::wire::{ToMaster, ToWorker};
 
@@ -71,7 +71,7 @@ pub fn frames() -> (f64, f64) {
         spans: vec![blocks],
         payload: Payload::Streamed { bytes: 8_000_000 },
     };
-    let result = ToMaster::Result(Outcome {
+    let result = ToMaster::Result(ResultMessage {
         round: RoundId(1_000),
         parts: vec![part],
         compute_us: 10_000_000,

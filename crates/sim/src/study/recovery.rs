@@ -44,14 +44,14 @@ fn is_played(workers: u32, between_s: f64) -> bool {
 
 /// What rounds came to.
 #[derive(Clone, Copy, Debug, Default)]
-struct Outcome {
+struct FailureCost {
     round_s: f64,
     failures: f64,
     blocks_again: f64,
 }
 
 /// Plays rounds in which each worker fails once in so many seconds; `None`: never. Means over the rounds.
-fn outcome(workers: u32, kind: Kind, between_s: Option<f64>) -> Outcome {
+fn failure_cost(workers: u32, kind: Kind, between_s: Option<f64>) -> FailureCost {
     let rounds = rounds_of(workers);
     let mut plan = hosts(workers);
     if kind == Kind::CrashWithShare {
@@ -84,7 +84,7 @@ fn outcome(workers: u32, kind: Kind, between_s: Option<f64>) -> Outcome {
     let ending = play(&plan);
     let n = f64::from(rounds);
     let tally = &ending.tally;
-    Outcome {
+    FailureCost {
         round_s: mean(&seconds(&ending)),
         failures: tally.faults.iter().sum::<u64>() as f64 / n,
         blocks_again: (tally.blocks_run as f64 / n - f64::from(workers * BLOCKS)).max(0.0),
@@ -114,7 +114,7 @@ pub fn rounds(sizes: &[u32]) -> (Table, Picture) {
             jobs.extend(std::iter::once(None).chain(played).map(|s| (p, kind, s)));
         }
     }
-    let outcomes = for_each(&jobs, |&(p, kind, between)| outcome(p, kind, between));
+    let outcomes = for_each(&jobs, |&(p, kind, between)| failure_cost(p, kind, between));
     let find = |p: u32, kind: Kind, between: Option<f64>| {
         let at = jobs.iter().position(|job| *job == (p, kind, between)).unwrap_or_default();
         outcomes[at]
@@ -130,7 +130,7 @@ pub fn rounds(sizes: &[u32]) -> (Table, Picture) {
                 let rare = find(p, kind, Some(rarest));
                 let failures = f64::from(p) * calm.round_s / between;
                 let scale = failures / rare.failures.max(1e-9);
-                let scaled = Outcome {
+                let scaled = FailureCost {
                     round_s: calm.round_s + (rare.round_s - calm.round_s).max(0.0) * scale,
                     failures,
                     blocks_again: rare.blocks_again * scale,
@@ -139,8 +139,8 @@ pub fn rounds(sizes: &[u32]) -> (Table, Picture) {
                 (outcome, calm.round_s)
             });
             let mark = if is_scaled { "≈ " } else { "" };
-            let ratio = |(o, calm): (Outcome, f64)| format!("{mark}{:.2} × 20 s", o.round_s / calm);
-            let hundred = |(o, _): (Outcome, f64)| format!("{mark}{}", time(100.0 * o.round_s));
+            let ratio = |(o, calm): (FailureCost, f64)| format!("{mark}{:.2} × 20 s", o.round_s / calm);
+            let hundred = |(o, _): (FailureCost, f64)| format!("{mark}{}", time(100.0 * o.round_s));
             table.row([
                 whole(p.into()),
                 time(between),

@@ -1,6 +1,6 @@
 //! The ranks as rank 0 sees them: who they are, what each has been told, and how a round is done with them.
 
-use super::gather::{Gathering, fault};
+use super::gather::Gathering;
 use super::introduce::show;
 use super::join;
 use super::launch::RanksError;
@@ -8,24 +8,19 @@ use super::link::{Link, SHORT_BYTES};
 use super::pool::Borrowed;
 use super::share;
 use super::sum::{self, Decision, Summable};
-use super::wire::{
-    Command, Failure, Hello, Introduced, MasterId, RankEffort, RankLine, RoundCommand, encoded, tag,
-};
+use super::wire::{Command, Failure, Hello, Introduced, MasterId, RoundCommand, encoded, tag};
 use super::words::{self, Doing};
-use crate::codec::Encoder;
 use crate::ctx::Cancelled;
-use crate::dataset::CutData;
-use crate::function::{AnyBox, Function};
-use crate::worker::caught;
-use crate::worker::chunks::OpenChunks;
-use crate::worker::recipes::RecipeHere;
-use crate::worker::round::RoundHere;
-use crate::worker::states::{HeldHere, States};
+use crate::engine::crew::Assignment;
+use crate::engine::order::{self as crew, Order, Outcome, Traffic, Value};
+use crate::engine::params::Parameters;
+use crate::execution::caught;
+use crate::execution::recipes::StateRecipe;
+use crate::execution::states::{RoundStates, States};
 use bytes::Bytes;
-use qjam_core::ids::{DataSetId, HoldId, RoundId};
+use qjam_core::ids::{DataSetId, HoldId};
 use qjam_core::job::{Fault, FaultKind};
 use qjam_core::reduce::Cut;
-use qjam_core::wire::message::HeldTask;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -83,41 +78,13 @@ enum Note {
 }
 
 /// A round that the ranks are to do together.
-pub(crate) struct Asked {
-    pub(crate) master: u64,
-    pub(crate) round: RoundId,
-    pub(crate) cut: Cut,
-    pub(crate) function: Function,
-    pub(crate) params: Borrowed,
-    pub(crate) data: Arc<CutData>,
-    pub(crate) seed: u64,
-    pub(crate) open: Arc<OpenChunks>,
-    pub(crate) states: Arc<States>,
-    pub(crate) held: Option<HeldTask>,
-    /// How to make the states, if somebody may lack them.
-    pub(crate) recipe: Option<RecipeHere>,
-    pub(crate) cancelled: Cancelled,
+pub(super) struct RankRound<'a> {
+    pub(super) master: MasterId,
+    pub(super) assignment: Assignment,
+    /// The states of rank 0's own partitions.
+    pub(super) states: &'a Arc<States>,
     /// Whether the library may add results up.
-    pub(crate) any_order: bool,
-}
-
-/// What came of it.
-pub(crate) struct Outcome {
-    pub(crate) value: Result<AnyBox, Failed>,
-    pub(crate) efforts: Vec<RankEffort>,
-    pub(crate) lines: Vec<RankLine>,
-    pub(crate) bytes_out: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) chunks_sent: u64,
-    /// Time that rank 0 spent reading and merging results.
-    pub(crate) merging: Duration,
-}
-
-/// Why there is no value.
-pub(crate) enum Failed {
-    /// On this rank, or while combining results.
-    Fault(Option<u32>, Fault),
-    Cancelled,
+    pub(super) any_order: bool,
 }
 
 impl Fleet {
@@ -268,11 +235,9 @@ impl Fleet {
 
     // ---- rounds -----------------------------------------------------------------------------------------------
 
-    /// Parameters in one piece, ready to be sent; `None` when there is no memory for them.
-    pub(crate) fn params(&self, params: &Encoder<'_>) -> Option<Borrowed> {
-        let mut buf = self.link.pool.take(params.payload_bytes() as u64)?;
-        params.write_to(buf.as_mut_slice());
-        Some(buf)
+    /// Memory for parameters of this length; `None` when there is none.
+    pub(super) fn buffer(&self, bytes: usize) -> Option<Borrowed> {
+        self.link.pool.take(bytes as u64)
     }
 
     /// The ranks that are waited for, now.
@@ -286,29 +251,22 @@ impl Fleet {
     }
 
     /// Does a round, from beginning to end.
-    pub(crate) fn run(&self, asked: Asked) -> Outcome {
+    pub(super) fn run(&self, asked: RankRound<'_>) -> Outcome {
         let mut told = self.lock();
         self.tell_notes(&mut told);
         assert!(!told.is_inside, "a round was left in the middle, and nobody knows where the ranks are");
         told.is_inside = true;
-        let mut out = Sent::default();
+        let mut out = Traffic::default();
         self.awaited.store(0, Relaxed);
-        let done = if self.is_over.load(Relaxed) || (asked.cancelled)() {
-            Err(Failed::Cancelled)
+        let done = if self.is_over.load(Relaxed) || (asked.assignment.cancelled)() {
+            Err(crew::Failure::Cancelled)
         } else {
-            self.prepare(&mut told, &asked, &mut out).map_err(|(rank, fault)| Failed::Fault(rank, fault))
+            self.prepare(&mut told, &asked, &mut out)
+                .map_err(|(worker, fault)| crew::Failure::Fault { worker, fault })
         };
         let outcome = match done {
             Ok(recipe) => self.round(&mut told, asked, recipe, out),
-            Err(failed) => Outcome {
-                value: Err(failed),
-                efforts: Vec::new(),
-                lines: Vec::new(),
-                bytes_out: out.bytes,
-                bytes_in: 0,
-                chunks_sent: out.chunks,
-                merging: Duration::ZERO,
-            },
+            Err(failed) => Outcome { traffic: out, ..Outcome::of(Err(failed)) },
         };
         told.is_inside = false;
         self.tell_notes(&mut told);
@@ -320,23 +278,26 @@ impl Fleet {
     fn prepare(
         &self,
         told: &mut Told,
-        asked: &Asked,
-        out: &mut Sent,
-    ) -> Result<Option<RecipeHere>, (Option<u32>, Fault)> {
-        let (cut, size) = (asked.cut, self.size());
+        asked: &RankRound<'_>,
+        out: &mut Traffic,
+    ) -> Result<Option<StateRecipe>, (Option<u32>, Fault)> {
+        let order = &asked.assignment.order;
+        let (cut, size) = (order.head.cut, self.size());
         if share::is_shared(cut.blocks(), size) {
-            let key = (asked.master, asked.data.located, cut.level);
+            let key = (asked.master, order.data.located, cut.level);
             if !told.settled.contains(&key) {
                 words::doing(Doing::Data);
                 for rank in self.others() {
                     self.introduce(told, asked, rank, out)
-                        .map_err(|why| (Some(rank), fault(FaultKind::Chunk, why)))?;
+                        .map_err(|why| (Some(rank), Fault::new(FaultKind::Chunk, why)))?;
                 }
                 told.settled.insert(key);
             }
         }
-        let (Some(held), Some(recipe)) = (asked.held, &asked.recipe) else { return Ok(None) };
-        let question = Command::Behind { master: asked.master, round: asked.round, held, cut };
+        let (Some(held), Some(recipe)) = (order.head.held, &asked.assignment.recipe) else {
+            return Ok(None);
+        };
+        let question = Command::Behind { master: asked.master, round: order.round(), held, cut };
         let question = encoded(&question);
         for rank in self.others() {
             self.link.send(rank, tag::COMMAND, &question);
@@ -347,15 +308,22 @@ impl Fleet {
             let (pieces, bytes) = recipe.only(&behind).to_pieces(PIECE_BYTES);
             self.link.send(rank, tag::REPLY, &bytes.to_le_bytes());
             pieces.iter().for_each(|piece| self.link.send_long(rank, piece));
-            out.bytes += bytes;
+            out.bytes_out += bytes;
         }
         let own = share::share(cut.blocks(), size, 0);
         Ok(Some(recipe.only(&asked.states.behind(held, own))))
     }
 
     /// Has a rank find the chunks of its blocks, and sends it those that it cannot find.
-    fn introduce(&self, told: &mut Told, asked: &Asked, rank: u32, out: &mut Sent) -> Result<(), String> {
-        let (cut, data) = (asked.cut, &asked.data);
+    fn introduce(
+        &self,
+        told: &mut Told,
+        asked: &RankRound<'_>,
+        rank: u32,
+        out: &mut Traffic,
+    ) -> Result<(), String> {
+        let order = &asked.assignment.order;
+        let (cut, data) = (order.head.cut, &order.data);
         let size = self.size() as usize;
         let has =
             told.chunks.entry((asked.master, data.located)).or_insert_with(|| vec![HashSet::new(); size]);
@@ -377,7 +345,7 @@ impl Fleet {
             chunks: new.iter().map(one).collect(),
         };
         let message = encoded(&command);
-        out.bytes += message.len() as u64;
+        out.bytes_out += message.len() as u64;
         self.link.send(rank, tag::COMMAND, &message);
         let missing: Result<Vec<u32>, String> = self.reply(rank);
         let missing = missing?;
@@ -390,8 +358,8 @@ impl Fleet {
                 Bytes::from(vec![0; entry.header.bytes as usize])
             });
             self.link.send_long(rank, &bytes);
-            out.bytes += bytes.len() as u64;
-            out.chunks += 1;
+            out.bytes_out += bytes.len() as u64;
+            out.chunks_sent += 1;
         }
         if !missing.is_empty() {
             let taken: Result<(), String> = self.reply(rank);
@@ -401,65 +369,41 @@ impl Fleet {
         Ok(())
     }
 
-    fn round(&self, told: &mut Told, asked: Asked, recipe: Option<RecipeHere>, mut out: Sent) -> Outcome {
-        let Asked { master, round, cut, function, mut params, data, seed, open, states, held, .. } = asked;
-        let (cancelled, any_order) = (asked.cancelled, asked.any_order);
+    fn round(
+        &self,
+        told: &mut Told,
+        asked: RankRound<'_>,
+        recipe: Option<StateRecipe>,
+        mut out: Traffic,
+    ) -> Outcome {
+        let RankRound { master, assignment, states, any_order } = asked;
+        let Assignment { mut order, cancelled, open, .. } = assignment;
+        let (cut, round) = (order.head.cut, order.round());
         let is_shared = share::is_shared(cut.blocks(), self.size());
         told.turn += 1;
         let turn = told.turn;
-        words::round(round.0, function.name());
-        if is_shared {
-            let params_bytes = params.as_ref().len();
-            let is_short = params_bytes <= SHORT_BYTES;
-            let command = RoundCommand {
-                master,
-                turn,
-                round,
-                function: function.name(),
-                dataset: data.located,
-                cut,
-                seed,
-                params_bytes: params_bytes as u64,
-                is_short,
-                held,
-                any_order,
-            };
-            let mut message = encoded(&Command::Round(command));
-            if is_short {
-                message.extend_from_slice(params.as_ref());
-            }
-            for rank in share::below(0, self.size()) {
-                self.link.send(rank, tag::COMMAND, &message);
-            }
-            if !is_short {
-                self.link.broadcast(params.as_mut_slice());
-            }
-            let copies = u64::from(self.size() - 1);
-            out.bytes += copies * message.len() as u64;
-            out.bytes += if is_short { 0 } else { copies * params_bytes as u64 };
-        }
+        words::round(round.0, order.function.name());
+        let params = self.send_round(master, turn, any_order && is_shared, &mut order, &mut out);
         let watch = Watch::new(self.link.clone(), turn, cancelled);
         let mut gathering = Gathering::new(round, cut, any_order && is_shared);
-        let opened = caught(|| function.open_params(params.into_bytes()))
-            .and_then(|read| read.map_err(|e| fault(FaultKind::Params, e.to_string())));
-        match opened {
+        order.params = Parameters::of(params);
+        let asks = watch.clone();
+        match order.runner(1, Some(Arc::new(move || asks.is_over()))) {
             Err(fault) => gathering.fail(Failure::Fault(0, fault)),
-            Ok(params) => {
-                let asks = watch.clone();
-                let asks: Cancelled = Arc::new(move || asks.is_over());
+            Ok(runner) => {
                 let blocks = share::share(cut.blocks(), self.size(), 0);
-                let held = held.map(|task| {
-                    let held = HeldHere::new(task, states);
+                let held = order.head.held.map(|task| {
+                    let held = RoundStates::new(task, states.clone());
                     held.give(blocks.len() as u32);
                     if let Some(recipe) = recipe {
                         held.take_in(&Arc::new(recipe));
                     }
                     held
                 });
-                let here = RoundHere::new(round, cut, function, params, seed, 1, Some(asks)).holding(held);
-                let chunk_at = |index: u32| data.chunks.get(index as usize).cloned();
-                gathering.run(0, &here, blocks, &open, &chunk_at);
-                let _ = caught(|| drop(here));
+                let runner = runner.holding(held);
+                let chunk_at = |index: u32| order.data.chunks.get(index as usize).cloned();
+                gathering.run(0, &runner, blocks, &open, &chunk_at);
+                let _ = caught(|| drop((runner, order)));
             }
         }
         if is_shared {
@@ -477,23 +421,46 @@ impl Fleet {
                 self.decide(&mut gathering, cut, look);
             }
         }
-        let (efforts, lines) = (std::mem::take(&mut gathering.efforts), std::mem::take(&mut gathering.lines));
-        let (merging, came_bytes) = (gathering.merging, gathering.came_bytes);
-        let value = gathering.into_value();
-        Outcome {
-            value: value.map_err(|failure| match failure {
-                // As on other engines: what cannot be read is nobody's fault in particular.
-                Failure::Fault(_, fault) if fault.kind == FaultKind::Params => Failed::Fault(None, fault),
-                Failure::Fault(rank, fault) => Failed::Fault(Some(rank), fault),
-                Failure::Cancelled => Failed::Cancelled,
-            }),
-            efforts,
-            lines,
-            bytes_out: out.bytes,
-            bytes_in: came_bytes,
-            chunks_sent: out.chunks,
-            merging,
+        outcome_of(gathering, out)
+    }
+
+    /// Tells the other ranks of a round and sends them its parameters, if they take part. Gives the parameters back.
+    fn send_round(
+        &self,
+        master: MasterId,
+        turn: u64,
+        any_order: bool,
+        order: &mut Order,
+        out: &mut Traffic,
+    ) -> Bytes {
+        let Some(mut params) = order.params.buffer() else { return order.params.whole() };
+        if !share::is_shared(order.blocks(), self.size()) {
+            return params.into_bytes();
         }
+        let params_bytes = params.as_slice().len();
+        let is_short = params_bytes <= SHORT_BYTES;
+        let command = RoundCommand {
+            master,
+            turn,
+            order: order.head.clone(),
+            params_bytes: params_bytes as u64,
+            is_short,
+            any_order,
+        };
+        let mut message = encoded(&Command::Round(command));
+        if is_short {
+            message.extend_from_slice(params.as_slice());
+        }
+        for rank in share::below(0, self.size()) {
+            self.link.send(rank, tag::COMMAND, &message);
+        }
+        if !is_short {
+            self.link.broadcast(params.as_mut_slice());
+        }
+        let copies = u64::from(self.size() - 1);
+        out.bytes_out += copies * message.len() as u64;
+        out.bytes_out += if is_short { 0 } else { copies * params_bytes as u64 };
+        params.into_bytes()
     }
 
     /// Has the library add results up, if it can.
@@ -552,11 +519,27 @@ impl Fleet {
     }
 }
 
-/// What went out besides results.
-#[derive(Default)]
-struct Sent {
-    bytes: u64,
-    chunks: u64,
+/// What the master is told of a round.
+fn outcome_of(mut gathering: Gathering, mut traffic: Traffic) -> Outcome {
+    let efforts = std::mem::take(&mut gathering.efforts);
+    let lines = std::mem::take(&mut gathering.lines);
+    // Values that went from one rank to another have travelled, too.
+    let between = efforts.iter().filter(|effort| effort.rank > 0).map(|effort| effort.sent_bytes).sum();
+    traffic.bytes_in = gathering.came_bytes.max(between);
+    let merging = gathering.merging;
+    let value = gathering.into_value().map(Value::Whole).map_err(|failure| match failure {
+        // As on other engines: parameters that cannot be read are nobody's fault in particular.
+        Failure::Fault(_, fault) if fault.kind == FaultKind::Params => fault.into(),
+        Failure::Fault(rank, fault) => crew::Failure::Fault { worker: Some(rank), fault },
+        Failure::Cancelled => crew::Failure::Cancelled,
+    });
+    Outcome {
+        efforts: efforts.into_iter().map(|effort| (effort.rank, effort.effort)).collect(),
+        lines: lines.into_iter().map(|line| (line.rank, line.line)).collect(),
+        traffic,
+        merging,
+        ..Outcome::of(value)
+    }
 }
 
 /// Whether a round still is wanted, for rank 0 and those it tells.

@@ -6,12 +6,12 @@ use super::sum::Summable;
 use super::wire::{Failure, Gathered, RankEffort, RankLine, Upward, encoded, tag};
 use super::words::{self, Doing};
 use crate::codec::Encoder;
+use crate::execution::caught;
+use crate::execution::chunks::OpenChunks;
+use crate::execution::round::{BlockRunner, Stopped};
 use crate::function::merge_fault;
 use crate::function::{AnyBox, Function};
 use crate::source::place::ChunkEntry;
-use crate::worker::caught;
-use crate::worker::chunks::OpenChunks;
-use crate::worker::round::{RoundHere, Stopped};
 use bytes::Bytes;
 use qjam_core::ids::RoundId;
 use qjam_core::job::{Fault, FaultKind};
@@ -85,7 +85,7 @@ impl Gathering {
     pub(super) fn run(
         &mut self,
         rank: u32,
-        here: &RoundHere,
+        here: &BlockRunner,
         blocks: Range<u32>,
         open: &OpenChunks,
         chunk_at: &dyn Fn(u32) -> Option<Arc<ChunkEntry>>,
@@ -105,14 +105,7 @@ impl Gathering {
         words::doing(Doing::Gathering);
         let _ = std::io::stdout().flush();
         let (parts, effort) = here.collect();
-        self.efforts.push(RankEffort {
-            rank,
-            compute_us: effort.compute_us,
-            hits: effort.hits,
-            misses: effort.misses,
-            restored: effort.restored,
-            sent_bytes: 0,
-        });
+        self.efforts.push(RankEffort { rank, effort, sent_bytes: 0 });
         for (node, value) in parts {
             self.put(rank, node, value);
         }
@@ -200,7 +193,7 @@ impl Gathering {
         let Some(function) = self.function.clone() else { return };
         let start = Instant::now();
         let read = caught(|| function.decode(bytes))
-            .and_then(|read| read.map_err(|e| fault(FaultKind::Result, e.to_string())));
+            .and_then(|read| read.map_err(|e| Fault::new(FaultKind::Result, e.to_string())));
         match read {
             Ok(value) => self.put(rank, node, value),
             Err(fault) => self.fail(Failure::Fault(rank, fault)),
@@ -269,8 +262,4 @@ impl Gathering {
             }
         }
     }
-}
-
-pub(super) fn fault(kind: FaultKind, message: String) -> Fault {
-    Fault { kind, chunk: None, message, location: None, backtrace: None, carried: Vec::new() }
 }

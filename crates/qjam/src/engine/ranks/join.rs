@@ -7,7 +7,7 @@ use super::link::Link;
 use super::serve::serve;
 use super::wire::Hello;
 use super::words::{self, Doing};
-use crate::{VERSION, memory, registry, worker};
+use crate::{VERSION, execution, memory, registry};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) fn fleet() -> Result<&'static Fleet, RanksError> {
     if PROVIDERS.is_empty() {
         return Err(RanksError::NotBuilt { is_command: program == "qjam" });
     }
-    if Launch::here().is_some() && !worker::is_hooked() {
+    if Launch::here().is_some() && !execution::is_hooked() {
         return Err(RanksError::NotHooked);
     }
     let library = PROVIDERS.first().map_or_else(String::new, |provider| (provider.library)());

@@ -10,13 +10,14 @@
 //! puts into [`PROVIDERS`]; `qjam-mpi` is one.
 //!
 //! ```text
-//!   rank 0: master/ranks.rs ── Fleet ── Link ── Communicator        the others: serve ── Link ── Communicator
-//!             │ run                │ introduce: chunks                          │ MasterHere: data, states
-//!             └ its own blocks     │ command, parameters ────────────────────▶  ├ RoundHere: blocks
+//!   rank 0:  RankGroup ──────── Fleet ── Link ── Communicator        the others: serve ── Link ── Communicator
+//!             │ run                │ introduce: chunks                          │ MasterRecord: data, states
+//!             └ its own blocks     │ command, parameters ────────────────────▶  ├ BlockRunner: blocks
 //!                                  └ gather ◀── gather ◀────────────────────────┘
 //! ```
 
 mod comm;
+mod crew;
 mod fleet;
 mod gather;
 mod introduce;
@@ -27,12 +28,15 @@ mod pool;
 mod prints;
 mod serve;
 mod share;
+mod string;
 mod sum;
 mod wire;
 mod words;
 
 pub use comm::{Arrived, Communicator, PROVIDERS, Provider, Unusable};
-pub(crate) use fleet::{Asked, Failed, Fleet, Outcome, Rank};
-pub(crate) use join::{fleet, join_if_launched, unused};
+pub(super) use crew::CAPS;
+pub(crate) use crew::RankGroup;
+pub(crate) use join::{join_if_launched, unused};
 pub use launch::{Launch, RanksError};
 pub use prints::say_last;
+pub(super) use string::{WORDS, check_alone};

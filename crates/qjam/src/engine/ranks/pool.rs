@@ -1,5 +1,6 @@
 //! Buffers for messages, used again and again: fresh memory costs a page fault for every 4 KiB of it.
 
+use crate::engine::params::CrewBuffer;
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +48,20 @@ impl Borrowed {
 
     pub(super) fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
+    }
+}
+
+impl CrewBuffer for Borrowed {
+    fn as_slice(&self) -> &[u8] {
+        self.as_ref()
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        Borrowed::as_mut_slice(self)
+    }
+
+    fn into_bytes(self: Box<Self>) -> Bytes {
+        Bytes::from_owner(*self)
     }
 }
 

@@ -4,6 +4,7 @@
 //! printed goes up with the results; what is left when a rank ends is written where it would have gone.
 
 use super::wire::RankLine;
+use qjam_core::wire::host::Line;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{MemfdFlags, OFlags};
 use std::io::{self, Write};
@@ -73,11 +74,11 @@ impl Prints {
                     continue;
                 }
                 let text = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]).into_owned();
-                lines.push(RankLine { rank, text, is_error: n == 1 });
+                lines.push(RankLine { rank, line: Line { text, is_error: n == 1 } });
             }
             if dropped > 0 {
                 let text = format!("({dropped} more lines were dropped)");
-                lines.push(RankLine { rank, text, is_error: true });
+                lines.push(RankLine { rank, line: Line { text, is_error: true } });
             }
             READ[n].store(end, Relaxed);
             if end > EMPTIED_BYTES && file.set_len(0).is_ok() {

@@ -1,6 +1,6 @@
 //! What the ranks other than 0 do: one command after the other, until rank 0 sends them home.
 
-use super::gather::{Gathering, fault};
+use super::gather::Gathering;
 use super::introduce::{DataHere, room_for};
 use super::join;
 use super::link::Link;
@@ -10,18 +10,18 @@ use super::sum::{self, Decision};
 use super::wire::{Command, Failure, Introduced, MasterId, RoundCommand, encoded, tag};
 use super::words::{self, Doing};
 use crate::ctx::Cancelled;
+use crate::execution::caught;
+use crate::execution::chunks::OpenChunks;
+use crate::execution::recipes::StateRecipe;
+use crate::execution::round::BlockRunner;
+use crate::execution::states::{RoundStates, States};
 use crate::function::AnyShared;
 use crate::registry;
-use crate::worker::caught;
-use crate::worker::chunks::OpenChunks;
-use crate::worker::recipes::RecipeHere;
-use crate::worker::round::RoundHere;
-use crate::worker::states::{HeldHere, States};
 use bytes::Bytes;
 use qjam_core::ids::{DataSetId, RoundId};
 use qjam_core::job::{Fault, FaultKind};
+use qjam_core::order::HeldTask;
 use qjam_core::reduce::Cut;
-use qjam_core::wire::message::HeldTask;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,18 +31,18 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// What this rank has for one of the masters of the program.
-struct MasterHere {
+struct MasterRecord {
     open: OpenChunks,
     states: Arc<States>,
     data: HashMap<DataSetId, DataHere>,
     /// How to make states that a round needs and this rank has not got.
-    recipe: Option<(RoundId, Arc<RecipeHere>)>,
+    recipe: Option<(RoundId, Arc<StateRecipe>)>,
 }
 
 /// A rank at work.
 struct Server {
     link: Arc<Link>,
-    masters: HashMap<MasterId, MasterHere>,
+    masters: HashMap<MasterId, MasterRecord>,
     prints: Option<Prints>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn serve(link: Arc<Link>) {
     loop {
         words::doing(Doing::Serving);
         let (from, message) = server.link.wait(None, tag::COMMAND, || {});
-        let Ok((command, tail)) = postcard::take_from_bytes::<Command<'_>>(message.as_ref()) else {
+        let Ok((command, tail)) = postcard::take_from_bytes::<Command>(message.as_ref()) else {
             panic!("rank {from} sent a command that cannot be read");
         };
         if let Command::Round(_) = command {
@@ -69,11 +69,11 @@ pub(super) fn serve(link: Arc<Link>) {
 
 impl Server {
     /// Says whether to go on.
-    fn obey(&mut self, command: Command<'_>, tail: &[u8]) -> bool {
+    fn obey(&mut self, command: Command, tail: &[u8]) -> bool {
         match command {
             Command::Greet => self.link.send(0, tag::REPLY, &encoded(&join::hello())),
             Command::Begin { master, cache_bytes_max } => {
-                let here = MasterHere {
+                let here = MasterRecord {
                     open: OpenChunks::new(cache_bytes_max),
                     states: Arc::default(),
                     data: HashMap::new(),
@@ -146,16 +146,16 @@ impl Server {
         let mut buf =
             self.link.pool.take(bytes).unwrap_or_else(|| panic!("no memory for a recipe of {bytes} bytes"));
         self.link.receive_long(0, buf.as_mut_slice());
-        match RecipeHere::from_bytes(&buf.into_bytes()) {
+        match StateRecipe::from_bytes(&buf.into_bytes()) {
             Ok(recipe) => here.recipe = Some((round, Arc::new(recipe))),
             Err(why) => panic!("a recipe that cannot be read: {why}"),
         }
     }
 
-    fn round(&mut self, command: &RoundCommand<'_>, tail: &[u8]) {
+    fn round(&mut self, command: &RoundCommand, tail: &[u8]) {
         let link = self.link.clone();
-        let (rank, cut, round) = (link.rank(), command.cut, command.round);
-        words::round(round.0, command.function);
+        let (rank, cut, round) = (link.rank(), command.order.cut, command.order.round);
+        words::round(round.0, &command.order.function);
         words::doing(Doing::Data);
         let bytes = command.params_bytes;
         let Some(mut params) = link.pool.take(bytes) else {
@@ -172,14 +172,14 @@ impl Server {
         let blocks = share::share(cut.blocks(), link.size(), rank);
         if !blocks.is_empty() {
             let recipe = here.recipe.take().filter(|(of, _)| *of == round).map(|(_, recipe)| recipe);
-            match open(command.function, params.into_bytes()) {
+            match open(&command.order.function, params.into_bytes()) {
                 Err(fault) => gathering.fail(Failure::Fault(rank, fault)),
                 Ok((function, params)) => {
                     let asked = cancellation(&link, command.turn);
-                    let run = RoundHere::new(round, cut, function, params, command.seed, 1, Some(asked));
-                    let run =
-                        run.holding(command.held.map(|held| held_here(held, here, &recipe, blocks.len())));
-                    let data = here.data.get(&command.dataset);
+                    let run = BlockRunner::new(&command.order, function, params, 1, Some(asked));
+                    let run = run
+                        .holding(command.order.held.map(|held| held_here(held, here, &recipe, blocks.len())));
+                    let data = here.data.get(&command.order.dataset);
                     let chunk_at = |index: u32| data.and_then(|data| data.entries.get(&index)).cloned();
                     gathering.run(rank, &run, blocks, &here.open, &chunk_at);
                     let _ = caught(|| drop(run));
@@ -188,7 +188,7 @@ impl Server {
             if let Some(Failure::Fault(..)) = gathering.failure {
                 link.send(0, tag::FAILED, &command.turn.to_le_bytes());
             }
-        } else if let Ok(function) = registry::lookup(command.function) {
+        } else if let Ok(function) = registry::lookup(&command.order.function) {
             // It has nothing of its own, and may still merge what others have.
             gathering.function = Some(function);
         }
@@ -216,11 +216,11 @@ impl Server {
 
 fn held_here(
     held: HeldTask,
-    here: &MasterHere,
-    recipe: &Option<Arc<RecipeHere>>,
+    here: &MasterRecord,
+    recipe: &Option<Arc<StateRecipe>>,
     partitions: usize,
-) -> HeldHere {
-    let held = HeldHere::new(held, here.states.clone());
+) -> RoundStates {
+    let held = RoundStates::new(held, here.states.clone());
     held.give(partitions as u32);
     if let Some(recipe) = recipe {
         held.take_in(recipe);
@@ -230,9 +230,10 @@ fn held_here(
 
 /// The function and its parameters.
 fn open(name: &str, params: Bytes) -> Result<(crate::function::Function, AnyShared), Fault> {
-    let function = registry::lookup(name).map_err(|e| fault(FaultKind::UnknownFunction, e.to_string()))?;
+    let function =
+        registry::lookup(name).map_err(|e| Fault::new(FaultKind::UnknownFunction, e.to_string()))?;
     let params =
-        caught(|| function.open_params(params))?.map_err(|e| fault(FaultKind::Params, e.to_string()))?;
+        caught(|| function.open_params(params))?.map_err(|e| Fault::new(FaultKind::Params, e.to_string()))?;
     Ok((function, params))
 }
 

@@ -58,7 +58,7 @@ fn pass_on(link: &Link, decision: Decision) {
 /// Waits for what was decided, and passes it on.
 pub(super) fn hear(link: &Link) -> Decision {
     let (from, message) = link.wait(share::above(link.rank()), tag::COMMAND, || {});
-    match postcard::from_bytes::<Command<'_>>(message.as_ref()) {
+    match postcard::from_bytes::<Command>(message.as_ref()) {
         Ok(Command::Decided(decision)) => {
             pass_on(link, decision);
             decision

@@ -5,10 +5,13 @@
 
 use super::sum::{Decision, Summable};
 use crate::chunk::{ChunkId, Header};
+use crate::execution::round::Effort;
 use qjam_core::ids::{DataSetId, HoldId, RoundId};
 use qjam_core::job::Fault;
+use qjam_core::order::HeldTask;
+use qjam_core::order::OrderHead;
 use qjam_core::reduce::{Cut, Node};
-use qjam_core::wire::message::{HeldTask, Restored};
+use qjam_core::wire::host::Line;
 use serde::{Deserialize, Serialize};
 
 /// Kinds of messages.
@@ -32,7 +35,7 @@ pub(super) type MasterId = u64;
 
 /// What rank 0 wants.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Command<'a> {
+pub(super) enum Command {
     /// Say who you are.
     Greet,
     /// A master begins.
@@ -42,8 +45,7 @@ pub(super) enum Command<'a> {
     /// Say which states of your blocks you lack, and make them by what you are sent.
     Behind { master: MasterId, round: RoundId, held: HeldTask, cut: Cut },
     /// A round, for all ranks at once. Its parameters are at the end of this message or come as a broadcast.
-    #[serde(borrow)]
-    Round(RoundCommand<'a>),
+    Round(RoundCommand),
     /// What becomes of the results of the round that everybody has just run.
     Decided(Decision),
     /// Nobody will ask for these states again.
@@ -57,19 +59,14 @@ pub(super) enum Command<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct RoundCommand<'a> {
+pub(super) struct RoundCommand {
     pub(super) master: MasterId,
     /// Counts the rounds of all masters: what is said of one by itself names it by this.
     pub(super) turn: u64,
-    pub(super) round: RoundId,
-    pub(super) function: &'a str,
-    pub(super) dataset: DataSetId,
-    pub(super) cut: Cut,
-    pub(super) seed: u64,
+    pub(super) order: OrderHead,
     pub(super) params_bytes: u64,
     /// Whether the parameters follow in this very message.
     pub(super) is_short: bool,
-    pub(super) held: Option<HeldTask>,
     /// Whether the library may add results up.
     pub(super) any_order: bool,
 }
@@ -143,10 +140,7 @@ pub(super) enum Failure {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RankEffort {
     pub(crate) rank: u32,
-    pub(crate) compute_us: u64,
-    pub(crate) hits: u32,
-    pub(crate) misses: u32,
-    pub(crate) restored: Vec<Restored>,
+    pub(crate) effort: Effort,
     /// Bytes of values that it sent to another rank.
     pub(crate) sent_bytes: u64,
 }
@@ -155,8 +149,7 @@ pub(crate) struct RankEffort {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RankLine {
     pub(crate) rank: u32,
-    pub(crate) text: String,
-    pub(crate) is_error: bool,
+    pub(crate) line: Line,
 }
 
 /// A body, in bytes.

@@ -6,7 +6,7 @@
 use super::words::LastLines;
 use super::{Shipped, Step, script};
 use crate::engine::HostAddress;
-use crate::engine::child::Process;
+use crate::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;

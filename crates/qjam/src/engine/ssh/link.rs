@@ -9,12 +9,12 @@ use crate::VERSION;
 use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::engine::HostAddress;
-use crate::engine::child::Process;
-use crate::engine::told::Told;
+use crate::execution::supervisor::{BEAT_EVERY, SILENT_MAX};
+use crate::executor::KnownChunks;
+use crate::process::Process;
 use crate::source::place::Pieces;
 use crate::store::AlignedBuf;
 use crate::transport::{Bulk, Inbox, Lanes, Read, Source};
-use crate::worker::supervisor::{BEAT_EVERY, SILENT_MAX};
 use bytes::Bytes;
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::wire::frame::Frame;
@@ -74,7 +74,7 @@ pub(crate) struct Link {
     pub(crate) worker: Option<WorkerId>,
     /// Its process on that host, once it is ready.
     pub(crate) pid: Option<u32>,
-    told: Told,
+    known: KnownChunks,
     /// Rounds whose parameters it has, or is being sent.
     params: HashSet<RoundId>,
     /// A result that comes in segments, and those that have come.
@@ -114,7 +114,7 @@ impl Link {
             said: now,
             worker: None,
             pid: None,
-            told: Told::default(),
+            known: KnownChunks::default(),
             params: HashSet::new(),
             arriving: None,
             parts: VecDeque::new(),
@@ -338,14 +338,14 @@ impl Link {
     pub(crate) fn start(&mut self, worker: WorkerId, slots: Option<u32>) {
         self.worker = Some(worker);
         self.pid = None;
-        self.told = Told::default();
+        self.known = KnownChunks::default();
         self.send(&ToHost::Start { worker, slots }, Bytes::new(), None);
     }
 
-    /// What its executor has been told, when a share of a round over this data is about to be cut into tasks.
-    pub(crate) fn told(&mut self, dataset: DataSetId) -> &mut Told {
+    /// Chunks that its executor knows by name. A share of a round over this data set is about to be cut into tasks.
+    pub(crate) fn known_chunks(&mut self, dataset: DataSetId) -> &mut KnownChunks {
         self.sets.insert(dataset);
-        &mut self.told
+        &mut self.known
     }
 
     /// Sends the parameters of a round.
@@ -412,7 +412,7 @@ impl Link {
     ) {
         if self.lanes.call_off::<ToHost>(round) {
             // Names of chunks may have been among it: they are told again.
-            self.told.unsay(dataset);
+            self.known.unsay(dataset);
         }
         self.urgent(&ToHost::Worker { worker, message });
     }
@@ -428,7 +428,7 @@ impl Link {
 
     /// A data set is no more.
     pub(crate) fn forget(&mut self, dataset: DataSetId) {
-        self.told.forget(&dataset);
+        self.known.forget(&dataset);
         if let (true, Some(worker)) = (self.sets.remove(&dataset), self.worker) {
             let message = ToWorker::Forget { dataset, regions: Vec::new() };
             self.send(&ToHost::Worker { worker, message }, Bytes::new(), None);

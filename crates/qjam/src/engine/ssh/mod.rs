@@ -11,17 +11,22 @@
 //! within which it must be done; every failure says which step it was, why, in whose words, and what to do.
 
 mod dialogue;
+mod inward;
 pub(crate) mod link;
 mod script;
+mod seat;
 mod shipped;
 mod start;
+mod string;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use seat::HostSeat;
 pub(crate) use shipped::{Shipped, names_a_worker};
 pub(crate) use start::{Cleaned, Connected, clean, start};
+pub(super) use string::parse;
 
 use std::fmt;
 use thiserror::Error;

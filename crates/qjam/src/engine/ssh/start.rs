@@ -4,7 +4,7 @@ use super::dialogue::{Dialogue, Heard, OPTIONS, Parting, Route, Stuck, leave_out
 use super::words::{self, shown};
 use super::{Shipped, StartFailure, Step, script};
 use crate::engine::HostAddress;
-use crate::engine::child::Process;
+use crate::process::Process;
 use rustix::fd::OwnedFd;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;

@@ -1,20 +1,20 @@
-//! Inwards, before anything else: rounds that cannot fit into memory are refused with the numbers.
+//! Refuses rounds that cannot fit into memory, with the numbers.
 //!
 //! What a data set takes is worked out when a round over it comes for the first time, or after workers came or went. After
 //! that a round costs a look into a table and a comparison.
 
-use super::{Driver, SeatHere};
+use super::Driver;
+use super::seats::SeatRecord;
 use crate::dataset::CutData;
-use crate::engine::SeatKind;
+use crate::error::Error;
 use crate::memory::{self, DoesNotFit, Needs};
-use qjam_core::ids::SeatId;
 use qjam_core::reduce::Cut;
 
 /// What is known of a data set and the workers of this machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted {
-    /// The seats and blocks this was found for.
-    seats: u64,
+    /// The changes of seats and the level of blocks this was found for.
+    changes: u64,
     level: u8,
     /// What all on this machine need together.
     needs: Needs,
@@ -22,67 +22,64 @@ pub(super) struct Admitted {
 
 /// What all on this machine may have.
 #[derive(Clone, Debug)]
-pub(super) struct Machine {
-    pub(super) limit: memory::Limit,
-    /// The same with all that could be written out: beyond this nothing can be.
+pub(super) struct Admission {
+    limit: memory::Limit,
+    /// The same with swap: beyond this nothing can be.
     bytes_max: u64,
 }
 
-impl Machine {
-    pub(super) fn look() -> Machine {
+impl Admission {
+    pub(super) fn look() -> Admission {
         let limit = memory::Limit::here();
         let bytes_max = limit.bytes.saturating_add(memory::swap_bytes());
-        Machine { limit, bytes_max }
+        Admission { limit, bytes_max }
+    }
+
+    /// Memory that workers of this machine may share.
+    pub(super) fn limit_bytes(&self) -> u64 {
+        self.limit.bytes
     }
 }
 
 impl Driver {
-    /// Most bytes of opened chunks that a process of this machine keeps.
-    pub(super) fn cache_bytes_here(&self) -> u64 {
-        let is_here =
-            |here: &&SeatHere| !here.removed && !matches!(here.seat.kind, SeatKind::Host(_) | SeatKind::Rank);
-        let workers = self.seats.iter().filter(is_here).count();
-        self.options.cache_bytes(self.options.memory_bytes_max, self.machine.limit.bytes, workers)
+    /// Whether a round may be tried. Parameters count if processes of this machine map them.
+    pub(super) fn admit_memory(&mut self, data: &CutData, cut: Cut, params_bytes: u64) -> Result<(), Error> {
+        let has_children = self.seats.wanted().any(|(_, record)| record.caps.is_child());
+        let params_bytes = if has_children { params_bytes } else { 0 };
+        self.fits(data, cut, params_bytes).map_err(|refused| Error::DoesNotFit(Box::new(refused)))
     }
 
-    /// Most bytes of opened chunks that a worker on this seat, of a host with so much memory, keeps.
-    pub(super) fn cache_bytes_there(&self, seat: SeatId, memory_bytes: u64) -> u64 {
-        let kind = &self.seats[seat.0 as usize].seat.kind;
-        let workers = self.seats.iter().filter(|here| !here.removed && here.seat.kind == *kind).count();
-        self.options.cache_bytes(self.options.memory_bytes_max, memory_bytes, workers)
-    }
-
-    /// Whether a round may be tried.
-    pub(super) fn admit(&mut self, data: &CutData, cut: Cut, params_bytes: u64) -> Result<(), DoesNotFit> {
-        let known = self.known.get(&data.located).and_then(|known| known.admitted);
-        let needs = match known.filter(|known| known.seats == self.seats_changed && known.level == cut.level)
-        {
+    fn fits(&mut self, data: &CutData, cut: Cut, params_bytes: u64) -> Result<(), DoesNotFit> {
+        let changes = self.seats.changes;
+        let is_valid = |known: &Admitted| known.changes == changes && known.level == cut.level;
+        let known = self.data.admitted(&data.located).and_then(|known| known.filter(is_valid));
+        let needs = match known {
             Some(known) => known.needs,
             None => {
                 let needs = self.needs(data, cut)?;
-                if let Some(known) = self.known.get_mut(&data.located) {
-                    known.admitted = Some(Admitted { seats: self.seats_changed, level: cut.level, needs });
+                if let Some(known) = self.data.admitted(&data.located) {
+                    *known = Some(Admitted { changes, level: cut.level, needs });
                 }
                 needs
             }
         };
-        let needed_bytes = needs.bytes.saturating_add(params_bytes);
-        if needed_bytes <= self.machine.bytes_max {
+        let Admission { limit, bytes_max } = &self.admission;
+        if needs.bytes.saturating_add(params_bytes) <= *bytes_max {
             return Ok(());
         }
-        let who = format!("everything on this machine ({})", self.machine.limit);
-        Err(refusal(who, self.machine.bytes_max, needs, params_bytes))
+        Err(refusal(format!("everything on this machine ({limit})"), *bytes_max, needs, params_bytes))
     }
 
     /// What all on this machine need together; an error when one of them may not have what it needs.
     fn needs(&self, data: &CutData, cut: Cut) -> Result<Needs, DoesNotFit> {
-        let seats = || self.seats.iter().filter(|here| !here.removed).map(|here| &here.seat);
+        let seats = || self.seats.wanted().map(|(_, record)| record);
         // With fewer blocks than slots it is not certain how many are at work where.
         let all_at_work = cut.blocks() >= seats().map(|seat| seat.slots).sum();
-        if let Some(limit) = self.options.memory_bytes_max {
+        if let Some(limit) = self.options.workers.memory_bytes_max {
+            let is_limited = |seat: &&SeatRecord| seat.caps.same_machine && seat.caps.limits_memory;
             // If there is nobody else, one of them has the largest chunk some time.
-            let alone = seats().all(|seat| seat.kind == SeatKind::Proc);
-            for seat in seats().filter(|seat| seat.kind == SeatKind::Proc) {
+            let alone = seats().all(|seat| is_limited(&seat));
+            for seat in seats().filter(is_limited) {
                 let mut needs = Needs::of(data, if all_at_work { seat.slots } else { 1 });
                 if alone && needs.bytes < needs.chunk_bytes {
                     (needs.at_once, needs.bytes) = (1, needs.chunk_bytes);
@@ -93,8 +90,7 @@ impl Driver {
             }
         }
         // On other hosts chunks are mapped from the disk.
-        let here = seats().filter(|seat| !matches!(seat.kind, SeatKind::Host(_) | SeatKind::Rank));
-        let slots: u32 = here.map(|seat| seat.slots).sum();
+        let slots = self.seats.slots_here();
         Ok(if slots == 0 { Needs::default() } else { Needs::of(data, if all_at_work { slots } else { 1 }) })
     }
 }

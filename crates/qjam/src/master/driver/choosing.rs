@@ -1,22 +1,18 @@
-//! How many workers a round gets, where the master may choose; and rounds that its caller runs itself.
+//! How many workers a round gets, where the master may choose.
 //!
-//! The [`Tuner`] decides; here is what it must know (who there is, what rounds took) and what its word means (a part of the
-//! workers, or the caller's thread).
+//! The [`Tuner`] decides. This module tells it which workers there are and what rounds took, and turns its plan into a number
+//! of slots, or into a round that the caller's own thread runs.
 
 use super::Driver;
+use super::rounds::Round;
 use crate::codec::Encoder;
 use crate::dataset::CutData;
-use crate::engine::SeatKind;
-use crate::error::{Error, RemoteFault};
+use crate::engine::Caps;
 use crate::function::Function;
 use crate::function::language;
-use crate::master::inline::{self, Inline, InlineDone};
-use crate::master::round::Running;
 use qjam_core::ids::{DataSetId, RoundId, SeatId};
-use qjam_core::job::{FaultKind, RoundSpec};
 use qjam_core::journal::{RoundReport, What};
-use qjam_core::scheduler::Event;
-use qjam_core::tuner::{Explained, Kind, Outcome, Place, Plan, Team, Tuner, Work};
+use qjam_core::tuner::{Distance, Explained, Kind, Plan, RoundCost, Team, Tuner, Work};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::thread::available_parallelism;
@@ -30,7 +26,7 @@ pub(super) struct Chooser {
 }
 
 /// What was chosen for a round.
-pub(crate) struct Chosen {
+pub(super) struct Chosen {
     plan: Plan,
     kind: Kind,
     bytes: u64,
@@ -45,17 +41,32 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// Whether its caller's thread has it.
-    pub(crate) fn is_inline(&self) -> bool {
+    pub(super) fn is_inline(&self) -> bool {
         self.slots == 0
     }
 
     /// How many slots have it.
-    pub(crate) fn slots_max(&self) -> Option<u32> {
-        Some(self.slots)
+    pub(super) fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// So many slots have it from now on.
+    pub(super) fn set_slots(&mut self, slots: u32) {
+        self.slots = slots;
+    }
+
+    /// What the tuner said.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The caller's thread has computed for so many microseconds, and run so many blocks.
+    pub(super) fn set_begun(&mut self, begun: (f64, u32)) {
+        self.begun = Some(begun);
     }
 
     /// Microseconds that the caller's thread computed, and blocks that it ran.
-    pub(crate) fn begun(&self) -> (u64, u32) {
+    pub(super) fn begun(&self) -> (u64, u32) {
         self.begun.map_or((0, 0), |(us, blocks)| (us as u64, blocks))
     }
 }
@@ -84,7 +95,7 @@ impl Driver {
         // A call of Python's goes to another process in any case, and there it can be called off.
         let can_inline = waits && self.can_inline() && !language::is_foreign(function.name());
         self.update_teams();
-        let is_disturbed = self.rounds.values().any(|r| !r.is_answered);
+        let is_disturbed = self.rounds.open().next().is_some();
         let chooser = self.chooser.as_mut()?;
         let name = params.label().unwrap_or_else(|| function.name());
         let kind = Kind {
@@ -106,153 +117,62 @@ impl Driver {
         Some(Box::new(Chosen { plan, kind, bytes, can_inline, slots, begun: None, is_disturbed }))
     }
 
-    /// A limit of time or memory can only be kept by somebody who can be called off.
+    /// A limit of time or memory can only be kept by workers that can be called off.
     fn can_inline(&self) -> bool {
-        let is_thread = |kind: &SeatKind| matches!(kind, SeatKind::Local);
-        let all_threads = || self.seats.iter().all(|here| is_thread(&here.seat.kind));
-        self.options.round_timeout.is_none() && (self.options.memory_bytes_max.is_none() || all_threads())
+        let all_threads = || self.seats.wanted().all(|(_, record)| record.caps.in_process);
+        let has_limit = self.options.workers.memory_bytes_max.is_some();
+        self.options.round_timeout.is_none() && (!has_limit || all_threads())
     }
 
     /// Tells the tuner who there is, if that has changed.
     fn update_teams(&mut self) {
-        let here = || self.seats.iter().filter(|here| !here.removed);
-        let known = (here().count(), here().map(|here| here.seat.slots).sum());
+        let seats = || self.seats.wanted().map(|(_, record)| record);
+        let known = (seats().count(), seats().map(|record| record.slots).sum());
         let Some(chooser) = self.chooser.as_mut().filter(|chooser| chooser.known != known) else { return };
         chooser.known = known;
-        let is_far = |kind: &SeatKind| matches!(kind, SeatKind::Host(_));
         // In the order in which the scheduler takes them.
-        let near = here().filter(|here| !is_far(&here.seat.kind));
-        let far = here().filter(|here| is_far(&here.seat.kind));
-        let seats = near.chain(far).map(|here| (place(&here.seat.kind), here.seat.slots));
+        let near = seats().filter(|record| record.caps.same_machine);
+        let far = seats().filter(|record| !record.caps.same_machine);
+        let seats = near.chain(far).map(|record| (distance(record.caps), record.slots));
         let cores = available_parallelism().map_or(1, |n| n.get() as u32);
         chooser.tuner.set_teams(teams(seats, cores));
     }
 
-    /// How many threads of a seat take part in a round of so many slots.
-    pub(super) fn threads_of(&self, seat: SeatId, slots_max: u32) -> u32 {
-        let (seats, n) = (&self.seats, seat.0 as usize);
-        let is_before =
-            |m: &usize| *m < n && !seats[*m].removed && place(&seats[*m].seat.kind) < Place::Hosts;
-        let before: u32 = (0..n).filter(is_before).map(|m| seats[m].seat.slots).sum();
-        slots_max.saturating_sub(before).clamp(1, seats[n].seat.slots)
+    /// How many threads of a seat take part in a round, if not all.
+    pub(super) fn threads_of(&self, seat: SeatId, round: RoundId) -> Option<u32> {
+        let slots_max = self.rounds.get(round)?.chosen.as_ref()?.slots();
+        let slots = self.seats.record(seat).filter(|record| record.caps.in_process)?.slots;
+        let is_before = |other: &SeatId| *other < seat;
+        let near = self.seats.wanted().filter(|(_, record)| record.caps.same_machine);
+        let before: u32 = near.filter(|(other, _)| is_before(other)).map(|(_, record)| record.slots).sum();
+        Some(slots_max.saturating_sub(before).clamp(1, slots))
     }
 
-    /// Whether the caller had begun a round before workers got it.
+    /// Whether the caller's thread had begun a round before workers got it.
     pub(super) fn has_begun(&self, round: RoundId) -> bool {
-        let chosen = self.rounds.get(&round).and_then(|running| running.chosen.as_ref());
+        let chosen = self.rounds.get(round).and_then(|round| round.chosen.as_ref());
         chosen.is_some_and(|chosen| chosen.begun.is_some())
-    }
-
-    /// Blocks of a round that its caller runs.
-    pub(super) fn inline_blocks(&self, round: RoundId) -> Option<u32> {
-        let running = self.rounds.get(&round)?;
-        running.chosen.as_ref().filter(|chosen| chosen.is_inline()).map(|_| running.cut.blocks())
-    }
-
-    /// Leaves a round to its caller.
-    pub(super) fn leave_to_caller(&mut self, round: RoundId) {
-        let Some(running) = self.rounds.get(&round) else { return };
-        let Some(chosen) = &running.chosen else { return };
-        let cut = running.cut;
-        self.inline = Some(Inline {
-            round,
-            cut,
-            function: running.function.clone(),
-            params: running.params.clone(),
-            data: running.data.clone(),
-            seed: self.options.seed,
-            open: self.open.clone(),
-            plan: chosen.plan.clone(),
-        });
-        running.answer.awaited.get_or_init(std::time::Instant::now);
-        self.note(What::RoundStarted { round, chunks: cut.chunks, blocks: cut.blocks() });
-    }
-
-    /// The round that the caller is to run, if the last one is such a one.
-    pub(crate) fn take_inline(&mut self) -> Option<Inline> {
-        self.inline.take()
-    }
-
-    /// The caller has run a round, or as much of it as it should.
-    pub(crate) fn end_inline(&mut self, done: InlineDone) {
-        let InlineDone { round, parts, blocks, effort, took, hands_over } = done;
-        let Some(running) = self.rounds.get_mut(&round) else { return };
-        running.report.cache_hits += u64::from(effort.hits);
-        running.report.cache_misses += u64::from(effort.misses);
-        let Some(chosen) = &mut running.chosen else { return };
-        chosen.begun = Some((took.as_secs_f64() * 1e6, blocks));
-        let parts = match parts {
-            Ok(parts) => parts,
-            Err(fault) => {
-                let chunk_id = fault.chunk.and_then(|n| running.data.chunks.get(n as usize)).map(|c| c.id);
-                let function = running.function.name().into();
-                // As on threads: what cannot be read is nobody's fault in particular.
-                let worker = (fault.kind != FaultKind::Params).then(|| inline::NAME.into());
-                let fault = RemoteFault { function, worker, chunk_id, fault };
-                return self.close_inline(round, Err(Error::Fault(Box::new(fault))));
-            }
-        };
-        match hands_over {
-            Some(slots) if blocks < running.cut.blocks() => self.hand_over(round, slots, blocks, parts),
-            _ => {
-                let value = parts.into_iter().next().map(|(_, value)| value);
-                self.close_inline(round, Ok(value.expect("all blocks were run, so the tree has its root")));
-            }
-        }
-    }
-
-    fn close_inline(&mut self, round: RoundId, value: Result<crate::function::AnyBox, Error>) {
-        let finished = value.is_ok();
-        self.answer(round, value);
-        self.rounds.remove(&round);
-        self.note(What::RoundOver { round, finished });
-    }
-
-    /// Gives what the caller has not run to workers.
-    fn hand_over(
-        &mut self,
-        round: RoundId,
-        slots: u32,
-        blocks: u32,
-        parts: Vec<(qjam_core::reduce::Node, crate::function::AnyBox)>,
-    ) {
-        let Some(running) = self.rounds.get_mut(&round) else { return };
-        for (node, value) in parts {
-            let kept = running.tree.insert(node, value, |_, _| Err(()));
-            assert!(kept.is_ok(), "subtrees of the first blocks have no neighbours to be merged with");
-        }
-        if let Some(chosen) = &mut running.chosen {
-            chosen.slots = slots;
-        }
-        let spec = RoundSpec {
-            slots_max: Some(slots),
-            done: blocks,
-            ..RoundSpec::new(running.data.located, running.cut)
-        };
-        let why = format!("the rest from block {blocks} on: it takes longer than {slots} slots should");
-        self.note(What::WorkersChosen { round, slots, why });
-        self.tell(Event::RoundSubmitted { round, spec });
     }
 
     /// A round has its value: what it took is worth knowing.
     pub(super) fn learn(&mut self, round: RoundId, report: &RoundReport) {
-        let is_disturbed = || self.rounds.iter().any(|(id, r)| *id != round && !r.is_answered);
-        let Some((running, chosen)) = self.rounds.get(&round).and_then(|r| Some((r, r.chosen.as_ref()?)))
+        let is_disturbed = || self.rounds.open().any(|other| other.order.round() != round);
+        let Some((running, chosen)) = self.rounds.get(round).and_then(|r| Some((r, r.chosen.as_ref()?)))
         else {
             return;
         };
-        let outcome = Outcome {
+        let outcome = RoundCost {
             slots: chosen.slots,
-            total_us: running.submitted.elapsed().as_secs_f64() * 1e6,
+            total_us: running.caller.submitted.elapsed().as_secs_f64() * 1e6,
             worker_us: slowest(running),
-            begun: chosen.begun.map(|(us, done)| (us, done, running.cut.blocks())),
+            begun: chosen.begun.map(|(us, done)| (us, done, running.order.head.cut.blocks())),
             bytes_sent: if report.chunks_sent > 0 { report.bytes_out } else { 0 },
             is_cold: report.cache_misses > 0,
             is_disturbed: chosen.is_disturbed || report.lost + report.retries > 0 || is_disturbed(),
         };
         let Chosen { kind, bytes, can_inline, .. } = **chosen;
-        let work =
-            Work { kind, name: running.function.name(), bytes, chunks: running.cut.chunks, can_inline };
+        let chunks = running.order.head.cut.chunks;
+        let work = Work { kind, name: running.order.function.name(), bytes, chunks, can_inline };
         if let Some(chooser) = &mut self.chooser {
             chooser.tuner.learn(&work, &chosen.plan, &outcome);
         }
@@ -260,8 +180,8 @@ impl Driver {
 }
 
 /// Microseconds that the slowest worker computed.
-fn slowest(running: &Running) -> f64 {
-    running.compute_us.values().copied().max().unwrap_or(0) as f64
+fn slowest(running: &Round) -> f64 {
+    running.account.compute_us.values().copied().max().unwrap_or(0) as f64
 }
 
 /// A number for a name, the same as long as this process lives.
@@ -271,30 +191,31 @@ fn number_of(name: &str) -> u64 {
     hasher.finish()
 }
 
-fn place(kind: &SeatKind) -> Place {
-    match kind {
-        SeatKind::Local => Place::Threads,
-        SeatKind::Proc | SeatKind::Rank => Place::Processes,
-        SeatKind::Host(_) => Place::Hosts,
+/// Where workers with these capabilities are, as the tuner sees it.
+fn distance(caps: Caps) -> Distance {
+    match (caps.in_process, caps.same_machine) {
+        (true, _) => Distance::Threads,
+        (false, true) => Distance::Processes,
+        (false, false) => Distance::Hosts,
     }
 }
 
 /// The numbers of workers that can be chosen: about 1, 2, 4 and so on, and all. Threads are counted one by one; of a process
 /// or a host all slots take part or none.
-fn teams(seats: impl Iterator<Item = (Place, u32)>, cores: u32) -> Vec<Team> {
+fn teams(seats: impl Iterator<Item = (Distance, u32)>, cores: u32) -> Vec<Team> {
     let mut all: Vec<Team> = Vec::new();
-    let (mut near, mut far, mut workers, mut farthest) = (0_u32, 0_u32, 0, Place::Threads);
-    for (place, slots) in seats {
+    let (mut near, mut far, mut workers, mut farthest) = (0_u32, 0_u32, 0, Distance::Threads);
+    for (distance, slots) in seats {
         workers += 1;
-        farthest = farthest.max(place);
-        let steps = if place == Place::Threads { (slots, 1) } else { (1, slots) };
+        farthest = farthest.max(distance);
+        let steps = if distance == Distance::Threads { (slots, 1) } else { (1, slots) };
         for _ in 0..steps.0 {
-            *(if place == Place::Hosts { &mut far } else { &mut near }) += steps.1;
+            *(if distance == Distance::Hosts { &mut far } else { &mut near }) += steps.1;
             let slots = near + far;
             all.push(Team {
                 slots,
                 workers,
-                place: farthest,
+                distance: farthest,
                 speedup_max: f64::from(near.min(cores) + far),
                 far_share: f64::from(far) / f64::from(slots),
             });
@@ -316,20 +237,20 @@ fn teams(seats: impl Iterator<Item = (Place, u32)>, cores: u32) -> Vec<Team> {
 mod tests {
     use super::*;
 
-    fn slots(seats: &[(Place, u32)], cores: u32) -> Vec<(u32, u32, f64)> {
+    fn slots(seats: &[(Distance, u32)], cores: u32) -> Vec<(u32, u32, f64)> {
         let teams = teams(seats.iter().copied(), cores);
         teams.iter().map(|t| (t.slots, t.workers, t.speedup_max)).collect()
     }
 
     #[test]
     fn teams_double_up_to_all() {
-        let threads = slots(&[(Place::Threads, 6)], 4);
+        let threads = slots(&[(Distance::Threads, 6)], 4);
         assert_eq!(threads, [(1, 1, 1.0), (2, 1, 2.0), (4, 1, 4.0), (6, 1, 4.0)]);
-        let processes = slots(&[(Place::Processes, 1); 4], 2);
+        let processes = slots(&[(Distance::Processes, 1); 4], 2);
         assert_eq!(processes, [(1, 1, 1.0), (2, 2, 2.0), (4, 4, 2.0)]);
-        let wide = slots(&[(Place::Processes, 4); 2], 16);
+        let wide = slots(&[(Distance::Processes, 4); 2], 16);
         assert_eq!(wide, [(4, 1, 4.0), (8, 2, 8.0)]);
-        let mixed = slots(&[(Place::Threads, 2), (Place::Hosts, 8), (Place::Hosts, 8)], 2);
+        let mixed = slots(&[(Distance::Threads, 2), (Distance::Hosts, 8), (Distance::Hosts, 8)], 2);
         assert_eq!(mixed, [(1, 1, 1.0), (2, 1, 2.0), (10, 2, 10.0), (18, 3, 18.0)]);
         assert_eq!(slots(&[], 2), []);
     }

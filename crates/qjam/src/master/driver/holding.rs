@@ -8,22 +8,22 @@
 //! so that all of them together stay under a fiftieth of the time even if one takes longer than the last; or when the
 //! parameters since then take much memory.
 
-use super::{Driver, Sitting};
+use super::Driver;
 use crate::codec::Encoder;
 use crate::dataset::CutData;
+use crate::engine::seat::Gone;
 use crate::error::Error;
+use crate::execution::recipes::{RecipeStep, StateRecipe};
 use crate::function::Function;
 use crate::runs::{Hash, Saved};
 use crate::state::{ErasedState, Portraits};
-use crate::worker::recipes::{RecipeHere, StepHere};
 use bytes::Bytes;
-use qjam_core::ids::{HoldId, RoundId, SeatId, Version, WorkerId};
-use qjam_core::job::FaultKind;
+use qjam_core::ids::{HoldId, RoundId, Version};
+use qjam_core::job::{Fault, FaultKind};
 use qjam_core::journal::What;
+use qjam_core::order::HeldTask;
 use qjam_core::scheduler::Event;
-use qjam_core::wire::host::SEGMENT_BYTES;
-use qjam_core::wire::message::{HeldTask, Restored};
-use qjam_core::wire::{ToHost, ToWorker};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -58,8 +58,19 @@ pub(crate) enum Cost {
     Took(Option<u64>),
 }
 
+/// Time that rounds and checkpoints of a hold took.
+#[derive(Default)]
+struct Spending {
+    /// All rounds, and those since the last checkpoint.
+    worked_us: u64,
+    since_us: u64,
+    /// All checkpoints, and the last one.
+    spent_us: u64,
+    cost_us: Option<u64>,
+}
+
 /// What the master knows of one hold.
-pub(super) struct Hold {
+struct Hold {
     data: Arc<CutData>,
     /// The function that looks at them.
     look: Function,
@@ -73,12 +84,7 @@ pub(super) struct Hold {
     log_bytes: u64,
     /// Length of all states together, when that was last seen.
     bytes: u64,
-    /// Time of all rounds, and of those since the last checkpoint.
-    worked_us: u64,
-    since_us: u64,
-    /// Time of all checkpoints, and of the last one.
-    spent_us: u64,
-    cost_us: Option<u64>,
+    spending: Spending,
     /// The hash of all rounds that led to the version, where the run is recorded.
     chain: Hash,
     /// Checkpoints of the run that this one goes on from.
@@ -86,8 +92,8 @@ pub(super) struct Hold {
 }
 
 /// What a round has to do with states.
-pub(crate) struct HeldRound {
-    pub(crate) task: HeldTask,
+pub(super) struct HeldRound {
+    pub(super) task: HeldTask,
     /// What goes into the log when it has its value; nothing if it only looks.
     step: Option<Logged>,
     /// The hash of its parameters, where the run is recorded.
@@ -118,20 +124,27 @@ impl Hold {
         self.log.retain(|step| Version::after(step.round) > checkpoint.version);
         self.log_bytes = self.log.iter().map(|step| step.params.len() as u64 + STEP_BYTES).sum();
         self.checkpoint = Some(checkpoint);
-        self.since_us = 0;
+        self.spending.since_us = 0;
     }
 
     /// What the next checkpoint may be expected to take.
     fn expected_cost_us(&self) -> u64 {
-        self.cost_us.unwrap_or(self.bytes / BYTES_PER_US + ROUND_US)
+        self.spending.cost_us.unwrap_or(self.bytes / BYTES_PER_US + ROUND_US)
     }
 }
 
-impl Driver {
+/// All holds of a master.
+#[derive(Default)]
+pub(super) struct Holds {
+    holds: HashMap<HoldId, Hold>,
+    next: u64,
+}
+
+impl Holds {
     /// Begins to hold states over a data set.
-    pub(crate) fn hold(&mut self, data: Arc<CutData>, state: &dyn ErasedState) -> HoldId {
-        let id = HoldId(self.next_hold);
-        self.next_hold += 1;
+    fn add(&mut self, data: Arc<CutData>, state: &dyn ErasedState, saved: Vec<Saved>) -> HoldId {
+        let id = HoldId(self.next);
+        self.next += 1;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&data.id.0).update(state.name().as_bytes());
         let hold = Hold {
@@ -143,63 +156,17 @@ impl Driver {
             log: Vec::new(),
             log_bytes: 0,
             bytes: 0,
-            worked_us: 0,
-            since_us: 0,
-            spent_us: 0,
-            cost_us: None,
+            spending: Spending::default(),
             chain: *hasher.finalize().as_bytes(),
-            saved: self.memory.as_ref().map(|memory| memory.saved_states()).unwrap_or_default(),
+            saved,
         };
         self.holds.insert(id, hold);
         id
     }
 
-    /// Nobody wants these states any more.
-    pub(crate) fn release(&mut self, hold: HoldId) {
-        let Some(gone) = self.holds.remove(&hold) else { return };
-        if let Some(round) = gone.open {
-            self.cancel(round);
-        }
-        if let Some(helm) = &mut self.ranks {
-            return helm.release(hold);
-        }
-        self.tell(Event::HoldDropped { hold });
-        for n in 0..self.seats.len() {
-            match &mut self.seats[n].sitting {
-                Sitting::Local(local) => local.release(hold),
-                Sitting::Proc(executor) if executor.joined => {
-                    let worker = executor.worker;
-                    let sent = executor.send(&ToWorker::Release(hold), &[], Vec::new());
-                    self.check_sent(worker, sent);
-                }
-                Sitting::Proc(_) | Sitting::Nobody => {}
-            }
-        }
-        self.each_link(|link| {
-            // One that is not through its handshake has none.
-            if let Some(worker) = link.worker.filter(|_| link.pid.is_some()) {
-                let message = ToWorker::Release(hold);
-                link.send(&ToHost::Worker { worker, message }, Bytes::new(), None);
-            }
-        });
+    fn get(&self, hold: HoldId) -> Option<&Hold> {
+        self.holds.get(&hold)
     }
-
-    /// The function that looks at a hold's states.
-    pub(crate) fn look_of(&self, hold: HoldId) -> Option<Function> {
-        self.holds.get(&hold).map(|hold| hold.look.clone())
-    }
-
-    /// Holds that have states on the seat of this name.
-    pub(crate) fn holds_on(&self, name: &str) -> Vec<(HoldId, Arc<CutData>)> {
-        let is_meant = |n: &usize| self.seats[*n].seat.name == name && !self.seats[*n].removed;
-        let Some(n) = (0..self.seats.len()).find(is_meant) else { return Vec::new() };
-        let is_home = |hold: &HoldId| self.scheduler.is_home(*hold, SeatId(n as u32));
-        let mut holds: Vec<_> = self.holds.iter().filter(|(id, _)| is_home(id)).collect();
-        holds.sort_by_key(|(id, _)| **id);
-        holds.into_iter().map(|(id, hold)| (*id, hold.data.clone())).collect()
-    }
-
-    // ---- rounds -----------------------------------------------------------------------------------------------
 
     /// Why a round over these states cannot begin.
     pub(super) fn refusal(&self, hold: HoldId, function: &Function) -> Option<Error> {
@@ -210,27 +177,27 @@ impl Driver {
         }
     }
 
-    /// A round over states begins. Without parameters these are kept later, before it is over.
-    pub(super) fn begin_held(
+    /// A round over states begins. Parameters that are not given here are kept later, before it is over.
+    pub(super) fn begin(
         &mut self,
-        hold: HoldId,
+        id: HoldId,
         round: RoundId,
         function: &Function,
         params: Option<&Encoder<'_>>,
     ) -> Option<HeldRound> {
-        let here = self.holds.get_mut(&hold)?;
-        let task = HeldTask { hold, base: here.version };
+        let hold = self.holds.get_mut(&id)?;
+        let task = HeldTask { hold: id, base: hold.version };
         if function.only_looks() {
             return Some(HeldRound { task, step: None, params: None });
         }
-        here.open = Some(round);
+        hold.open = Some(round);
         let params = params.map(Encoder::to_bytes).unwrap_or_default();
         let step = Logged { round, function: function.name().into(), params };
         Some(HeldRound { task, step: Some(step), params: None })
     }
 
-    /// The hash by which a round is found again: that of its parameters, here given, with those of all rounds that led to the
-    /// states it begins with.
+    /// The hash by which a round is found again: that of its parameters, given here, with those of all rounds that led to
+    /// the states it begins with.
     pub(super) fn hash_of(&self, held: Option<&mut HeldRound>, hash: Hash) -> Hash {
         let Some(held) = held.filter(|held| held.step.is_some()) else { return hash };
         held.params = Some(hash);
@@ -241,7 +208,7 @@ impl Driver {
     }
 
     /// A round over states is over; `took_us` if it was computed here.
-    pub(super) fn end_held(&mut self, held: HeldRound, finished: bool, took_us: Option<u64>) {
+    pub(super) fn end(&mut self, held: HeldRound, finished: bool, took_us: Option<u64>) {
         let HeldRound { task, step: Some(step), params } = held else { return };
         let Some(hold) = self.holds.get_mut(&task.hold) else { return };
         if hold.open == Some(step.round) {
@@ -259,36 +226,71 @@ impl Driver {
         hold.version = Version::after(step.round);
         hold.log_bytes += step.params.len() as u64 + STEP_BYTES;
         hold.log.push(step);
-        hold.worked_us += took_us.unwrap_or(0);
-        hold.since_us += took_us.unwrap_or(0);
+        hold.spending.worked_us += took_us.unwrap_or(0);
+        hold.spending.since_us += took_us.unwrap_or(0);
         if took_us.is_none() {
             hold.recall_checkpoint();
         }
+    }
+}
+
+impl Driver {
+    /// Begins to hold states over a data set.
+    pub(crate) fn hold(&mut self, data: Arc<CutData>, state: &dyn ErasedState) -> HoldId {
+        let saved = self.recording.saved_states();
+        self.holds.add(data, state, saved)
+    }
+
+    /// Nobody wants these states any more.
+    pub(crate) fn release(&mut self, hold: HoldId) {
+        let Some(gone) = self.holds.holds.remove(&hold) else { return };
+        if let Some(round) = gone.open {
+            self.cancel(round);
+        }
+        if !self.has_crew() {
+            self.tell(Event::HoldDropped { hold });
+        }
+        self.announce(Gone::Hold(hold));
+    }
+
+    /// The function that looks at a hold's states.
+    pub(crate) fn look_of(&self, hold: HoldId) -> Option<Function> {
+        self.holds.get(hold).map(|hold| hold.look.clone())
+    }
+
+    /// Holds that have states on the seat of this name.
+    pub(crate) fn holds_on(&self, name: &str) -> Vec<(HoldId, Arc<CutData>)> {
+        let Some(seat) = self.seats.named(name) else { return Vec::new() };
+        let is_home = |hold: &HoldId| self.decider.scheduler.is_home(*hold, seat);
+        let mut holds: Vec<_> = self.holds.holds.iter().filter(|(id, _)| is_home(id)).collect();
+        holds.sort_by_key(|(id, _)| **id);
+        holds.into_iter().map(|(id, hold)| (*id, hold.data.clone())).collect()
     }
 
     // ---- checkpoints ------------------------------------------------------------------------------------------
 
     /// Whether states should be brought home before the next round.
     pub(crate) fn checkpoint_is_due(&self, hold: HoldId) -> bool {
-        let Some(hold) = self.holds.get(&hold) else { return false };
+        let Some(hold) = self.holds.get(hold) else { return false };
+        let spending = &hold.spending;
         // While rounds are answered from an earlier run nobody has the states of the last of them.
-        if hold.log.is_empty() || hold.since_us == 0 {
+        if hold.log.is_empty() || spending.since_us == 0 {
             return false;
         }
         let cost_us = hold.expected_cost_us();
         let is_paid_for =
-            hold.since_us >= COST * cost_us && hold.worked_us >= COST * (hold.spent_us + cost_us);
+            spending.since_us >= COST * cost_us && spending.worked_us >= COST * (spending.spent_us + cost_us);
         is_paid_for || hold.log_bytes > LOG_BYTES_MAX
     }
 
     /// The version that a look at a hold's states would find.
     pub(crate) fn version_of(&self, hold: HoldId) -> Option<Version> {
-        self.holds.get(&hold).map(|hold| hold.version)
+        self.holds.get(hold).map(|hold| hold.version)
     }
 
     /// It is known how large the states are.
     pub(crate) fn keep_sizes(&mut self, hold: HoldId, portraits: &Portraits) {
-        if let Some(hold) = self.holds.get_mut(&hold) {
+        if let Some(hold) = self.holds.holds.get_mut(&hold) {
             hold.bytes = portraits.0.iter().map(|p| p.bytes).sum();
         }
     }
@@ -296,16 +298,15 @@ impl Driver {
     /// States have come home.
     pub(crate) fn keep_checkpoint(&mut self, id: HoldId, version: Version, portraits: Portraits, cost: Cost) {
         self.keep_sizes(id, &portraits);
-        let Some(hold) = self.holds.get_mut(&id) else { return };
+        let Some(hold) = self.holds.holds.get_mut(&id) else { return };
         let states: Option<Vec<Bytes>> = portraits.0.into_iter().map(|p| p.state).collect();
         let is_newer = hold.checkpoint.as_ref().is_none_or(|old| old.version <= version);
         let Some(states) = states.filter(|_| is_newer) else { return };
         let partitions = states.len() as u32;
         let begun = Instant::now();
-        let is_newest = hold.version == version;
-        let saved = match self.recorder.as_mut().filter(|_| is_newest) {
-            Some(recorder) => recorder.save_states(id, hold.chain, version, &states),
-            None => Ok(()),
+        let saved = match hold.version == version {
+            true => self.recording.save_states(id, hold.chain, version, &states),
+            false => Ok(()),
         };
         let saving_us = begun.elapsed().as_micros() as u64;
         hold.set_checkpoint(Checkpoint { version, states });
@@ -315,9 +316,9 @@ impl Driver {
             Cost::Took(None) => hold.expected_cost_us(),
         };
         if let Cost::Took(Some(_)) = cost {
-            hold.cost_us = Some(took_us);
+            hold.spending.cost_us = Some(took_us);
         }
-        hold.spent_us += took_us;
+        hold.spending.spent_us += took_us;
         let bytes = hold.bytes;
         self.note(What::Checkpointed { hold: id, version, partitions, bytes, took_us });
         if let Err(e) = saved {
@@ -327,34 +328,28 @@ impl Driver {
 
     /// A checkpoint that was due could not be made. It is tried again after as long as if it had been.
     pub(crate) fn miss_checkpoint(&mut self, hold: HoldId, error: &Error) {
-        if let Some(hold) = self.holds.get_mut(&hold) {
-            hold.since_us = 0;
+        if let Some(hold) = self.holds.holds.get_mut(&hold) {
+            hold.spending.since_us = 0;
         }
         self.say(format!("a checkpoint could not be made, and the run goes on without it: {error}"));
     }
 
-    // ---- recipes ----------------------------------------------------------------------------------------------
-
-    /// A worker lacks states. Where they cannot be made, the round fails.
-    pub(super) fn recipe(
-        &mut self,
-        round: RoundId,
-        partitions: &[u32],
-    ) -> Result<Option<RecipeHere>, String> {
-        let Some(running) = self.rounds.get(&round).filter(|r| !r.is_answered) else { return Ok(None) };
-        let Some(HeldRound { task: HeldTask { hold, base }, .. }) = running.held else {
-            return Err(format!("it asked for states, and {round} has none"));
+    /// How the states of these partitions are made, as a round needs them. Where they cannot be made, the round fails.
+    pub(super) fn recipe(&mut self, id: RoundId, partitions: &[u32]) -> Result<Option<StateRecipe>, String> {
+        let Some(round) = self.rounds.get(id).filter(|round| !round.is_answered) else { return Ok(None) };
+        let Some(HeldTask { hold, base }) = round.order.head.held else {
+            return Err(format!("it asked for states, and {id} has none"));
         };
-        let chunks = running.data.chunks.len() as u32;
+        let chunks = round.order.head.cut.chunks;
         if let Some(partition) = partitions.iter().find(|p| **p >= chunks) {
             return Err(format!("it asked for the state of partition {partition} of {chunks}"));
         }
-        let Some(hold) = self.holds.get(&hold) else { return Ok(None) };
+        let Some(hold) = self.holds.get(hold) else { return Ok(None) };
         let checkpoint = hold.checkpoint.as_ref();
         if checkpoint.is_some_and(|checkpoint| checkpoint.version > base) {
             // A look that others have overtaken.
-            let fault = super::fault(FaultKind::State, "the states have changed meanwhile".into());
-            self.tell(Event::Faulted { worker: None, round, fault });
+            let fault = Fault::new(FaultKind::State, "the states have changed meanwhile".into());
+            self.tell(Event::Faulted { worker: None, round: id, fault });
             return Ok(None);
         }
         let start = |partition: u32| match checkpoint {
@@ -364,59 +359,7 @@ impl Driver {
         let starts = partitions.iter().map(|&partition| (partition, start(partition))).collect();
         let steps = hold.log.iter().filter(|step| Version::after(step.round) <= base);
         let steps =
-            steps.map(|s| Arc::new(StepHere::new(s.round, s.function.clone(), s.params.clone()))).collect();
-        Ok(Some(RecipeHere::new(starts, steps)))
-    }
-
-    /// Tells a process, here or on another host, how to make states.
-    pub(super) fn on_behind(
-        &mut self,
-        worker: WorkerId,
-        round: RoundId,
-        question: u32,
-        partitions: &[u32],
-    ) -> Result<(), String> {
-        let Some(recipe) = self.recipe(round, partitions)? else { return Ok(()) };
-        let (pieces, bytes) = recipe.to_pieces(SEGMENT_BYTES);
-        if let Some(running) = self.rounds.get_mut(&round) {
-            running.report.bytes_out += bytes;
-        }
-        let mut offset = 0;
-        let mut sent = Ok(());
-        for piece in pieces {
-            let message = ToWorker::Recipe { round, question, offset, bytes };
-            offset += piece.len() as u64;
-            if let Some(link) = self.link_of(worker) {
-                link.send(&ToHost::Worker { worker, message }, piece, Some(round));
-            } else if let Some(executor) = self.executor(worker) {
-                sent = sent.and(executor.send(&message, &piece, Vec::new()));
-            }
-        }
-        match self.link_of(worker) {
-            Some(_) => self.pump(worker.seat),
-            None => self.check_sent(worker, sent),
-        }
-        Ok(())
-    }
-
-    /// The same for threads of this process.
-    pub(super) fn on_local_behind(&mut self, worker: WorkerId, round: RoundId, partitions: &[u32]) {
-        if let Ok(Some(recipe)) = self.recipe(round, partitions) {
-            let recipe = Arc::new(recipe);
-            self.with_local(worker, |local, now, says| local.take_in(now, round, &recipe, says));
-        }
-    }
-
-    /// States were made again.
-    pub(super) fn count_restored(&mut self, worker: WorkerId, round: RoundId, restored: &[Restored]) {
-        let Some(running) = self.rounds.get_mut(&round) else { return };
-        let Some(hold) = running.held.as_ref().map(|held| held.task.hold) else { return };
-        for &Restored { partition, from, steps } in restored {
-            if let Some(running) = self.rounds.get_mut(&round) {
-                running.report.restored += 1;
-                running.report.replayed += u64::from(steps);
-            }
-            self.note(What::Restored { hold, round, worker, partition, from, steps });
-        }
+            steps.map(|s| Arc::new(RecipeStep::new(s.round, s.function.clone(), s.params.clone()))).collect();
+        Ok(Some(StateRecipe::new(starts, steps)))
     }
 }

@@ -1,34 +1,29 @@
 //! What user code printed, on its way to the user.
 
-use super::hosts::LINK;
-use super::{Driver, Sitting, executor_in, from_token};
-use crate::engine::proc::Line;
+use super::Driver;
+use crate::engine::seat::{SeatContext, SeatEngine};
 use crate::master::options::LogLine;
-use qjam_core::ids::WorkerId;
-use rustix::event::epoll;
+use qjam_core::ids::{SeatId, WorkerId};
+use qjam_core::wire::host::Line;
 
 impl Driver {
-    /// Reads what pipes have, if any has.
+    /// Reads output pipes that have something.
     pub(super) fn read_pipes(&mut self) {
-        let mut events = [std::mem::MaybeUninit::uninit(); 64];
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        let Ok((events, _)) = epoll::wait(&self.pipes, &mut events, Some(&now)) else { return };
-        for event in events.iter() {
-            let (worker, fd) = from_token(event.data.u64());
-            if fd == LINK {
-                self.hear_words(worker);
-                continue;
-            }
-            let Some(executor) = executor_in(&mut self.seats, worker) else { continue };
-            let mut lines = Vec::new();
-            let ended = executor.read_lines(|line| lines.push(line));
-            let [_, stdout, stderr] = executor.fds();
-            for (pipe, _) in [stdout, stderr].into_iter().zip(ended).filter(|(_, ended)| *ended) {
-                let _ = epoll::delete(&self.pipes, pipe);
-            }
-            for line in lines {
-                self.log(worker, line);
-            }
+        for (worker, descriptor) in self.seats.tools.poller.ready_pipes() {
+            self.with_lines(worker.seat, |engine, cx| engine.read_output(worker, descriptor, cx));
+        }
+    }
+
+    /// Calls the engine of a seat, and logs the lines that come of it. Nothing else that the seat has to say is heard: this
+    /// is also called in the middle of an answer.
+    fn with_lines(&mut self, seat: SeatId, f: impl FnOnce(&mut dyn SeatEngine, &mut SeatContext<'_>)) {
+        let now = self.now();
+        let lines = self.seats.with(seat, now, false, |engine, cx| {
+            f(engine, cx);
+            engine.take_lines()
+        });
+        for (worker, line) in lines.map(|(lines, _)| lines).unwrap_or_default() {
+            self.log(worker, line);
         }
     }
 
@@ -36,32 +31,29 @@ impl Driver {
     pub(super) fn drain_lines(&mut self) {
         self.read_pipes();
         for n in 0..self.seats.len() {
-            let Sitting::Proc(executor) = &mut self.seats[n].sitting else { continue };
-            let worker = executor.worker;
-            for line in executor.take_unfinished() {
-                self.log(worker, line);
-            }
-        }
-        for n in 0..self.seats.len() {
-            let dropped = std::mem::take(&mut self.seats[n].throttle.dropped);
+            let seat = SeatId(n as u32);
+            self.with_lines(seat, |engine, _| engine.end_lines());
+            let Some(record) = self.seats.record_mut(seat) else { continue };
+            let dropped = std::mem::take(&mut record.throttle.dropped);
             if dropped > 0 {
-                let text = format!("({dropped} more lines were dropped)");
-                self.show(&LogLine { worker: self.seats[n].seat.name.clone(), text, is_error: true });
+                let name = record.name.clone();
+                self.show(name, format!("({dropped} more lines were dropped)"), true);
             }
         }
     }
 
     pub(super) fn log(&mut self, worker: WorkerId, line: Line) {
-        let (now_us, max) = (self.now().0, self.options.lines_per_second_max);
-        let Some(here) = self.seat(worker) else { return };
-        if here.throttle.passes(now_us, max) {
-            let worker = here.seat.name.clone();
-            self.show(&LogLine { worker, text: line.text, is_error: line.is_error });
+        let (now_us, max) = (self.now().0, self.options.workers.lines_per_second_max);
+        let Some(record) = self.seats.record_mut(worker.seat) else { return };
+        if record.throttle.passes(now_us, max) {
+            let name = record.name.clone();
+            self.show(name, line.text, line.is_error);
         }
     }
 
     /// Hands a line to the user's own code, whose panics are not ours.
-    pub(super) fn show(&self, line: &LogLine) {
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.options.on_log)(line)));
+    pub(super) fn show(&self, worker: String, text: String, is_error: bool) {
+        let line = LogLine { worker, text, is_error };
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.options.on_log)(&line)));
     }
 }

@@ -1,184 +1,98 @@
 //! The master's loop: one thread at a time turns it, over all connections, around the scheduler.
 //!
-//! Whoever waits for a round turns the loop itself, so that a short round costs no change of threads. It reads what
-//! came, tells the scheduler, and does what the scheduler wants: starts and kills executors, sends tasks and
-//! references, merges what counts. It never blocks but in `epoll_wait`.
+//! The caller that waits for a round turns the loop itself, so that a short round costs no change of threads. A turn reads
+//! what came, tells the scheduler, and carries out the scheduler's actions. It blocks only in `epoll_wait`.
 //!
-//! [`intake`] brings events in; [`orders`] and [`verdicts`] carry actions out; [`hosts`] is about other machines.
+//! The loop owns little itself. Each of these is a type with its own invariants; the loop connects them:
+//!
+//! ```text
+//!   submit ── prepare ─▶ admit ─▶ place ─▶ hand over        submitting  a request becomes a round
+//!                │         │         │          │
+//!            recording  admission   (engine)  Scheduler or Crew          rounds, holding, choosing
+//!                                               │ actions: start, assign, cancel …
+//!   seats ◀─────────────────────────────────────┘
+//!     └── Said ─▶ hearing ─▶ Event ─▶ Scheduler ─▶ accept, finish, fail ─▶ verdicts ─▶ the caller
+//!   waits, lines, interpreters: what the user is told, and what is known of hosts; pacing: when to spin, sleep, defer
+//! ```
 
 mod admission;
 mod choosing;
+mod crews;
+mod data;
+mod hearing;
 mod holding;
-mod hosts;
-mod intake;
+mod interpreters;
 mod lines;
-mod news;
-mod orders;
-mod pythons;
-mod ranks;
+mod pacing;
+mod readiness;
 mod recording;
+mod rounds;
+mod seats;
+mod submitting;
 #[cfg(test)]
 mod tests;
 mod verdicts;
 mod waits;
 
-pub(crate) use choosing::Chosen;
-pub(crate) use holding::{Cost, HeldRound};
-pub(crate) use news::{News, NewsBox};
-pub(crate) use ranks::Helm;
+pub(crate) use holding::Cost;
+pub(crate) use rounds::{Answer, RoundRequest};
 
-use super::WorkerInfo;
-use super::inline::Inline;
-use super::lent::Lent;
-use super::options::{Options, Throttle};
-use super::round::{Errands, Running, Wanted};
-use crate::chunk::ChunkId;
-use crate::codec::Encoder;
-use crate::dataset::CutData;
-use crate::engine::local::LocalSeat;
-use crate::engine::proc::Executor;
-use crate::engine::ssh::StartFailure;
-use crate::engine::ssh::link::Link;
-use crate::engine::{Seat, SeatKind};
+use super::options::Options;
+use crate::engine::poller::{Poller, Ready};
+use crate::engine::queue::{self, EventQueue};
+use crate::engine::seat::{Gone, Notice, Share};
+use crate::engine::spawner::Spawner;
+use crate::engine::{Crew, Seat};
 use crate::error::Error;
-use crate::function::{AnyBox, Mode};
-use crate::runs::{Begun, Memory, Recorder};
-use crate::worker::arenas::OwnArenas;
-use crate::worker::chunks::OpenChunks;
-use bytes::Bytes;
-use qjam_core::ids::{DataSetId, HoldId, PartId, RoundId, SeatId, WorkerId};
-use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
+use crate::execution::chunks::OpenChunks;
+use crate::runs::Begun;
+use admission::Admission;
+use choosing::Chooser;
+use crews::Crews;
+use data::KnownData;
+use holding::Holds;
+use qjam_core::ids::{RoundId, SeatId, WorkerId};
+use qjam_core::job::Cause;
 use qjam_core::journal::{Journal, RoundReport, What};
-use qjam_core::reduce::{Cut, Tree, blocks};
+use qjam_core::lease::BlockRun;
 use qjam_core::scheduler::{Action, Config, Event, Scheduler};
 use qjam_core::time::Time;
-use qjam_core::wire::ToWorker;
-use rustix::event::epoll;
-use rustix::fd::OwnedFd;
-use std::collections::{HashMap, VecDeque};
+use recording::Recording;
+use rounds::Rounds;
+use seats::{SeatTools, Seats};
+use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Weak};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use waits::Waits;
 
-/// Parameters up to this length go inside frames.
-const INLINE_BYTES_MAX: usize = 32 << 10;
-/// The epoll token of our own bell.
-const BELL: u64 = u64::MAX;
-/// The epoll token of all pipes together.
-const PIPES: u64 = u64::MAX - 1;
-
-/// Who sits on a seat.
-enum Sitting {
-    Nobody,
-    Local(Box<LocalSeat>),
-    Proc(Box<Executor>),
-}
-
-struct SeatHere {
-    seat: Seat,
-    sitting: Sitting,
-    throttle: Throttle,
-    /// The connection, when this is a seat on another host; and the incarnation it was made for.
-    link: Option<Box<Link>>,
-    generation: u32,
-    /// Whether epoll tells when the connection takes more.
-    wants_out: bool,
-    /// Why the last attempt to reach the host failed.
-    failure: Option<StartFailure>,
-    /// What is known of Python on that host.
-    python: pythons::Interpreter,
-    /// The user no longer wants it.
-    removed: bool,
-}
-
-impl SeatHere {
-    fn new(seat: Seat) -> Self {
-        SeatHere {
-            seat,
-            sitting: Sitting::Nobody,
-            throttle: Throttle::default(),
-            link: None,
-            generation: 0,
-            wants_out: false,
-            failure: None,
-            python: pythons::Interpreter::default(),
-            removed: false,
-        }
-    }
-}
-
-/// A data set that workers have been told about.
-struct Known {
-    /// Everybody who has it: the same cut may be made several times.
-    data: Vec<Weak<CutData>>,
-    index: HashMap<ChunkId, u32>,
-    /// What it takes of memory, once that has been found to be there.
-    admitted: Option<admission::Admitted>,
-}
-
-/// What a delivered part is made of, until the scheduler says whether it counts.
-enum Value {
-    Ready(AnyBox),
-    Encoded(Bytes),
+/// The scheduler, and what is left to do: actions to be carried out, then seats to be heard. Either may bring more of both;
+/// [`Driver::pump`] does one after the other, so that nothing is done in the middle of something else.
+struct Decider {
+    scheduler: Scheduler,
+    started: Instant,
+    actions: VecDeque<Action>,
+    /// Seats that may have something to say, each once.
+    to_hear: VecDeque<SeatId>,
+    is_pumping: bool,
 }
 
 /// The loop.
 pub(crate) struct Driver {
     options: Options,
-    started: Instant,
-    epoll: OwnedFd,
-    /// What user code prints comes here, apart: whoever ends a round asks once whether there is any.
-    pipes: OwnedFd,
-    news: Arc<NewsBox>,
-    keeper: Sender<(WorkerId, Seat)>,
-    scheduler: Scheduler,
-    seats: Vec<SeatHere>,
-    /// Counts how often workers came or went.
-    seats_changed: u64,
-    /// What all on this machine may have.
-    machine: admission::Machine,
-    /// How many threads can run at once here.
-    cores: usize,
-    rounds: HashMap<RoundId, Running>,
-    next_round: u64,
-    /// Rounds of our own so far.
-    next_internal: u64,
-    /// States that workers keep.
-    holds: HashMap<HoldId, holding::Hold>,
-    next_hold: u64,
-    known: HashMap<DataSetId, Known>,
-    arenas: OwnArenas,
-    open: Arc<OpenChunks>,
-    journal: Journal,
-    /// Reports of answered rounds, the latest.
-    pub(crate) last_report: Option<RoundReport>,
-    /// Actions not yet carried out; carrying one out may bring events that bring more.
-    todo: VecDeque<Action>,
-    /// Values of delivered parts whose verdicts are not carried out yet. Threads may deliver while actions are carried
-    /// out, so there may be several.
-    in_hand: HashMap<PartId, Value>,
-    next_part: u64,
-    /// When connections to other hosts should be looked at, if there are any.
-    links_due: Option<Instant>,
-    /// Has attempts to reach hosts end early: nobody waits for them any more.
-    stop: Arc<AtomicBool>,
-    pub(crate) answered: u64,
-    /// Writes the run file, if there is one.
-    recorder: Option<Box<Recorder>>,
-    /// The run that this one goes on from, as long as it does the same.
-    memory: Option<Box<Memory>>,
-    /// Whose coming somebody waits for.
-    starting: Option<waits::Starting>,
-    /// Somebody waits for the interpreters of hosts.
-    finding: Option<waits::Finding>,
-    /// Chooses how many workers a round gets, if they are not all to take part.
-    chooser: Option<Box<choosing::Chooser>>,
-    /// A round that whoever submits it is to run.
-    inline: Option<Inline>,
-    /// The ranks, if those do the rounds.
-    ranks: Option<Helm>,
+    decider: Decider,
+    seats: Seats,
+    rounds: Rounds,
+    holds: Holds,
+    data: KnownData,
+    admission: Admission,
+    recording: Recording,
+    waits: Waits,
+    /// Chooses how many workers a round gets, if not all are to take part.
+    chooser: Option<Box<Chooser>>,
+    crews: Crews,
 }
 
 fn system(step: &'static str) -> impl Fn(io::Error) -> Error {
@@ -187,464 +101,266 @@ fn system(step: &'static str) -> impl Fn(io::Error) -> Error {
 
 impl Driver {
     pub(crate) fn new(
-        seats: Vec<Seat>,
+        seats: &[Seat],
         options: Options,
-        news: Arc<NewsBox>,
-        keeper: Sender<(WorkerId, Seat)>,
+        queue: Arc<EventQueue>,
+        spawner: Spawner,
         begun: Begun,
-        ranks: Option<Helm>,
+        crew: Option<Arc<dyn Crew>>,
     ) -> Result<Self, Error> {
-        let epoll_error = |e: rustix::io::Errno| system("epoll")(e.into());
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(epoll_error)?;
-        let pipes = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(epoll_error)?;
-        let readable = epoll::EventFlags::IN;
-        epoll::add(&epoll, &*news, epoll::EventData::new_u64(BELL), readable).map_err(epoll_error)?;
-        epoll::add(&epoll, &pipes, epoll::EventData::new_u64(PIPES), readable).map_err(epoll_error)?;
-        let machine = admission::Machine::look();
-        let workers_here = seats.iter().filter(|seat| !matches!(seat.kind, SeatKind::Host(_))).count();
+        let poller = Poller::new(&queue).map_err(|e| system("epoll")(e.into()))?;
+        let admission = Admission::look();
+        let memory_bytes = admission.limit_bytes();
+        let workers_here = seats.iter().filter(|seat| seat.caps().same_machine).count();
         // Threads share what this process has, and have no limit of their own.
-        let open = OpenChunks::new(options.cache_bytes(None, machine.limit.bytes, workers_here));
+        let open = OpenChunks::new(options.workers.cache_bytes(None, memory_bytes, workers_here));
+        let settings = options.workers.clone();
+        let tools =
+            SeatTools { poller, queue: queue.clone(), spawner, settings, open: Arc::new(open), memory_bytes };
+        let scheduler = Scheduler::new(Config { balances: options.balances, ..Config::default() });
         let mut driver = Driver {
-            started: Instant::now(),
-            epoll,
-            pipes,
-            news,
-            keeper,
-            scheduler: Scheduler::new(Config { balances: options.balances, ..Config::default() }),
-            seats: Vec::new(),
-            seats_changed: 0,
-            machine,
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            rounds: HashMap::new(),
-            next_round: 0,
-            next_internal: 0,
-            holds: HashMap::new(),
-            next_hold: 0,
-            known: HashMap::new(),
-            arenas: OwnArenas::default(),
-            open: Arc::new(open),
-            journal: Journal::new(options.journal_entries_max),
-            last_report: None,
-            todo: Default::default(),
-            in_hand: HashMap::new(),
-            next_part: 0,
-            links_due: None,
-            stop: options.stop.clone().unwrap_or_default(),
-            answered: 0,
-            recorder: begun.recorder,
-            memory: begun.memory,
-            starting: None,
-            finding: None,
+            decider: Decider {
+                scheduler,
+                started: Instant::now(),
+                actions: VecDeque::new(),
+                to_hear: VecDeque::new(),
+                is_pumping: false,
+            },
+            seats: Seats::new(tools),
+            rounds: Rounds::default(),
+            holds: Holds::default(),
+            data: KnownData::default(),
+            admission,
+            recording: Recording::new(begun.recorder, begun.memory, options.journal_entries_max),
+            waits: Waits::default(),
             chooser: None,
-            inline: None,
-            ranks,
+            crews: Crews::new(crew, queue),
             options,
         };
         for text in begun.words {
             driver.say(text);
         }
+        driver.add_crew();
         driver.add(seats);
         Ok(driver)
     }
 
     /// Takes on workers; says which seats they have.
-    pub(crate) fn add(&mut self, seats: Vec<Seat>) -> std::ops::Range<usize> {
+    pub(crate) fn add(&mut self, seats: &[Seat]) -> Range<usize> {
         let first = self.seats.len();
-        self.seats_changed += 1;
-        for mut seat in seats {
-            seat.name = self.free_name(&seat);
-            let (slots, remote) = (seat.slots, matches!(seat.kind, SeatKind::Host(_)));
-            if let Some(recorder) = &mut self.recorder {
-                recorder.seat(self.seats.len() as u32, &seat.name);
-            }
-            let is_rank = seat.kind == SeatKind::Rank;
-            self.seats.push(SeatHere::new(seat));
-            let seat = SeatId(self.seats.len() as u32 - 1);
-            if !is_rank {
-                self.tell(Event::SeatAdded { seat, slots, remote });
-            }
+        for seat in seats.iter().filter(|seat| !seat.is_of_crew()) {
+            let remote = !seat.caps().same_machine;
+            let id = self.seats.add(seat);
+            self.record_seat(id);
+            self.tell(Event::SeatAdded { seat: id, slots: seat.slots, remote });
         }
         first..self.seats.len()
     }
 
-    /// The name of a seat, or, when somebody has that, the next one like it.
-    fn free_name(&self, seat: &Seat) -> String {
-        let is_free = |name: &str| self.seats.iter().all(|here| here.seat.name != name);
-        let like_it = |n: usize| match seat.kind {
-            SeatKind::Proc => format!("proc:{n}"),
-            _ => format!("{}#{}", seat.name, n + 2),
-        };
-        if is_free(&seat.name) {
-            return seat.name.clone();
-        }
-        (0..).map(like_it).find(|name| is_free(name)).unwrap_or_default()
-    }
-
     /// Sends the worker of that name away; says whether there was one.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
-        let is_meant =
-            |here: &SeatHere| here.seat.name == name && !here.removed && here.seat.kind != SeatKind::Rank;
-        let found = self.seats.iter().position(is_meant);
-        found.map(|n| self.remove_seat(n)).is_some()
+        let seat = self.seats.named(name);
+        seat.map(|seat| self.remove_seat(seat)).is_some()
     }
 
-    pub(crate) fn remove_seat(&mut self, n: usize) {
-        let seat = SeatId(n as u32);
-        if std::mem::replace(&mut self.seats[n].removed, true) {
+    pub(crate) fn remove_seat(&mut self, seat: SeatId) {
+        if !self.seats.remove(seat) {
             return;
         }
-        self.seats_changed += 1;
-        let worker = match &self.seats[n].sitting {
-            Sitting::Proc(executor) => Some(executor.worker),
-            Sitting::Local(local) => Some(local.worker),
-            Sitting::Nobody => None,
-        };
-        if let Some(worker) = worker {
-            self.end(worker, Some(Cause::Unresponsive));
-        }
-        self.drop_link(seat);
+        self.with_seat(seat, |engine, cx| engine.close(cx));
         self.tell(Event::SeatRemoved { seat });
     }
 
     fn now(&self) -> Time {
-        Time(self.started.elapsed().as_micros() as u64)
+        Time(self.decider.started.elapsed().as_micros() as u64)
     }
 
-    /// Tells the scheduler and does what it wants.
+    /// Tells the scheduler. What it wants is done before this returns, unless something else is being done: then after it.
     fn tell(&mut self, event: Event) {
+        let now = self.now();
         let mut actions = Vec::new();
-        self.scheduler.handle(self.now(), event, &mut actions);
-        // Carrying one out may tell the scheduler more; the outermost call does what comes of it, in order.
-        let outer = self.todo.is_empty();
-        self.todo.extend(actions);
-        if outer {
-            while let Some(action) = self.todo.pop_front() {
+        self.decider.scheduler.handle(now, event, &mut actions);
+        self.decider.actions.extend(actions);
+        self.pump();
+    }
+
+    /// Has a seat heard: at once, or after what is being done.
+    fn hear(&mut self, seat: SeatId) {
+        if let Some(record) = self.seats.record_mut(seat)
+            && !std::mem::replace(&mut record.is_to_be_heard, true)
+        {
+            self.decider.to_hear.push_back(seat);
+        }
+        self.pump();
+    }
+
+    /// Carries out actions and hears seats until there is nothing left.
+    fn pump(&mut self) {
+        if std::mem::replace(&mut self.decider.is_pumping, true) {
+            return;
+        }
+        loop {
+            if let Some(action) = self.decider.actions.pop_front() {
                 self.act(action);
+            } else if let Some(&seat) = self.decider.to_hear.front() {
+                if !self.hear_next(seat) {
+                    self.decider.to_hear.pop_front();
+                    if let Some(record) = self.seats.record_mut(seat) {
+                        record.is_to_be_heard = false;
+                    }
+                }
+            } else {
+                break;
             }
         }
-    }
-
-    fn seat(&mut self, worker: WorkerId) -> Option<&mut SeatHere> {
-        self.seats.get_mut(worker.seat.0 as usize)
-    }
-
-    fn executor(&mut self, worker: WorkerId) -> Option<&mut Executor> {
-        executor_in(&mut self.seats, worker)
+        self.decider.is_pumping = false;
     }
 
     /// What messages call a worker.
     pub(crate) fn name_of(&self, worker: WorkerId) -> String {
-        self.seats.get(worker.seat.0 as usize).map_or_else(|| worker.to_string(), |s| s.seat.name.clone())
-    }
-
-    // ---- rounds -----------------------------------------------------------------------------------------------
-
-    /// Begins a round. Long parameters are written straight into shared memory if a process needs them. If only other
-    /// hosts do, and the caller lends them, they stay where they are.
-    pub(crate) fn submit(&mut self, wanted: Wanted, params: &Encoder<'_>, lent: Option<Lent>) -> RoundId {
-        if let Some(error) = wanted.held.and_then(|hold| self.refusal(hold, &wanted.function)) {
-            wanted.answer.give(Err(error));
-            self.answered += 1;
-            return self.internal_round();
-        }
-        let id = if wanted.function.only_looks() {
-            self.internal_round()
-        } else {
-            self.next_round += 1;
-            RoundId(self.next_round - 1)
-        };
-        // What goes into shared memory is logged from there, when the tasks are out.
-        let long = params.payload_bytes() > INLINE_BYTES_MAX;
-        let is_here = self.memory.is_none() && self.ranks.is_none();
-        let kept = (!long || !is_here).then_some(params);
-        let mut held = wanted.held.and_then(|hold| self.begin_held(hold, id, &wanted.function, kept));
-        self.record_begin(id, &wanted);
-        let params_hash = match self.answer_from_memory(id, &wanted, &mut held, params) {
-            Ok(()) => return id,
-            Err(hash) => hash,
-        };
-        if self.ranks.is_some() {
-            self.submit_to_ranks(id, wanted, held, params, params_hash, lent.is_some());
-            return id;
-        }
-        let Wanted { function, data, answer, submitted, .. } = wanted;
-        let chosen = match held {
-            Some(_) => None,
-            None => self.choose(id, &function, &data, params, lent.is_some()),
-        };
-        let is_inline = chosen.as_ref().is_some_and(|chosen| chosen.is_inline());
-        let slots_max = chosen.as_ref().and_then(|chosen| chosen.slots_max());
-        let slots = slots_max.filter(|_| !is_inline).unwrap_or_else(|| self.scheduler.slots().max(1));
-        let cut = self.cut(function.mode(), &data, params.payload_bytes() as u64, slots);
-        let (mut proc, mut local, mut host) = (false, false, false);
-        for here in self.seats.iter().filter(|here| !here.removed) {
-            match here.seat.kind {
-                SeatKind::Proc => proc = true,
-                SeatKind::Local => local = true,
-                SeatKind::Host(_) => host = true,
-                SeatKind::Rank => {}
-            }
-        }
-        self.remember(&data);
-        let refused = self.admit(&data, cut, if proc { params.payload_bytes() as u64 } else { 0 });
-        let placed =
-            (long && proc && !is_inline && refused.is_ok()).then(|| self.arenas.place(params)).transpose();
-        let lent = lent.filter(|_| long && host && !local && !proc && !is_inline);
-        let inline = !long || local || is_inline || (host && lent.is_none());
-        let inline = if inline && refused.is_ok() { params.to_bytes() } else { Bytes::new() };
-        let spec = RoundSpec {
-            slots_max,
-            held: held.as_ref().map(|h| h.task.hold),
-            ..RoundSpec::new(data.located, cut)
-        };
-        let report = RoundReport {
-            round: id.0,
-            master_us: submitted.elapsed().as_micros() as u64,
-            ..Default::default()
-        };
-        let (placed, failed) = match (placed, refused) {
-            (Ok(placed), Ok(())) => (placed, None),
-            (_, Err(refused)) => (None, Some(Error::DoesNotFit(Box::new(refused)))),
-            (Err(e), _) => (None, Some(system("shared memory for parameters")(e))),
-        };
-        let has_errands = placed.is_some() && is_here;
-        if let Some(held) = held.as_mut().filter(|_| !has_errands) {
-            held.keep_params(|| params.to_bytes());
-        }
-        let is_crowded = has_errands && self.is_crowded();
-        let running = Running {
-            function,
-            data,
-            cut,
-            params: inline,
-            params_bytes: params.payload_bytes(),
-            lent,
-            placed,
-            opened: None,
-            tree: Tree::new(cut),
-            views: Arc::default(),
-            answer,
-            submitted,
-            report,
-            compute_us: HashMap::new(),
-            is_answered: false,
-            // A limit beyond the end of time is none.
-            ends_by: self.options.round_timeout.and_then(|limit| submitted.checked_add(limit)),
-            params_hash,
-            told: None,
-            chosen,
-            held,
-            called_off: None,
-            errands: if has_errands { Errands::All } else { Errands::None },
-            first_done: None,
-            is_crowded,
-        };
-        self.rounds.insert(id, running);
-        if let Some(e) = failed {
-            self.answer(id, Err(e));
-            self.rounds.remove(&id);
-            return id;
-        }
-        if is_inline {
-            self.leave_to_caller(id);
-        } else {
-            self.tell(Event::RoundSubmitted { round: id, spec });
-        }
-        match has_errands {
-            true if is_crowded => {}
-            true => self.run_errands_at_once(id),
-            false => self.record_params(id, params),
-        }
-        id
-    }
-
-    fn internal_round(&mut self) -> RoundId {
-        self.next_internal += 1;
-        RoundId::internal(self.next_internal - 1)
-    }
-
-    fn cut(&self, mode: Mode, data: &CutData, params_bytes: u64, slots: u32) -> Cut {
-        let chunks = data.chunks.len() as u32;
-        let level = match mode {
-            Mode::Step => 0,
-            Mode::Map => blocks::map_level(chunks, slots.saturating_mul(self.options.blocks_per_slot)),
-            Mode::Fold => {
-                let chunk_bytes = data.chunks.iter().map(|c| c.header.bytes).max().unwrap_or(0);
-                blocks::fold_level(chunk_bytes, params_bytes)
-            }
-        };
-        Cut::new(chunks, level)
+        self.seats.record(worker.seat).map_or_else(|| worker.to_string(), |record| record.name.clone())
     }
 
     pub(crate) fn cancel(&mut self, round: RoundId) {
-        if self.ranks.is_some() {
-            return self.cancel_on_ranks(round);
-        }
-        self.tell(Event::RoundCancelled { round });
-    }
-
-    /// Who has not delivered yet.
-    pub(crate) fn waiting_for(&self, round: RoundId) -> String {
-        if let Some(helm) = &self.ranks {
-            return helm.awaited().join(", ");
-        }
-        let names: Vec<String> =
-            self.scheduler.holders(round).map(|(w, n)| format!("{} ({n} blocks)", self.name_of(w))).collect();
-        if names.is_empty() { "a worker to come up".into() } else { names.join(", ") }
-    }
-
-    /// Keeps track of data sets, and has workers drop those that are gone.
-    fn remember(&mut self, data: &Arc<CutData>) {
-        if let Some(known) = self.known.get_mut(&data.located) {
-            if !known.data.iter().any(|k| std::ptr::eq(k.as_ptr(), Arc::as_ptr(data))) {
-                known.data.retain(|k| k.strong_count() > 0);
-                known.data.push(Arc::downgrade(data));
-            }
-            return;
-        }
-        let is_gone = |known: &Known| known.data.iter().all(|k| k.strong_count() == 0);
-        let gone: Vec<DataSetId> = self.known.iter().filter(|(_, k)| is_gone(k)).map(|(id, _)| *id).collect();
-        for id in gone {
-            let Some(known) = self.known.remove(&id) else { continue };
-            self.open.forget(|chunk| known.index.contains_key(chunk));
-            self.each_link(|link| link.forget(id));
-            if let Some(helm) = &self.ranks {
-                helm.forget(id);
-            }
-            for n in 0..self.seats.len() {
-                if let Sitting::Proc(executor) = &mut self.seats[n].sitting {
-                    let worker = executor.worker;
-                    let sent = executor.forget(id);
-                    self.check_sent(worker, sent);
+        match self.rounds.get(round).and_then(|round| round.crew.as_ref()) {
+            Some((_, flag)) => {
+                flag.store(true, Relaxed);
+                if self.rounds.get(round).is_some_and(|round| !round.is_answered) {
+                    self.answer(round, Err(Error::Cancelled));
                 }
             }
+            None => self.tell(Event::RoundCancelled { round }),
         }
-        let index = (0..).zip(&data.chunks).map(|(n, c)| (c.id, n)).collect();
-        self.known.insert(data.located, Known { data: vec![Arc::downgrade(data)], index, admitted: None });
     }
 
     // ---- actions ----------------------------------------------------------------------------------------------
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Start { worker } => self.start(worker),
-            Action::Kill { worker, cause } => {
-                let death = self.end(worker, Some(cause));
-                self.tell(Event::WorkerLost { worker, death });
-            }
-            Action::Ping { worker } => {
-                if let Some(executor) = self.executor(worker) {
-                    let sent = executor.send(&ToWorker::Ping, &[], Vec::new());
-                    self.check_sent(worker, sent);
-                } else if self.is_local(worker) {
-                    self.tell(Event::WorkerSpoke { worker });
-                }
-                // One on another host is asked by its supervisor, every second.
-            }
+            Action::Start { worker } => self.with_worker(worker, |engine, cx| engine.start(worker, cx)),
+            Action::Kill { worker, cause } => self.kill(worker, cause),
+            Action::Ping { worker } => self.notify(worker, Notice::Ping),
             Action::Assign { worker, round, spans } => self.assign(worker, round, spans),
-            Action::Cancel { worker, round, is_patient } => self.call_off(worker, round, is_patient),
-            Action::Recall { worker, round, blocks } => self.recall(worker, round, blocks),
-            Action::Apart { worker, round, block } => self.set_apart(worker, round, block),
+            Action::Cancel { worker, round, is_patient } => {
+                let Some(dataset) = self.rounds.get(round).map(|round| round.order.data.located) else {
+                    return;
+                };
+                self.notify(worker, Notice::Cancel { round, dataset, is_patient });
+            }
+            Action::Recall { worker, round, blocks } => {
+                self.notify(worker, Notice::Recall { round, blocks });
+            }
+            Action::Apart { worker, round, block } => self.notify(worker, Notice::Apart { round, block }),
             Action::Accept { part, round, node } => self.accept(part, round, node),
             Action::Discard { part, round, node } => {
-                let blocks = self.rounds.get(&round).map_or(0, |r| r.cut.blocks_of(node).len() as u64);
-                if let Some(running) = self.rounds.get_mut(&round) {
-                    running.report.discarded += blocks;
+                drop(self.rounds.take_part(part));
+                if let Some(round) = self.rounds.get_mut(round) {
+                    let blocks = round.order.head.cut.blocks_of(node).len() as u64;
+                    round.account.report.discarded += blocks;
                 }
-                self.in_hand.remove(&part);
             }
             Action::Finish { round } => self.finish(round),
             Action::Fail { round, failure } => self.fail(round, failure),
             Action::Close { round } => {
-                let closed = self.rounds.remove(&round);
-                if let Some(placed) = closed.and_then(|running| running.placed) {
-                    self.arenas.release(placed.arena);
+                if let Some(placed) = self.rounds.remove(round).as_ref().and_then(|r| r.order.params.placed())
+                {
+                    self.data.arenas.release(placed.arena);
                 }
-                self.each_link(|link| link.close(round));
+                self.announce(Gone::Round(round));
             }
-            // The caller had begun it.
+            // The caller's thread had begun it.
             Action::Note(What::RoundStarted { round, .. }) if self.has_begun(round) => {}
             Action::Note(what) => self.note(what),
+        }
+    }
+
+    fn kill(&mut self, worker: WorkerId, cause: Cause) {
+        let now = self.now();
+        let death =
+            self.seats.with(worker.seat, now, false, |engine, cx| engine.end(worker, Some(cause), cx));
+        self.hear(worker.seat);
+        if let Some((death, _)) = death {
+            self.tell(Event::WorkerLost { worker, death });
+        }
+    }
+
+    fn assign(&mut self, worker: WorkerId, id: RoundId, spans: Vec<BlockRun>) {
+        let now = self.now();
+        let threads_max = self.threads_of(worker.seat, id);
+        let Some(round) = self.rounds.get_mut(id) else { return };
+        let share = Share {
+            order: &mut round.order,
+            spans,
+            arenas: &mut self.data.arenas,
+            views: &round.views,
+            threads_max,
+        };
+        let sent = self.seats.with(worker.seat, now, false, |engine, cx| engine.assign(worker, share, cx));
+        if let Some(((), traffic)) = sent {
+            round.account.add(traffic);
+        }
+        self.hear(worker.seat);
+    }
+
+    /// Tells a worker something. What travels counts for no round.
+    fn notify(&mut self, worker: WorkerId, notice: Notice) {
+        self.with_worker(worker, |engine, cx| engine.notify(worker, notice, cx));
+    }
+
+    /// Tells all workers that something is no longer needed.
+    fn announce(&mut self, gone: Gone) {
+        self.crews.announce(gone);
+        for n in 0..self.seats.len() {
+            self.with_seat(SeatId(n as u32), |engine, cx| engine.announce(gone, cx));
         }
     }
 
     fn note(&mut self, what: What) {
         match &what {
             What::Retried { round, blocks, .. } => {
-                if let Some(running) = self.rounds.get_mut(round) {
-                    running.report.retries += u64::from(*blocks);
-                }
+                self.rounds.report(*round, |report| report.retries += u64::from(*blocks));
             }
             What::Stolen { round, blocks, .. } => {
-                if let Some(running) = self.rounds.get_mut(round) {
-                    running.report.stolen += u64::from(*blocks);
-                }
+                self.rounds.report(*round, |report| report.stolen += u64::from(*blocks));
             }
-            What::BackedUp { round, .. } => {
-                if let Some(running) = self.rounds.get_mut(round) {
-                    running.report.backups += 1;
-                }
-            }
+            What::BackedUp { round, .. } => self.rounds.report(*round, |report| report.backups += 1),
             What::WorkerLost(..) => {
-                for running in self.rounds.values_mut() {
-                    running.report.lost += 1;
-                }
+                self.rounds.all_mut().for_each(|round| round.account.report.lost += 1);
             }
             _ => {}
         }
-        if let What::RoundStarted { round, .. } | What::RoundOver { round, .. } = &what
-            && round.is_internal()
-        {
-            return; // told in its own words when it is over
-        }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.happened(&what);
-        }
-        self.journal.note(self.now(), what);
+        let now = self.now();
+        self.recording.note(now, what);
     }
 
     // ---- events -----------------------------------------------------------------------------------------------
 
     /// Waits for something to happen, at most so long, and deals with it.
     pub(crate) fn turn(&mut self, at_most: Option<Duration>) -> Result<(), Error> {
-        let due = self.scheduler.next_deadline().map(|at| Duration::from_micros(at.since(self.now()).0));
-        let ends = self.next_end().map(|at| at.saturating_duration_since(Instant::now()));
-        let word = self.next_word().map(|at| at.saturating_duration_since(Instant::now()));
-        let record = self.recorder.as_ref().and_then(|recorder| recorder.due_in());
-        let due = due.into_iter().chain(ends).chain(self.look_in()).chain(word).chain(record).min();
-        let errand = self.next_errand();
-        let wait = match (due, at_most) {
-            _ if errand.is_some() || self.stays_awake() => Some(Duration::ZERO),
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        let timeout = wait.map(|d| rustix::event::Timespec {
-            tv_sec: d.as_secs() as i64,
-            tv_nsec: i64::from(d.subsec_nanos()),
-        });
-        let mut events = [std::mem::MaybeUninit::uninit(); 64];
-        let (events, _) = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
-            Ok(events) => events,
+        let deferred = self.next_deferred();
+        let wait = self.next_wait(at_most, deferred.is_some());
+        let ready = match self.seats.tools.poller.wait(wait) {
+            Ok(ready) => ready,
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(e) => return Err(system("waiting for workers")(e.into())),
         };
-        // Only where nobody has come meanwhile.
-        if let Some(errand) = errand.filter(|_| events.is_empty()) {
-            self.run_errand(errand);
+        // Only where nothing has come meanwhile.
+        if let Some(deferred) = deferred.filter(|_| ready.as_slice().is_empty()) {
+            self.do_deferred(deferred);
         }
-        for event in events.iter() {
-            let (data, flags) = (event.data.u64(), event.flags);
-            match data {
-                BELL => self.take_news(),
-                PIPES => self.read_pipes(),
-                _ => match from_token(data) {
-                    (worker, hosts::LINK) => self.on_link_ready(worker, flags),
-                    (worker, _) => self.on_ready(worker, flags),
-                },
+        for &ready in ready.as_slice() {
+            match ready {
+                Ready::Queue => self.take_events(),
+                Ready::Pipes => self.read_pipes(),
+                Ready::Seat { worker, descriptor, flags } => {
+                    self.with_worker(worker, |engine, cx| engine.on_ready(worker, descriptor, flags, cx));
+                }
             }
         }
-        self.look_at_links();
-        if self.scheduler.next_deadline().is_some_and(|at| at <= self.now()) {
+        for seat in self.seats.due() {
+            self.with_seat(seat, |engine, cx| engine.tick(cx));
+        }
+        if self.decider.scheduler.next_deadline().is_some_and(|at| at <= self.now()) {
             self.tell(Event::Ticked);
         }
         if self.next_end().is_some_and(|at| at <= Instant::now()) {
@@ -657,113 +373,46 @@ impl Driver {
         Ok(())
     }
 
+    /// What other threads have done.
+    fn take_events(&mut self) {
+        for event in self.seats.tools.queue.take() {
+            match event {
+                queue::Event::Seat(worker, event) => {
+                    self.with_worker(worker, |engine, cx| engine.on_event(worker, event, cx));
+                }
+                queue::Event::CrewDone(round, outcome) => self.end_on_crew(round, *outcome),
+            }
+        }
+    }
+
     // ---- what others may ask ----------------------------------------------------------------------------------
 
-    /// Whether enough seats are filled, or why they will not be.
-    pub(crate) fn readiness(&self, of: std::ops::Range<usize>) -> Option<Result<(), Error>> {
-        if self.ranks.is_some() {
-            return Some(Ok(())); // they were met before there was a loop
-        }
-        let wanted = |seat: SeatId| {
-            let n = seat.0 as usize;
-            of.contains(&n) && !self.seats[n].removed
-        };
-        let seats = || (0..self.seats.len()).map(|n| SeatId(n as u32)).filter(|&seat| wanted(seat));
-        let up = seats().filter(|&seat| self.scheduler.is_up(seat)).count();
-        if up == seats().count() {
-            return Some(Ok(()));
-        }
-        let unknown = Death::of(Cause::Start("nobody knows why".into()));
-        let far = self.scheduler.unstarted().map(|(worker, death)| (worker, death.clone()));
-        let near = self
-            .scheduler
-            .given_up()
-            .map(|(worker, death)| (worker, death.cloned().unwrap_or_else(|| unknown.clone())));
-        let failed: HashMap<WorkerId, Death> =
-            far.chain(near).filter(|(worker, _)| wanted(worker.seat)).collect();
-        if failed.is_empty() {
-            return None;
-        }
-        if let Some(min) = self.options.workers_min {
-            if up + failed.len() < seats().count() {
-                return None; // it is not known yet who comes
-            }
-            if self.scheduler.up_count() >= min.max(1) {
-                return Some(Ok(()));
-            }
-        }
-        Some(Err(self.not_started(failed)))
-    }
-
-    /// All that went wrong, in the order of the seats.
-    fn not_started(&self, failed: HashMap<WorkerId, Death>) -> Error {
-        let mut failed: Vec<(WorkerId, Death)> = failed.into_iter().collect();
-        failed.sort_by_key(|(worker, _)| worker.seat);
-        let failures: Vec<(String, StartFailure)> = failed
-            .iter()
-            .filter_map(|(worker, _)| {
-                Some((self.name_of(*worker), self.seats[worker.seat.0 as usize].failure.clone()?))
-            })
-            .collect();
-        match failed.into_iter().next() {
-            Some((worker, death)) if failures.is_empty() => {
-                Error::Start { worker: self.name_of(worker), death }
-            }
-            _ => Error::Hosts { failures },
-        }
-    }
-
-    /// Everybody who has a seat.
-    pub(crate) fn workers(&self) -> Vec<WorkerInfo> {
-        if let Some(helm) = &self.ranks {
-            return helm.workers();
-        }
-        let info = |here: &SeatHere| WorkerInfo {
-            name: here.seat.name.clone(),
-            pid: match &here.sitting {
-                Sitting::Proc(executor) => Some(executor.pid()),
-                _ => None,
-            },
-            remote_pid: here.link.as_ref().and_then(|link| link.pid),
-            slots: here.seat.slots,
-        };
-        self.seats.iter().filter(|here| !here.removed).map(info).collect()
-    }
-
     pub(crate) fn journal(&self) -> &Journal {
-        &self.journal
+        self.recording.journal()
+    }
+
+    /// The report of the last round that had a value.
+    pub(crate) fn last_report(&self) -> Option<RoundReport> {
+        self.rounds.last_report
+    }
+
+    /// How many rounds were answered.
+    pub(crate) fn answered(&self) -> u64 {
+        self.rounds.answered
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.scheduler.is_busy() || self.is_busy_on_ranks()
+        self.decider.scheduler.is_busy() || self.rounds.open().any(|round| round.crew.is_some())
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
-        self.call_all_off();
+        self.options.workers.stop.store(true, Relaxed);
+        for round in self.rounds.all_mut() {
+            if let Some((_, flag)) = &round.crew {
+                flag.store(true, Relaxed);
+            }
+        }
     }
-}
-
-/// The living process of that name; beside other borrows of the loop.
-fn executor_in(seats: &mut [SeatHere], worker: WorkerId) -> Option<&mut Executor> {
-    match &mut seats.get_mut(worker.seat.0 as usize)?.sitting {
-        Sitting::Proc(executor) if executor.worker == worker => Some(executor),
-        _ => None,
-    }
-}
-
-fn fault(kind: FaultKind, message: String) -> Fault {
-    Fault { kind, chunk: None, message, location: None, backtrace: None, carried: Vec::new() }
-}
-
-/// Seat, incarnation and which of its descriptors, in one number.
-fn token(worker: WorkerId, fd: u64) -> epoll::EventData {
-    epoll::EventData::new_u64(u64::from(worker.incarnation) << 32 | u64::from(worker.seat.0) << 2 | fd)
-}
-
-fn from_token(token: u64) -> (WorkerId, u64) {
-    let seat = SeatId((token as u32) >> 2);
-    (WorkerId { seat, incarnation: (token >> 32) as u32 }, token & 3)
 }

@@ -1,204 +1,247 @@
-//! What goes into the run file, and what is taken from that of an earlier run.
+//! What goes into the run file and the journal, and what is taken from the file of an earlier run.
+//!
+//! Recording never decides a value: a round has the same bits with and without it. Long parameters are hashed, and results
+//! written, when workers have their tasks, so that nobody waits for it; [`pacing`](super::pacing) says when.
 
-use super::{Driver, HeldRound};
+use super::Driver;
+use super::holding::HeldRound;
+use super::rounds::{DeferredWork, RoundRequest};
 use crate::codec::Encoder;
-use crate::engine::SeatKind;
-use crate::master::options::LogLine;
-use crate::master::round::{Errands, Running, Wanted};
-use crate::runs::{self, Hash, Recall};
+use crate::dataset::CutData;
+use crate::error::Error;
+use crate::execution::caught;
+use crate::function::{AnyBox, Function};
+use crate::runs::{self, Hash, Memory, Recall, Recorder, Saved};
 use crate::store::AlignedBuf;
-use crate::worker::caught;
-use qjam_core::ids::RoundId;
-use qjam_core::journal::{RoundReport, What};
+use bytes::Bytes;
+use qjam_core::ids::{HoldId, RoundId, SeatId, Version};
+use qjam_core::journal::{Journal, RoundReport, What};
+use qjam_core::time::Time;
+use std::io;
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The loop stays awake for so long after the first worker of a round is done.
-const AWAKE: Duration = Duration::from_micros(500);
+/// The run file, the earlier run that this one goes on from, and the journal.
+pub(super) struct Recording {
+    recorder: Option<Box<Recorder>>,
+    /// The earlier run, as long as this one does the same.
+    earlier: Option<Box<Memory>>,
+    journal: Journal,
+}
 
-/// Something to do when there is nothing else to do.
-#[derive(Clone, Copy)]
-pub(super) enum Errand {
-    /// Logging and hashing the parameters of a round.
-    Params(RoundId),
-    /// Writing what rounds before it have left.
-    Write(RoundId),
+impl Recording {
+    pub(super) fn new(
+        recorder: Option<Box<Recorder>>,
+        earlier: Option<Box<Memory>>,
+        entries_max: usize,
+    ) -> Recording {
+        Recording { recorder, earlier, journal: Journal::new(entries_max) }
+    }
+
+    pub(super) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Whether rounds may be answered from an earlier run.
+    pub(super) fn has_earlier(&self) -> bool {
+        self.earlier.is_some()
+    }
+
+    /// Notes something that happened.
+    pub(super) fn note(&mut self, now: Time, what: What) {
+        if let What::RoundStarted { round, .. } | What::RoundOver { round, .. } = &what
+            && round.is_internal()
+        {
+            return; // told in its own words when it is over
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.happened(&what);
+        }
+        self.journal.note(now, what);
+    }
+
+    /// Notes that a round begins.
+    pub(super) fn begin(&mut self, round: RoundId, function: &Function, data: &CutData) {
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| !round.is_internal()) {
+            recorder.round_began(round.0, function, data);
+        }
+    }
+
+    /// Notes how a round ended.
+    pub(super) fn end(
+        &mut self,
+        round: RoundId,
+        function: &Function,
+        report: &RoundReport,
+        params_hash: Option<Hash>,
+        value: &Result<AnyBox, Error>,
+    ) {
+        let Some(recorder) = self.recorder.as_mut().filter(|_| !round.is_internal()) else { return };
+        match value {
+            Ok(value) => recorder.round_done(report, params_hash, function, value, false),
+            Err(error) => recorder.round_failed(round.0, error, matches!(error, Error::Cancelled)),
+        }
+    }
+
+    /// Notes a wait that took long.
+    pub(super) fn waited(&mut self, text: &str) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.waited(text);
+        }
+    }
+
+    /// Writes what rounds before have left.
+    pub(super) fn write_in_passing(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.write_in_passing();
+        }
+    }
+
+    /// When something should be written.
+    pub(super) fn due_in(&self) -> Option<Duration> {
+        self.recorder.as_ref().and_then(|recorder| recorder.due_in())
+    }
+
+    /// Checkpoints of the earlier run.
+    pub(super) fn saved_states(&self) -> Vec<Saved> {
+        self.earlier.as_ref().map(|earlier| earlier.saved_states()).unwrap_or_default()
+    }
+
+    /// Writes a checkpoint beside the run file.
+    pub(super) fn save_states(
+        &mut self,
+        hold: HoldId,
+        chain: Hash,
+        version: Version,
+        states: &[Bytes],
+    ) -> io::Result<()> {
+        match &mut self.recorder {
+            Some(recorder) => recorder.save_states(hold, chain, version, states),
+            None => Ok(()),
+        }
+    }
+
+    /// The hash of parameters that may be long: taken whatever it costs if states depend on it, and otherwise only if the
+    /// recorder has time for it.
+    fn hash(
+        &mut self,
+        is_held: bool,
+        is_internal: bool,
+        bytes: usize,
+        hash: impl FnOnce() -> Hash,
+    ) -> Option<Hash> {
+        match &mut self.recorder {
+            Some(_) if is_held => Some(hash()),
+            Some(recorder) if !is_internal => recorder.hash_params(bytes, hash),
+            _ => None,
+        }
+    }
 }
 
 impl Driver {
     /// Says something of our own to the user.
     pub(super) fn say(&self, text: String) {
-        self.show(&LogLine { worker: "qjam".into(), text, is_error: true });
+        self.show("qjam".into(), text, true);
     }
 
-    /// Notes that a round begins.
-    pub(super) fn record_begin(&mut self, round: RoundId, wanted: &Wanted) {
-        if let Some(recorder) = &mut self.recorder
-            && !round.is_internal()
-        {
-            recorder.round_began(round.0, &wanted.function, &wanted.data);
+    /// Notes the name of a seat.
+    pub(super) fn record_seat(&mut self, seat: SeatId) {
+        if let (Some(recorder), Some(record)) = (&mut self.recording.recorder, self.seats.record(seat)) {
+            recorder.seat(seat.0, &record.name);
         }
     }
 
     /// Takes the hash of a round's parameters and writes what earlier rounds have left. The workers have their tasks by
     /// now, so that nobody waits for it.
-    pub(super) fn record_params(&mut self, round: RoundId, params: &Encoder<'_>) {
-        if round.is_internal() {
+    pub(super) fn record_params(&mut self, id: RoundId, params: &Encoder<'_>) {
+        if id.is_internal() || self.recording.recorder.is_none() {
             return;
         }
-        // A state is known by the rounds that led to it, so for those it is taken whatever it costs.
-        if self.recorder.is_some()
-            && let Some(running) = self.rounds.get_mut(&round)
-            && let Some(mut held) = running.held.take()
-        {
-            let hash =
-                running.params_hash.unwrap_or_else(|| self.hash_of(Some(&mut held), runs::hash(params)));
-            if let Some(running) = self.rounds.get_mut(&round) {
-                (running.params_hash, running.held) = (Some(hash), Some(held));
+        if let Some(round) = self.rounds.get_mut(id) {
+            let is_held = round.held.is_some();
+            if round.params_hash.is_none() && (is_held || !round.is_answered) {
+                let bytes = params.payload_bytes();
+                let hash = self.recording.hash(is_held, false, bytes, || runs::hash(params));
+                round.params_hash = hash.map(|hash| self.holds.hash_of(round.held.as_mut(), hash));
             }
         }
-        let Some(recorder) = &mut self.recorder else { return };
-        if let Some(running) = self.rounds.get_mut(&round)
-            && running.params_hash.is_none()
-            && !running.is_answered
-        {
-            running.params_hash = recorder.hash_params(params.payload_bytes(), || runs::hash(params));
-        }
-        recorder.write_in_passing();
+        self.recording.write_in_passing();
     }
 
-    /// Whether there are as many workers as cores. Whatever the loop does while they all compute keeps one of them from its
-    /// core, and the round waits for that one; so what can wait should, until one of them is done.
-    pub(super) fn is_crowded(&self) -> bool {
-        let here = || self.seats.iter().filter(|here| !here.removed);
-        here().all(|here| here.seat.kind == SeatKind::Proc)
-            && here().map(|here| here.seat.slots as usize).sum::<usize>() >= self.cores
-    }
-
-    /// Does what could be put off.
-    pub(super) fn run_errands_at_once(&mut self, round: RoundId) {
-        self.run_errands_of(round);
-        self.run_errand(Errand::Write(round));
-    }
-
-    /// What was put off and should be done now: a worker is done, and others are not.
-    pub(super) fn next_errand(&self) -> Option<Errand> {
-        let is_time = |r: &&Running| !r.is_answered && !r.compute_us.is_empty();
-        let mut rounds = self.rounds.iter().filter(|(_, r)| r.errands != Errands::None);
-        let (round, running) = rounds.find(|(_, running)| is_time(running))?;
-        match running.errands {
-            Errands::None => None,
-            Errands::All => Some(Errand::Params(*round)),
-            Errands::Write => Some(Errand::Write(*round)),
-        }
-    }
-
-    /// Whether the loop should not sleep: a worker has just left its core, and the others are likely to be done soon. To
-    /// be woken from an idle core takes longer than to read what they have left.
-    pub(super) fn stays_awake(&self) -> bool {
-        let is_soon = |at: Instant| at.elapsed() < AWAKE;
-        self.rounds.values().any(|r| !r.is_answered && r.first_done.is_some_and(is_soon))
-    }
-
-    /// Does one of the things that were put off.
-    pub(super) fn run_errand(&mut self, errand: Errand) {
-        match errand {
-            Errand::Params(round) => self.run_errands_of(round),
-            Errand::Write(round) => {
-                if let Some(running) = self.rounds.get_mut(&round) {
-                    running.errands = Errands::None;
-                }
-                if let Some(recorder) = &mut self.recorder {
-                    recorder.write_in_passing();
-                }
-            }
-        }
-    }
-
-    /// Logs and hashes parameters of which that was put off.
-    pub(super) fn run_errands_of(&mut self, round: RoundId) {
-        let Some(running) = self.rounds.get_mut(&round).filter(|r| r.errands == Errands::All) else { return };
-        running.errands = Errands::Write;
-        let Some(placed) = &running.placed else { return };
-        let params = &self.arenas.memory(placed.arena)[..placed.bytes as usize];
-        let mut held = running.held.take();
-        if let Some(held) = &mut held {
+    /// Logs and hashes parameters in shared memory, if that was deferred.
+    pub(super) fn log_params(&mut self, id: RoundId) {
+        let Some(round) = self.rounds.get_mut(id).filter(|r| r.deferred == DeferredWork::All) else { return };
+        round.deferred = DeferredWork::Write;
+        let Some(placed) = round.order.params.placed() else { return };
+        let params = &self.data.arenas.memory(placed.arena)[..placed.bytes as usize];
+        if let Some(held) = &mut round.held {
             held.keep_params(|| {
                 let mut copy = AlignedBuf::zeroed(params.len());
                 copy.as_mut_slice().copy_from_slice(params);
                 copy.into_bytes()
             });
         }
-        let hash = match &mut self.recorder {
-            Some(_) if held.is_some() => Some(runs::hash_bytes(params)),
-            Some(recorder) if !round.is_internal() => {
-                recorder.hash_params(params.len(), || runs::hash_bytes(params))
-            }
-            _ => None,
-        };
-        let hash = hash.map(|hash| self.hash_of(held.as_mut(), hash));
-        if let Some(running) = self.rounds.get_mut(&round) {
-            running.params_hash = running.params_hash.or(hash);
-            running.held = held;
-        }
+        let is_held = round.held.is_some();
+        let hash = self.recording.hash(is_held, id.is_internal(), params.len(), || runs::hash_bytes(params));
+        let hash = hash.map(|hash| self.holds.hash_of(round.held.as_mut(), hash));
+        round.params_hash = round.params_hash.or(hash);
     }
 
-    /// Answers a round from memory, if there is one and it knows the round. Gives the hash of the parameters if the
-    /// round is to be computed.
-    pub(super) fn answer_from_memory(
+    /// Answers a round from the earlier run, if there is one and it knows the round. Otherwise gives the hash of the
+    /// parameters, if it was taken.
+    pub(super) fn recall(
         &mut self,
         round: RoundId,
-        wanted: &Wanted,
+        request: &RoundRequest,
         held: &mut Option<HeldRound>,
         params: &Encoder<'_>,
     ) -> Result<(), Option<Hash>> {
-        if self.memory.is_none() || round.is_internal() {
+        let Some(earlier) = self.recording.earlier.as_ref().filter(|_| !round.is_internal()) else {
             return Err(None);
-        }
-        let hash = self.hash_of(held.as_mut(), runs::hash(params));
-        let Some(memory) = &self.memory else { return Err(None) };
-        let id = memory.id.clone();
-        let payload = match memory.recall(round.0, wanted.function.name(), &wanted.data.id, &hash) {
+        };
+        let hash = self.holds.hash_of(held.as_mut(), runs::hash(params));
+        let id = earlier.id.clone();
+        let payload = match earlier.recall(round.0, request.function.name(), &request.data.id, &hash) {
             Recall::Value(payload) => payload,
             Recall::Compute => return Err(Some(hash)),
             Recall::End => {
-                self.memory = None;
+                self.recording.earlier = None;
                 return Err(Some(hash));
             }
             Recall::Differs(why) => {
-                self.memory = None;
+                self.recording.earlier = None;
                 self.say(format!("{round} is not that of run {id}: {why}; it and all after it are computed"));
                 return Err(Some(hash));
             }
         };
-        let decoded = caught(|| wanted.function.decode(payload)).map(Result::ok).unwrap_or_default();
+        let decoded = caught(|| request.function.decode(payload)).map(Result::ok).unwrap_or_default();
         let Some(value) = decoded else { return Err(Some(hash)) };
-        let total_us = wanted.submitted.elapsed().as_micros() as u64;
+        let total_us = request.submitted.elapsed().as_micros() as u64;
         let report = RoundReport { round: round.0, total_us, master_us: total_us, ..Default::default() };
-        if let Some(recorder) = &mut self.recorder {
-            recorder.round_done(&report, Some(hash), &wanted.function, &value, true);
+        if let Some(recorder) = &mut self.recording.recorder {
+            recorder.round_done(&report, Some(hash), &request.function, &value, true);
         }
-        *wanted.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
-        wanted.answer.give(Ok(value));
+        *request.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        request.answer.give(Ok(value));
         if let Some(held) = held.take() {
-            self.end_held(held, true, None);
+            self.holds.end(held, true, None);
         }
-        self.answered += 1;
-        self.last_report = Some(report);
+        self.rounds.answered += 1;
+        self.rounds.last_report = Some(report);
         self.note(What::RoundRecalled { round });
         Ok(())
     }
 
-    /// The master could not be made.
-    pub(crate) fn record_failure(&mut self, error: &crate::Error) {
-        if let Some(recorder) = &mut self.recorder {
+    /// Notes that the master could not be made.
+    pub(crate) fn record_failure(&mut self, error: &Error) {
+        if let Some(recorder) = &mut self.recording.recorder {
             recorder.fail(error);
         }
     }
 
     /// Writes what has waited long enough, and says when that is no longer possible.
     pub(super) fn tend_recorder(&mut self) {
-        let Some(recorder) = &mut self.recorder else { return };
+        let Some(recorder) = &mut self.recording.recorder else { return };
         recorder.tend();
         if let Some(e) = recorder.take_trouble() {
             let id = recorder.id.clone();

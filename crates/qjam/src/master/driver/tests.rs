@@ -1,14 +1,15 @@
 //! Executors that do not keep to the protocol. They are sent away, with the reason, and nothing else happens.
 
 use super::super::options::Options;
-use super::super::round::{Answer, Wanted};
-use super::{Driver, NewsBox};
+use super::{Answer, Driver, RoundRequest};
 use crate::chunk::ChunkId;
 use crate::codec::{Encoder, Params, Wire};
-use crate::engine::child::Spawned;
-use crate::engine::{Seat, WorkerString};
+use crate::engine::WorkerString;
+use crate::engine::queue::{Event, EventQueue, SeatEvent};
+use crate::engine::spawner::{SpawnRequest, Spawner};
 use crate::error::Error;
 use crate::function::Job;
+use crate::process::Spawned;
 use crate::runs::Begun;
 use crate::store::Arena;
 use crate::transport::{Attachment, send_all};
@@ -16,9 +17,10 @@ use crate::{Ctx, DataSet, Nothing, Rng, VERSION};
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::job::{Cause, Fault, FaultKind};
 use qjam_core::journal::What;
+use qjam_core::lease::BlockRun;
 use qjam_core::reduce::Node;
 use qjam_core::wire::frame;
-use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, Span, State};
+use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, State};
 use qjam_core::wire::{ToMaster, ToWorker};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io::Write;
@@ -33,7 +35,8 @@ fn numbers(_: &(), _: &Nothing, ctx: &Ctx) -> Vec<f64> {
 /// A master's loop with one executor, whose part the test plays.
 struct Stage {
     driver: Driver,
-    orders: mpsc::Receiver<(WorkerId, Seat)>,
+    queue: Arc<EventQueue>,
+    requests: mpsc::Receiver<SpawnRequest>,
     worker: WorkerId,
     socket: UnixStream,
     answer: Arc<Answer>,
@@ -44,13 +47,14 @@ const ROUND: RoundId = RoundId(0);
 
 impl Stage {
     fn new() -> Self {
-        let news = Arc::new(NewsBox::new().unwrap());
-        let (keeper, orders) = mpsc::channel();
+        let queue = Arc::new(EventQueue::new().unwrap());
+        let (spawner, requests) = Spawner::without_thread();
         let seats = WorkerString::parse("proc:1").unwrap().seats;
-        let driver = Driver::new(seats, Options::default(), news, keeper, Begun::default(), None).unwrap();
-        let (worker, _) = orders.recv().unwrap();
+        let begun = Begun::default();
+        let driver = Driver::new(&seats, Options::default(), queue.clone(), spawner, begun, None).unwrap();
+        let (worker, _) = requests.recv().unwrap();
         let (socket, _) = UnixStream::pair().unwrap();
-        let mut stage = Stage { driver, orders, worker, socket, answer: Arc::default() };
+        let mut stage = Stage { driver, queue, requests, worker, socket, answer: Arc::default() };
         stage.enter();
         stage
     }
@@ -59,7 +63,9 @@ impl Stage {
     fn enter(&mut self) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        self.driver.on_spawned(self.worker, Spawned::impostor(ours.into()));
+        let spawned = SeatEvent::Spawned(Spawned::impostor(ours.into()));
+        self.queue.put(Event::Seat(self.worker, spawned));
+        self.turn();
         self.socket = theirs;
     }
 
@@ -70,11 +76,11 @@ impl Stage {
         stage.turn();
         let answer = stage.answer.clone();
         let data = DataSet::nothing(4).unwrap().erased().clone();
-        let wanted =
-            Wanted { function: numbers.erase(), data, answer, submitted: Instant::now(), held: None };
+        let request =
+            RoundRequest { function: numbers.erase(), data, answer, submitted: Instant::now(), held: None };
         let mut params = Encoder::new();
         ().encode_params(&mut params);
-        assert_eq!(stage.driver.submit(wanted, &params, None), ROUND);
+        assert_eq!(stage.driver.submit(request, &params, None).0, ROUND);
         stage
     }
 
@@ -103,7 +109,7 @@ impl Stage {
             What::WorkerLost(worker, death) if *worker == self.worker => Some(death.cause.clone()),
             _ => None,
         })?;
-        (self.worker, _) = self.orders.recv_timeout(Duration::from_secs(60)).expect("a new one is started");
+        (self.worker, _) = self.requests.recv_timeout(Duration::from_secs(60)).expect("a new one is started");
         Some(cause)
     }
 
@@ -122,10 +128,15 @@ impl Stage {
 }
 
 fn result(node: Node, spans: &[(u32, u32, u32)], payload: Payload) -> ToMaster {
-    let spans =
-        spans.iter().map(|&(first, len, attempt)| Span { first, len, attempt, alone: false, apart: false });
+    let spans = spans.iter().map(|&(first, len, attempt)| BlockRun {
+        first,
+        len,
+        attempt,
+        alone: false,
+        apart: false,
+    });
     let parts = vec![Part { node, spans: spans.collect(), payload }];
-    ToMaster::Result(Outcome {
+    ToMaster::Result(ResultMessage {
         round: ROUND,
         parts,
         compute_us: 1,

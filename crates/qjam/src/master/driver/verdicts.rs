@@ -1,10 +1,11 @@
 //! What counts is merged, and what is whole, or has failed, is answered.
 
-use super::{Driver, Value, fault};
-use crate::error::{self, Error};
-use crate::function::{AnyBox, Function};
-use crate::master::round::Running;
-use crate::worker::caught;
+use super::Driver;
+use super::rounds::Round;
+use crate::engine::seat::PartValue;
+use crate::error::Error;
+use crate::execution::caught;
+use crate::function::{AnyBox, Function, merge_fault};
 use bytes::Bytes;
 use qjam_core::ids::{PartId, RoundId};
 use qjam_core::job::{Fault, FaultKind, RoundFailure};
@@ -16,24 +17,24 @@ use std::time::Instant;
 
 impl Driver {
     pub(super) fn accept(&mut self, part: PartId, round: RoundId, node: Node) {
-        let value = self.in_hand.remove(&part).expect("verdicts are about parts that were delivered");
-        let Some(running) = self.rounds.get_mut(&round) else { return };
-        if running.is_answered {
+        let value = self.rounds.take_part(part);
+        let Some(under_way) = self.rounds.get_mut(round) else { return };
+        if under_way.is_answered {
             return;
         }
         let start = Instant::now();
-        let function = running.function.clone();
+        let function = under_way.order.function.clone();
         let value = match value {
-            Value::Ready(value) => Ok(value),
-            Value::Encoded(bytes) => caught(|| function.decode(bytes))
-                .and_then(|read| read.map_err(|e| fault(FaultKind::Result, e.to_string()))),
+            PartValue::Ready(value) => Ok(value),
+            PartValue::Encoded(bytes) => caught(|| function.decode(bytes))
+                .and_then(|read| read.map_err(|e| Fault::new(FaultKind::Result, e.to_string()))),
         };
         let merged = value.and_then(|value| {
-            running.tree.insert(node, value, |left, right| {
-                caught(|| function.merge(left, right))?.map_err(|e| crate::function::merge_fault(&e))
+            under_way.tree.insert(node, value, |left, right| {
+                caught(|| function.merge(left, right))?.map_err(|e| merge_fault(&e))
             })
         });
-        running.report.master_us += start.elapsed().as_micros() as u64;
+        under_way.account.report.master_us += start.elapsed().as_micros() as u64;
         if let Err(fault) = merged {
             // The scheduler may have counted this part as the last one; the user is answered here, once.
             self.fail(round, RoundFailure::Fault { worker: None, fault: fault.clone() });
@@ -41,43 +42,34 @@ impl Driver {
         }
     }
 
-    pub(super) fn finish(&mut self, round: RoundId) {
-        let Some(running) = self.rounds.get_mut(&round) else { return };
-        let value = running.tree.take_root();
-        if running.is_answered {
+    pub(super) fn finish(&mut self, id: RoundId) {
+        let Some(round) = self.rounds.get_mut(id) else { return };
+        let value = round.tree.take_root();
+        if round.is_answered {
             return; // merging failed on the last part
         }
         let value = value.expect("all blocks are in, so the tree has its root");
-        match own(&running.function, value, &running.views) {
-            Ok(value) => self.answer(round, Ok(value)),
-            Err(fault) => self.fail(round, RoundFailure::Fault { worker: None, fault }),
+        match own(&round.order.function, value, &round.views) {
+            Ok(value) => self.answer(id, Ok(value)),
+            Err(fault) => self.fail(id, RoundFailure::Fault { worker: None, fault }),
         }
     }
 
-    pub(super) fn fail(&mut self, round: RoundId, failure: RoundFailure) {
-        let Some(running) = self.rounds.get(&round) else { return };
-        if running.is_answered {
-            return;
-        }
-        let error = error::from_failure(
-            failure,
-            running.function.name(),
-            |worker| self.name_of(worker),
-            |chunk| running.data.chunks.get(chunk as usize).map(|c| c.id),
-            |block| running.cut.chunks_of(running.cut.node(block)),
-        );
-        self.answer(round, Err(error));
+    pub(super) fn fail(&mut self, id: RoundId, failure: RoundFailure) {
+        let Some(round) = self.rounds.get(id).filter(|round| !round.is_answered) else { return };
+        let error = round.error(failure, |worker| self.name_of(worker));
+        self.answer(id, Err(error));
     }
 
-    /// When the first round that has a limit reaches it.
+    /// The next deadline of a round.
     pub(super) fn next_end(&self) -> Option<Instant> {
-        self.rounds.values().filter(|r| !r.is_answered).filter_map(|r| r.ends_by).min()
+        self.rounds.open().filter_map(|round| round.caller.deadline).min()
     }
 
     pub(super) fn end_late_rounds(&mut self) {
         let now = Instant::now();
-        let is_late = |r: &Running| !r.is_answered && r.ends_by.is_some_and(|at| at <= now);
-        let late: Vec<RoundId> = self.rounds.iter().filter(|(_, r)| is_late(r)).map(|(id, _)| *id).collect();
+        let is_late = |round: &&Round| round.caller.deadline.is_some_and(|at| at <= now);
+        let late: Vec<RoundId> = self.rounds.open().filter(is_late).map(|r| r.order.round()).collect();
         for round in late {
             let limit = self.options.round_timeout.unwrap_or_default();
             let waiting_for = self.waiting_for(round);
@@ -86,36 +78,28 @@ impl Driver {
         }
     }
 
-    pub(super) fn answer(&mut self, round: RoundId, value: Result<AnyBox, Error>) {
+    /// Gives a round's caller its answer, and everybody else what they want to know of it.
+    pub(super) fn answer(&mut self, id: RoundId, value: Result<AnyBox, Error>) {
         self.drain_lines();
-        self.run_errands_of(round);
+        self.log_params(id);
         let finished = value.is_ok();
-        let running = self.rounds.get_mut(&round).expect("the caller looked");
-        running.is_answered = true;
-        let report = running.closed_report();
-        let held = running.held.take();
-        if let Some(recorder) = &mut self.recorder
-            && !round.is_internal()
-        {
-            match &value {
-                Ok(value) => {
-                    recorder.round_done(&report, running.params_hash, &running.function, value, false);
-                }
-                Err(error) => recorder.round_failed(round.0, error, matches!(error, Error::Cancelled)),
-            }
-        }
+        let round = self.rounds.get_mut(id).expect("the caller looked");
+        round.is_answered = true;
+        let report = round.closed_report();
+        let held = round.held.take();
+        self.recording.end(id, &round.order.function, &report, round.params_hash, &value);
         if finished {
-            self.learn(round, &report);
+            self.learn(id, &report);
         }
-        let running = self.rounds.get_mut(&round).expect("the caller looked");
-        *running.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
-        running.answer.give(value);
-        self.answered += 1;
+        let round = self.rounds.get_mut(id).expect("the caller looked");
+        *round.caller.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        round.caller.answer.give(value);
+        self.rounds.answered += 1;
         if let Some(held) = held {
-            self.end_held(held, finished, Some(report.total_us));
+            self.holds.end(held, finished, Some(report.total_us));
         }
-        if finished && !round.is_internal() {
-            self.last_report = Some(report);
+        if finished && !id.is_internal() {
+            self.rounds.last_report = Some(report);
             self.note(What::Report(report));
         }
     }
@@ -129,5 +113,5 @@ fn own(function: &Function, value: AnyBox, views: &Arc<()>) -> Result<AnyBox, Fa
     }
     let mut payload = Bytes::new();
     caught(|| function.encode(&value, &mut |encoded| payload = encoded.to_bytes()))?;
-    caught(|| function.decode(payload))?.map_err(|e| fault(FaultKind::Result, e.to_string()))
+    caught(|| function.decode(payload))?.map_err(|e| Fault::new(FaultKind::Result, e.to_string()))
 }

@@ -1,10 +1,9 @@
-//! No wait without a word: whom the master waits for, once that takes long.
+//! No wait without a word: tells the user whom the master waits for, once a wait takes two seconds.
 
-use super::{Driver, SeatHere};
-use crate::engine::SeatKind;
-use crate::master::inline;
+use super::Driver;
+use super::rounds::Round;
 use crate::master::options::{Awaited, Waiting};
-use qjam_core::ids::{RoundId, SeatId};
+use qjam_core::ids::{RoundId, SeatId, WorkerId};
 use qjam_core::scheduler::Standing;
 use qjam_core::time::Span;
 use std::ops::Range;
@@ -17,17 +16,33 @@ const NEXT: Duration = Duration::from_secs(10);
 /// A worker that computes says so every second. One that has said nothing for longer may be in trouble.
 const QUIET: Span = Span::from_ms(1_800);
 
-/// Somebody waits for seats to be filled.
-pub(super) struct Starting {
-    seats: Range<usize>,
+/// A wait, and when it was told.
+struct Wait {
     since: Instant,
     told: Option<Instant>,
 }
 
-/// Somebody waits for the interpreters of hosts to be found.
-pub(super) struct Finding {
-    since: Instant,
-    told: Option<Instant>,
+impl Wait {
+    fn begin() -> Wait {
+        Wait { since: Instant::now(), told: None }
+    }
+
+    /// How long it has taken, if it is to be told now.
+    fn tell_if_due(&mut self, now: Instant) -> Option<Duration> {
+        (next(self.since, self.told) <= now).then(|| {
+            self.told = Some(now);
+            now - self.since
+        })
+    }
+}
+
+/// Waits that are not for a round.
+#[derive(Default)]
+pub(super) struct Waits {
+    /// Seats that a caller is still waiting for.
+    seats: Option<(Range<usize>, Wait)>,
+    /// A caller waits until the interpreters of hosts are found.
+    interpreters: Option<Wait>,
 }
 
 /// When a wait is told next.
@@ -35,103 +50,112 @@ fn next(since: Instant, told: Option<Instant>) -> Instant {
     told.map_or(since + FIRST, |told| told + NEXT)
 }
 
+/// When the wait for a round is told next, if a caller waits for it.
+fn next_of(round: &Round) -> Option<Instant> {
+    Some(next(*round.caller.answer.awaited.get()?, round.caller.told))
+}
+
 impl Driver {
-    /// Somebody begins, or ceases, to wait for these seats.
+    /// A caller begins, or ceases, to wait for these seats.
     pub(crate) fn await_seats(&mut self, seats: Option<Range<usize>>) {
-        self.starting = seats.map(|seats| Starting { seats, since: Instant::now(), told: None });
+        self.waits.seats = seats.map(|seats| (seats, Wait::begin()));
     }
 
-    /// Somebody waits, or no longer, for the interpreters of hosts.
-    pub(crate) fn await_pythons(&mut self, waits: bool) {
+    /// A caller waits, or no longer, for the interpreters of hosts.
+    pub(crate) fn await_interpreters(&mut self, waits: bool) {
         match waits {
-            true => drop(self.finding.get_or_insert(Finding { since: Instant::now(), told: None })),
-            false => self.finding = None,
+            true => drop(self.waits.interpreters.get_or_insert_with(Wait::begin)),
+            false => self.waits.interpreters = None,
         }
     }
 
     /// When the next wait is to be told.
     pub(super) fn next_word(&self) -> Option<Instant> {
-        let rounds = self.rounds.values().filter(|r| !r.is_answered);
-        let of_rounds = rounds.filter_map(|r| Some(next(*r.answer.awaited.get()?, r.told)));
-        let of_seats = self.starting.as_ref().map(|s| next(s.since, s.told));
-        let of_pythons = self.finding.as_ref().map(|f| next(f.since, f.told));
-        of_rounds.chain(of_seats).chain(of_pythons).min()
+        let of_seats = self.waits.seats.as_ref().map(|(_, wait)| wait);
+        let others = of_seats.into_iter().chain(&self.waits.interpreters);
+        let others = others.map(|wait| next(wait.since, wait.told));
+        self.rounds.open().filter_map(next_of).chain(others).min()
     }
 
     /// Tells the waits that are due.
     pub(super) fn tell_waits(&mut self) {
         let now = Instant::now();
-        if let Some(starting) = &mut self.starting
-            && next(starting.since, starting.told) <= now
+        if let Some((seats, wait)) = &mut self.waits.seats
+            && let Some(since) = wait.tell_if_due(now)
         {
-            starting.told = Some(now);
-            let (since, seats) = (now - starting.since, starting.seats.clone());
+            let seats = seats.clone();
             let workers = self.absent(seats);
             self.tell_wait(Waiting { round: None, workers, since });
         }
-        if let Some(finding) = &mut self.finding
-            && next(finding.since, finding.told) <= now
+        if let Some(wait) = &mut self.waits.interpreters
+            && let Some(since) = wait.tell_if_due(now)
         {
-            finding.told = Some(now);
-            let since = now - finding.since;
-            let workers = self.without_python();
+            let workers = self.without_interpreter();
             self.tell_wait(Waiting { round: None, workers, since });
         }
-        let is_due = |since: &Instant, told| next(*since, told) <= now;
-        let due: Vec<(RoundId, Instant)> = self
-            .rounds
-            .iter_mut()
-            .filter(|(_, r)| !r.is_answered)
-            .filter_map(|(id, r)| {
-                let since = *r.answer.awaited.get()?;
-                is_due(&since, r.told).then(|| {
-                    r.told = Some(now);
-                    (*id, since)
-                })
-            })
-            .collect();
+        let mut due = Vec::new();
+        for round in self.rounds.open_mut() {
+            if next_of(round).is_some_and(|at| at <= now)
+                && let Some(since) = round.caller.answer.awaited.get()
+            {
+                round.caller.told = Some(now);
+                due.push((round.order.round(), *since));
+            }
+        }
         for (round, since) in due {
-            let mut workers: Vec<Awaited> = self
-                .scheduler
-                .holders(round)
-                .map(|(worker, blocks)| Awaited {
-                    worker: self.name_of(worker),
-                    blocks,
-                    why: self.reason(worker.seat),
-                })
-                .collect();
-            if let Some(helm) = &self.ranks {
-                let why = "it has not delivered";
-                let awaited = |worker: String| Awaited { worker, blocks: 0, why: why.into() };
-                workers = helm.awaited().into_iter().map(awaited).collect();
-            }
-            if let Some(left) = self.inline_blocks(round) {
-                let why = "the thread that waits runs it itself".into();
-                workers = vec![Awaited { worker: inline::NAME.into(), blocks: left, why }];
-            }
-            if workers.is_empty() {
-                workers = self.absent(0..usize::MAX);
-            }
+            let workers = self.awaited(round);
             self.tell_wait(Waiting { round: Some(round.0), workers, since: now - since });
         }
     }
 
-    /// Those of these seats where nobody is.
+    /// Workers that have not delivered all of a round.
+    fn awaited(&self, id: RoundId) -> Vec<Awaited> {
+        let crew = self.rounds.get(id).and_then(|round| Some((round, &round.crew.as_ref()?.0)));
+        let workers: Vec<Awaited> = match crew {
+            Some((round, crew)) if crew.caps().in_process => {
+                let (why, blocks) = ("the thread that waits runs it itself", round.order.blocks());
+                let awaited = |worker| Awaited { worker, blocks, why: why.into() };
+                crew.awaited().into_iter().map(awaited).collect()
+            }
+            Some((_, crew)) => {
+                let awaited = |worker| Awaited { worker, blocks: 0, why: "it has not delivered".into() };
+                crew.awaited().into_iter().map(awaited).collect()
+            }
+            None => {
+                let awaited = |(worker, blocks): (WorkerId, u32)| Awaited {
+                    worker: self.name_of(worker),
+                    blocks,
+                    why: self.reason(worker.seat),
+                };
+                self.decider.scheduler.holders(id).map(awaited).collect()
+            }
+        };
+        if workers.is_empty() { self.absent(0..usize::MAX) } else { workers }
+    }
+
+    /// Workers that have not delivered yet, for people.
+    pub(crate) fn waiting_for(&self, round: RoundId) -> String {
+        if let Some((crew, _)) = self.rounds.get(round).and_then(|round| round.crew.as_ref()) {
+            return crew.awaited().join(", ");
+        }
+        let holders = self.decider.scheduler.holders(round);
+        let names: Vec<String> =
+            holders.map(|(worker, n)| format!("{} ({n} blocks)", self.name_of(worker))).collect();
+        if names.is_empty() { "a worker to come up".into() } else { names.join(", ") }
+    }
+
+    /// Those of these seats that have no worker.
     fn absent(&self, seats: Range<usize>) -> Vec<Awaited> {
-        let is_absent = |n: usize, here: &SeatHere| !here.removed && !self.scheduler.is_up(SeatId(n as u32));
-        let here = self.seats.iter().enumerate().filter(|(n, here)| seats.contains(n) && is_absent(*n, here));
-        here.map(|(n, here)| {
-            let why = self.reason(SeatId(n as u32));
-            Awaited { worker: here.seat.name.clone(), blocks: 0, why }
-        })
-        .collect()
+        let absent = self.seats.wanted_in(seats).filter(|(seat, _)| !self.decider.scheduler.is_up(*seat));
+        absent
+            .map(|(seat, record)| Awaited { worker: record.name.clone(), blocks: 0, why: self.reason(seat) })
+            .collect()
     }
 
     fn reason(&self, seat: SeatId) -> String {
-        let here = self.seats.get(seat.0 as usize);
-        let is_far = here.is_some_and(|here| matches!(here.seat.kind, SeatKind::Host(_)));
+        let is_far = self.seats.record(seat).is_some_and(|record| !record.caps.same_machine);
         let starting = if is_far { "it is being connected to" } else { "it is being started" };
-        match self.scheduler.standing(self.now(), seat) {
+        match self.decider.scheduler.standing(self.now(), seat) {
             Some(Standing::Up(silent)) if silent < QUIET => "it is at work".into(),
             Some(Standing::Up(silent)) => format!("it has said nothing for {} s", silent.0 / 1_000_000),
             Some(Standing::Starting(None)) => starting.into(),
@@ -146,9 +170,7 @@ impl Driver {
 
     /// Hands a wait to the user's own code, whose panics are not ours.
     fn tell_wait(&mut self, waiting: Waiting) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.waited(&waiting.to_string());
-        }
+        self.recording.waited(&waiting.to_string());
         let _ = catch_unwind(AssertUnwindSafe(|| (self.options.on_wait)(&waiting)));
     }
 }

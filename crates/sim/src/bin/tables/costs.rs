@@ -11,7 +11,7 @@ use qjam_core::reduce::Cut;
 use qjam_core::scheduler::{Action, Config, Event, Scheduler};
 use qjam_core::time::Time;
 use qjam_core::wire::message::{
-    KIND_TO_MASTER, KIND_TO_WORKER, Outcome, Part, Payload, Span, State, Task, ToMaster, ToWorker,
+    KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, Span, State, Task, ToMaster, ToWorker,
 };
 use qjam_core::wire::{Frame, frame};
 use qjam_sim::study::Costs;
@@ -158,7 +158,7 @@ pub(crate) fn measure(sizes: &[u32]) -> (Costs, Table) {
     });
     let node = qjam_core::reduce::Node { level: 3, index: 10 };
     let part = Part { node, spans: vec![span], payload: Payload::Streamed { bytes: 8 } };
-    let result = ToMaster::Result(Outcome {
+    let result = ToMaster::Result(ResultMessage {
         round: RoundId(1),
         parts: vec![part],
         compute_us: 10_000,

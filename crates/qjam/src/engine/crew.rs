@@ -1,0 +1,91 @@
+//! Engines that run whole rounds, instead of the scheduler.
+//!
+//! A [`Crew`] takes an [`Order`] and does it in its own way, from beginning to end, on the thread that calls it: the
+//! thread that waits for the round if there is one, otherwise a thread of the master's. The master keeps what it keeps of
+//! any round: run file, journal, report, states.
+
+use super::caps::Caps;
+use super::order::{Failure, Order, Outcome};
+use super::params::CrewBuffer;
+use crate::ctx::Cancelled;
+use crate::execution::chunks::OpenChunks;
+use crate::execution::recipes::StateRecipe;
+use qjam_core::ids::{DataSetId, HoldId};
+use std::sync::Arc;
+
+/// Workers that do each round together.
+///
+/// Write one to run rounds where no engine of this crate can. [`Order::to_bytes`] describes a round to another process;
+/// [`Order::run`] runs blocks there; [`Order::combine`] merges what they gave, with the bits of all other engines.
+pub trait Crew: Send + Sync {
+    /// What the workers can do.
+    fn caps(&self) -> Caps;
+
+    /// Who the workers are, in a fixed order.
+    fn workers(&self) -> Vec<CrewWorker>;
+
+    /// Runs a round to its end.
+    fn run(&self, job: Assignment) -> Outcome;
+
+    /// Names of the workers that the round under way waits for.
+    fn awaited(&self) -> Vec<String> {
+        self.workers().into_iter().map(|worker| worker.name).collect()
+    }
+
+    /// Nobody will ask for this data set again.
+    fn forget(&self, _dataset: DataSetId) {}
+
+    /// Nobody will ask for these states again.
+    fn release(&self, _hold: HoldId) {}
+
+    /// Memory that parameters of this length should be written to; `Err` if there is none. `Ok(None)` if any will do.
+    #[doc(hidden)]
+    fn buffer(&self, _bytes: usize) -> Result<Option<Buffer>, Failure> {
+        Ok(None)
+    }
+}
+
+/// Memory of a crew's own choice.
+#[doc(hidden)]
+pub struct Buffer(pub(crate) Box<dyn CrewBuffer>);
+
+/// A member of a crew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrewWorker {
+    /// What messages call it.
+    pub name: String,
+    /// Its process, if it is one of its own.
+    pub pid: Option<u32>,
+    /// Whether it is on the master's machine.
+    pub same_machine: bool,
+    /// How many blocks it runs at once.
+    pub slots: u32,
+}
+
+/// A round that a crew is to run.
+pub struct Assignment {
+    /// The round.
+    pub order: Order,
+    /// Returns true when nobody wants the round any more.
+    pub cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub(crate) open: Arc<OpenChunks>,
+    /// How to make the states, if a worker may lack them.
+    pub(crate) recipe: Option<StateRecipe>,
+}
+
+/// A round together with the crew that is to run it.
+pub(crate) struct CrewJob {
+    pub(crate) crew: Arc<dyn Crew>,
+    pub(crate) assignment: Assignment,
+}
+
+impl CrewJob {
+    /// Runs the round on this thread. It stops when `also` returns true, too.
+    pub(crate) fn run(mut self, also: Option<Cancelled>) -> Outcome {
+        if let Some(also) = also {
+            let first = self.assignment.cancelled.clone();
+            self.assignment.cancelled = Arc::new(move || first() || also());
+        }
+        self.crew.run(self.assignment)
+    }
+}

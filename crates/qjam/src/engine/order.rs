@@ -1,0 +1,279 @@
+//! One round, described once, for whoever runs it.
+//!
+//! The master makes an [`Order`] when a round is submitted; seats, crews, recording and replay take it as it is. It has the
+//! plain description ([`OrderHead`]), the function behind the name, the data set behind the identifier, and the
+//! [`Parameters`]. Its bytes form has everything but the contents of chunks, which are named: whoever rebuilds an order
+//! from bytes says how a chunk is fetched by name.
+
+use super::params::Parameters;
+use crate::chunk::{ChunkId, Header};
+use crate::ctx::Cancelled;
+use crate::dataset::CutData;
+use crate::execution::caught;
+use crate::execution::chunks::OpenChunks;
+use crate::execution::round::{BlockRunner, Effort, Stopped};
+use crate::function::{AnyBox, Function, merge_fault};
+use crate::registry::{self, UnknownFunction};
+use crate::source::DataError;
+use crate::source::place::ChunkEntry;
+use crate::store::AlignedBuf;
+use bytes::Bytes;
+use qjam_core::ids::RoundId;
+use qjam_core::job::{Fault, FaultKind};
+use qjam_core::order::OrderHead;
+use qjam_core::reduce::{Node, Tree};
+use qjam_core::wire::host::Line;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A round to be run.
+pub struct Order {
+    pub(crate) head: OrderHead,
+    pub(crate) function: Function,
+    pub(crate) data: Arc<CutData>,
+    pub(crate) params: Parameters,
+}
+
+/// Roots of subtrees that are complete, each with its node of the tree over the blocks.
+pub struct Parts(pub(crate) Vec<(Node, AnyBox)>);
+
+/// Bytes that are not an order, or one that this program cannot run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OrderError {
+    /// They are cut short, or something else.
+    #[error("these bytes are no order of a round: {0}")]
+    Malformed(postcard::Error),
+    /// They describe a round that cannot be.
+    #[error("the order contradicts itself: {0}")]
+    Impossible(&'static str),
+    /// The function is not part of this program.
+    #[error(transparent)]
+    Unknown(#[from] UnknownFunction),
+}
+
+/// What is in front of the parameters in the bytes of an order.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Preamble {
+    head: OrderHead,
+    chunks: Vec<(ChunkId, Header)>,
+}
+
+impl Order {
+    /// The round's number.
+    pub fn round(&self) -> RoundId {
+        self.head.round
+    }
+
+    /// How many blocks it has.
+    pub fn blocks(&self) -> u32 {
+        self.head.cut.blocks()
+    }
+
+    /// Indices of the chunks of these blocks.
+    pub fn chunks_of(&self, blocks: Range<u32>) -> Range<u32> {
+        match blocks.is_empty() {
+            true => 0..0,
+            false => {
+                let cut = self.head.cut;
+                cut.chunks_of(cut.node(blocks.start)).start..cut.chunks_of(cut.node(blocks.end - 1)).end
+            }
+        }
+    }
+
+    /// The content of a chunk.
+    pub fn chunk(&self, index: u32) -> Result<Bytes, DataError> {
+        self.data.chunks[index as usize].load()
+    }
+
+    /// Everything but the contents of chunks.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let chunks = self.data.chunks.iter().map(|entry| (entry.id, entry.header.clone())).collect();
+        let preamble = Preamble { head: self.head.clone(), chunks };
+        let mut bytes = postcard::to_stdvec(&preamble).expect("names and numbers can be encoded");
+        bytes.extend_from_slice(&self.params.whole());
+        bytes
+    }
+
+    /// Rebuilds an order. The contents of its chunks are those that [`put_chunk`](Order::put_chunk) brings.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Order, OrderError> {
+        let (preamble, params) =
+            postcard::take_from_bytes::<Preamble>(bytes).map_err(OrderError::Malformed)?;
+        let Preamble { head, chunks } = preamble;
+        if !head.is_possible() {
+            return Err(OrderError::Impossible("its cut"));
+        }
+        if chunks.len() != head.cut.chunks as usize {
+            return Err(OrderError::Impossible("it names another number of chunks than it has"));
+        }
+        let function = registry::lookup(&head.function)?;
+        let data = Arc::new(CutData::named(head.dataset, chunks));
+        let params = Parameters::of(Bytes::copy_from_slice(params));
+        Ok(Order { head, function, data, params })
+    }
+
+    /// Brings the content of a chunk, which must be what its name says.
+    pub fn put_chunk(&mut self, index: u32, bytes: &[u8]) -> Result<(), OrderError> {
+        let data = Arc::get_mut(&mut self.data).ok_or(OrderError::Impossible("it is being run"))?;
+        let Some(entry) = data.chunks.get_mut(index as usize) else {
+            return Err(OrderError::Impossible("it has no chunk of that index"));
+        };
+        if bytes.len() as u64 != entry.header.bytes || ChunkId::of(&entry.header, bytes) != entry.id {
+            return Err(OrderError::Impossible(
+                "the bytes of a chunk are not those that its name stands for",
+            ));
+        }
+        *entry = Arc::new(ChunkEntry::in_memory(entry.id, entry.header.clone(), bytes));
+        Ok(())
+    }
+
+    /// Runs blocks on this thread, one after the other, and combines what is complete. `cancelled` is polled between
+    /// chunks; when it returns true the round stops. States are not at hand here: a function with a state fails.
+    pub fn run(
+        &self,
+        blocks: Range<u32>,
+        cancelled: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+    ) -> Result<Parts, Failure> {
+        let runner = self.runner(1, cancelled).map_err(|fault| Failure::Fault { worker: None, fault })?;
+        let open = OpenChunks::new(0);
+        for block in blocks {
+            let chunk_at = |index: u32| {
+                let entry = self.data.chunks.get(index as usize);
+                entry.filter(|entry| !entry.is_absent()).cloned()
+            };
+            runner.run(0, block, &open, &chunk_at)?;
+        }
+        Ok(Parts(runner.collect().0))
+    }
+
+    /// What runs the blocks of this round on a worker with so many slots.
+    pub(crate) fn runner(&self, slots: u32, cancelled: Option<Cancelled>) -> Result<BlockRunner, Fault> {
+        let params = self.params.open(&self.function)?;
+        Ok(BlockRunner::new(&self.head, self.function.clone(), params, slots, cancelled))
+    }
+
+    /// Parts of one worker in bytes, to be read by [`parts_from_bytes`](Order::parts_from_bytes).
+    pub fn parts_to_bytes(&self, parts: &Parts) -> Result<Vec<u8>, Failure> {
+        let mut out = Vec::new();
+        for (node, value) in &parts.0 {
+            let mut payload = Bytes::new();
+            caught(|| self.function.encode(value, &mut |encoded| payload = encoded.to_bytes()))?;
+            out.push((*node, payload.to_vec()));
+        }
+        Ok(postcard::to_stdvec(&out).expect("numbers and bytes can be encoded"))
+    }
+
+    /// Reads parts.
+    pub fn parts_from_bytes(&self, bytes: &[u8]) -> Result<Parts, Failure> {
+        let unreadable = |why: String| Fault::new(FaultKind::Result, why);
+        let parts: Vec<(Node, Vec<u8>)> =
+            postcard::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
+        let decode = |(node, payload): (Node, Vec<u8>)| -> Result<(Node, AnyBox), Failure> {
+            let mut aligned = AlignedBuf::zeroed(payload.len());
+            aligned.as_mut_slice().copy_from_slice(&payload);
+            let aligned = aligned.into_bytes();
+            let value = caught(|| self.function.decode(aligned))?.map_err(|e| unreadable(e.to_string()))?;
+            Ok((node, value))
+        };
+        parts.into_iter().map(decode).collect::<Result<Vec<_>, Failure>>().map(Parts)
+    }
+
+    /// Combines the parts of all blocks, in the fixed order of the tree.
+    pub fn combine(&self, parts: impl IntoIterator<Item = Parts>) -> Result<Value, Failure> {
+        let mut tree = Tree::new(self.head.cut);
+        for (node, value) in parts.into_iter().flat_map(|parts| parts.0) {
+            tree.insert(node, value, |left, right| {
+                caught(|| self.function.merge(left, right))?.map_err(|e| merge_fault(&e))
+            })?;
+        }
+        let missing = || Fault::new(FaultKind::Result, "not all blocks have a value".into());
+        Ok(Value::Whole(tree.take_root().ok_or_else(missing)?))
+    }
+}
+
+/// What came of a round.
+pub struct Outcome {
+    /// Its value, or why there is none.
+    pub value: Result<Value, Failure>,
+    /// What each worker did, by its position among the crew's workers.
+    pub(crate) efforts: Vec<(u32, Effort)>,
+    /// Lines that the function printed, by worker.
+    pub(crate) lines: Vec<(u32, Line)>,
+    pub(crate) traffic: Traffic,
+    /// Time spent on the master reading and merging results.
+    pub(crate) merging: std::time::Duration,
+    /// If the caller's thread ran blocks: microseconds in them, and how many.
+    pub(crate) caller: Option<(f64, u32)>,
+}
+
+impl Outcome {
+    /// An outcome of which nothing but the value is known.
+    pub fn of(value: Result<Value, Failure>) -> Outcome {
+        let (efforts, lines) = (Vec::new(), Vec::new());
+        Outcome {
+            value,
+            efforts,
+            lines,
+            traffic: Traffic::default(),
+            merging: Default::default(),
+            caller: None,
+        }
+    }
+}
+
+/// The value of a round, with its type taken off.
+pub enum Value {
+    /// All blocks are in it.
+    Whole(AnyBox),
+    /// Only the first blocks were run; workers should get the rest.
+    #[doc(hidden)]
+    Begun(Begun),
+}
+
+/// The first blocks of a round, run by the thread that asked for it.
+pub struct Begun {
+    pub(crate) parts: Parts,
+    pub(crate) blocks: u32,
+    /// How many slots should have the rest.
+    pub(crate) slots: u32,
+}
+
+/// Why a round has no value.
+#[derive(Debug)]
+pub enum Failure {
+    /// User code or user data is to blame.
+    #[non_exhaustive]
+    Fault {
+        /// The worker, by its position among the crew's workers, where it is known.
+        worker: Option<u32>,
+        /// What went wrong.
+        fault: Fault,
+    },
+    /// Nobody wants it any more.
+    Cancelled,
+    /// The engine itself cannot go on.
+    Engine(String),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Failure::Fault { worker: None, fault }
+    }
+}
+
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Fault(fault) => fault.into(),
+            Stopped::Cancelled => Failure::Cancelled,
+        }
+    }
+}
+
+/// Bytes and chunks that travelled for a round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) bytes_out: u64,
+    pub(crate) bytes_in: u64,
+    pub(crate) chunks_sent: u64,
+}

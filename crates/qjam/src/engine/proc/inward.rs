@@ -1,0 +1,133 @@
+//! What an executor says, translated for the master's loop.
+
+use super::ProcessSeat;
+use crate::VERSION;
+use crate::engine::seat::{PartValue, Said, SeatContext};
+use crate::execution::round::Effort;
+use crate::executor::Executor;
+use crate::transport::Attachment;
+use bytes::Bytes;
+use qjam_core::ids::WorkerId;
+use qjam_core::wire::message::{Part, Payload, ResultMessage, State};
+use qjam_core::wire::{ToMaster, ToWorker};
+use rustix::fd::AsFd;
+use std::sync::{Arc, Weak};
+
+/// The next message that came whole, its tail, and the length of its frame.
+pub(super) fn take_message(executor: &mut Executor) -> Result<Option<(ToMaster, Bytes, usize)>, String> {
+    let incoming = executor.inbox.next(ToMaster::from_frame).map_err(|e| e.to_string())?;
+    Ok(incoming.map(|incoming| (incoming.message, incoming.tail, incoming.frame_bytes)))
+}
+
+/// How many blocks these subtrees cover.
+pub(in crate::engine) fn blocks_in(parts: &[Part]) -> u32 {
+    parts.iter().flat_map(|part| &part.spans).map(|span| span.len).fold(0, u32::saturating_add)
+}
+
+impl ProcessSeat {
+    pub(super) fn on_message(
+        &mut self,
+        worker: WorkerId,
+        message: ToMaster,
+        tail: &Bytes,
+        bytes: usize,
+        cx: &mut SeatContext<'_>,
+    ) -> Result<(), String> {
+        let Some(executor) = self.executor(worker) else { return Ok(()) };
+        if !executor.joined && !matches!(message, ToMaster::Hello { .. }) {
+            return Err("a message before its hello".into());
+        }
+        match message {
+            ToMaster::Hello { slots, version, .. } => self.welcome(worker, slots, &version, cx)?,
+            ToMaster::State(State::Running) | ToMaster::Pong => self.say(worker, Said::Spoke),
+            ToMaster::State(State::Blocked { round, missing: chunks }) => {
+                self.say(worker, Said::Missing { round, chunks, lasting: false });
+            }
+            ToMaster::State(State::Behind { round, question, partitions }) => {
+                self.say(worker, Said::Behind { round, question, partitions });
+            }
+            ToMaster::Result(outcome) => {
+                self.say(worker, Said::Received { round: outcome.round, bytes: bytes as u64 });
+                self.on_result(worker, outcome, tail, cx)?;
+            }
+            ToMaster::Error { round, fault } => {
+                self.say(worker, Said::Faulted { round, fault, is_ours: false });
+            }
+            ToMaster::Returned { round, returned } => self.say(worker, Said::Returned { round, returned }),
+            ToMaster::Cancelled(round) => self.say(worker, Said::LetGo { round }),
+            ToMaster::Runtime(_) => return Err("an interpreter that nobody had asked for".into()),
+        }
+        Ok(())
+    }
+
+    fn welcome(
+        &mut self,
+        worker: WorkerId,
+        slots: u32,
+        version: &str,
+        cx: &mut SeatContext<'_>,
+    ) -> Result<(), String> {
+        let Some(executor) = self.executor(worker) else { return Ok(()) };
+        if std::mem::replace(&mut executor.joined, true) || slots != executor.slots || version != VERSION {
+            return Err(format!(
+                "a hello with {slots} slots and version {version}; this is version {VERSION}"
+            ));
+        }
+        let page = executor.page.as_fd().try_clone_to_owned().map_err(|e| e.to_string())?;
+        let (settings, neighbours) = (cx.settings, cx.neighbours);
+        let limit = settings.memory_bytes_max;
+        let welcome = ToWorker::Welcome {
+            worker,
+            memory_bytes_max: limit,
+            cache_bytes_max: settings.cache_bytes(limit, neighbours.memory_bytes, neighbours.workers),
+            deliver_after_us: settings.deliver_after_us(),
+            runtime: settings.python.setup(Some(neighbours.slots)),
+        };
+        self.send(worker, cx, |executor| {
+            executor.send(&welcome, &[], vec![Attachment::File(Arc::new(page))])
+        });
+        self.say(worker, Said::Joined { slots });
+        Ok(())
+    }
+
+    fn on_result(
+        &mut self,
+        worker: WorkerId,
+        outcome: ResultMessage,
+        tail: &Bytes,
+        cx: &SeatContext<'_>,
+    ) -> Result<(), String> {
+        let ResultMessage { round, parts, compute_us, cache_hits: hits, cache_misses: misses, restored } =
+            outcome;
+        let effort = Effort { compute_us, hits, misses, restored };
+        self.say(worker, Said::Effort { round, blocks: blocks_in(&parts), effort });
+        // One that must not take much needs its arenas back at once.
+        let is_limited = cx.settings.memory_bytes_max.is_some();
+        let views = self.views.get(&round).and_then(Weak::upgrade);
+        let mut received = 0;
+        for Part { node, spans, payload } in parts {
+            let Some(executor) = self.executor(worker) else { return Ok(()) };
+            let inbox = &mut executor.inbox;
+            let mut value = executor.arenas.read(&payload, tail, || inbox.take_fd())?;
+            if let Payload::Arena { arena, bytes, .. } = payload {
+                match &views {
+                    Some(views) => {
+                        received += bytes;
+                        value = match is_limited {
+                            false => executor.released.lease(value, arena, views),
+                            true => executor.released.copied(&value, arena),
+                        };
+                    }
+                    // The round is over, and nobody will look at it.
+                    None => executor.released.put(arena),
+                }
+            }
+            self.say(worker, Said::Part { round, node, spans, value: PartValue::Encoded(value) });
+        }
+        if received > 0 {
+            self.say(worker, Said::Received { round, bytes: received });
+        }
+        self.say(worker, Said::Delivered { round });
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! When the loop spins, when it sleeps, and what it puts off.
+//!
+//! Whatever the loop does while all cores compute keeps one worker from its core, and the round waits for that worker. So
+//! with as many processes as cores, logging and hashing of long parameters wait until a worker is done
+//! ([`DeferredWork`]). And then the loop does not sleep for a moment: the other workers are likely to be done soon, and to
+//! be woken from an idle core takes longer than to read what they have left.
+
+use super::Driver;
+use super::rounds::{DeferredWork, Round};
+use crate::codec::Encoder;
+use crate::engine::params::INLINE_BYTES_MAX;
+use qjam_core::ids::RoundId;
+use std::sync::LazyLock;
+use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+/// The loop stays awake for so long after the first worker of a crowded round is done.
+const AWAKE: Duration = Duration::from_micros(500);
+/// How many threads can run at once here.
+static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+
+/// Work that was put off, and is due.
+#[derive(Clone, Copy)]
+pub(super) enum Deferred {
+    /// Logging and hashing the parameters of a round.
+    Params(RoundId),
+    /// Writing what rounds before it have left.
+    Write(RoundId),
+}
+
+impl Driver {
+    /// How long the loop may sleep: until the next deadline of any part of it, and not at all if there is deferred work or
+    /// a crowded round is about to end.
+    pub(super) fn next_wait(&self, at_most: Option<Duration>, has_deferred: bool) -> Option<Duration> {
+        if has_deferred || self.stays_awake() {
+            return Some(Duration::ZERO);
+        }
+        let until = |at: Instant| at.saturating_duration_since(Instant::now());
+        let scheduler = self.decider.scheduler.next_deadline();
+        let due = scheduler.map(|at| Duration::from_micros(at.since(self.now()).0));
+        let rounds = self.next_end().map(until);
+        let words = self.next_word().map(until);
+        let record = self.recording.due_in();
+        let due = due.into_iter().chain(rounds).chain(self.seats.tick_in()).chain(words).chain(record);
+        due.chain(at_most).min()
+    }
+
+    /// Whether the loop should spin: a worker has just left its core, and the others are likely to be done soon.
+    fn stays_awake(&self) -> bool {
+        let is_soon = |round: &Round| {
+            let first_done = round.crowded.as_ref().and_then(|first_done| first_done.get());
+            first_done.is_some_and(|at| at.elapsed() < AWAKE)
+        };
+        self.rounds.open().any(is_soon)
+    }
+
+    /// Whether logging and hashing of these parameters waits until the tasks are out, if they are put into shared memory.
+    pub(super) fn defers(&self, params: &Encoder<'_>) -> bool {
+        params.payload_bytes() > INLINE_BYTES_MAX && !self.recording.has_earlier() && !self.has_crew()
+    }
+
+    /// Whether there are as many processes as cores.
+    pub(super) fn is_crowded(&self) -> bool {
+        let seats = || self.seats.wanted().map(|(_, record)| record);
+        seats().all(|seat| seat.caps.is_child())
+            && seats().map(|seat| seat.slots as usize).sum::<usize>() >= *CORES
+    }
+
+    /// Deferred work of a round of which a worker is done and others are not.
+    pub(super) fn next_deferred(&self) -> Option<Deferred> {
+        let is_time =
+            |round: &&Round| round.deferred != DeferredWork::None && !round.account.compute_us.is_empty();
+        let round = self.rounds.open().find(is_time)?;
+        let id = round.order.round();
+        match round.deferred {
+            DeferredWork::None => None,
+            DeferredWork::All => Some(Deferred::Params(id)),
+            DeferredWork::Write => Some(Deferred::Write(id)),
+        }
+    }
+
+    /// Does a piece of deferred work.
+    pub(super) fn do_deferred(&mut self, deferred: Deferred) {
+        match deferred {
+            Deferred::Params(round) => self.log_params(round),
+            Deferred::Write(id) => {
+                if let Some(round) = self.rounds.get_mut(id) {
+                    round.deferred = DeferredWork::None;
+                }
+                self.recording.write_in_passing();
+            }
+        }
+    }
+
+    /// Does all deferred work of a round.
+    pub(super) fn do_all_deferred(&mut self, round: RoundId) {
+        self.log_params(round);
+        self.do_deferred(Deferred::Write(round));
+    }
+}
