@@ -24,6 +24,8 @@ pub enum Need {
     MemoryLimit,
     /// Several rounds under way at once.
     SeveralRounds,
+    /// Rounds that all workers take part in: they are told with the next one what they may let go of.
+    EveryWorker,
 }
 
 impl Need {
@@ -40,6 +42,7 @@ impl Need {
             Need::State => e.caps.keeps_state,
             Need::MemoryLimit => e.caps.limits_memory && own && e.victims.is_some(),
             Need::SeveralRounds => e.caps.several_rounds,
+            Need::EveryWorker => !e.chooses,
         }
     }
 }
@@ -130,7 +133,7 @@ promises! {
         thousands_of_rounds_hold_no_more_than_a_hundred: [SameMachine],
         shared_memory_is_used_again: [SameMachine, SeveralRounds],
         early_deliveries_share_a_few_arenas: [OwnProcesses],
-        cancelled_rounds_give_everything_back: [SameMachine],
+        cancelled_rounds_give_everything_back: [SameMachine, EveryWorker],
         deaths_give_everything_back: [OwnProcesses],
         masters_that_are_gone_are_given_back: [SameMachine],
     }
