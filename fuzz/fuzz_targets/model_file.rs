@@ -1,12 +1,12 @@
 //! Model files: any bytes, or any header with its right length before it and some numbers behind.
 //!
-//! What is accepted has centres of one width, what is refused comes with a message that names the file.
+//! What is accepted is a model of a learner in the registry, whose tensors have as many numbers as their shapes say; what is
+//! refused comes with a message that names the file.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use qjam_algos::clustering::kmeans::Model;
-use qjam_algos::models;
+use qjam_algos::{models, registry};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -30,10 +30,13 @@ fuzz_target!(|input: &[u8]| {
     if let Err(error) = qjam_fuzz::bounded(bytes_max, || models::inspect(&FILE)) {
         assert!(error.to_string().contains("qjam-fuzz-model"), "{error}");
     }
-    match qjam_fuzz::bounded(bytes_max, || Model::<f64>::load(&*FILE)) {
-        Ok(model) => {
-            let centres = model.centres();
-            assert_eq!(centres.values().len(), centres.len() * centres.dims());
+    match qjam_fuzz::bounded(bytes_max, || registry::load(&FILE)) {
+        Ok((model, contents)) => {
+            let parts = model.parts();
+            assert_eq!(parts.kind, contents.kind);
+            for tensor in &parts.tensors {
+                assert_eq!(tensor.values.len(), tensor.shape.iter().product::<usize>(), "{}", tensor.name);
+            }
         }
         Err(error) => assert!(error.to_string().contains("qjam-fuzz-model"), "{error}"),
     }

@@ -148,76 +148,59 @@ class Rows:
     @property
     def weighted(self) -> bool: ...
 
-def kmeans_fit(
-    master: Master,
-    rows: Rows,
-    learner: str,
-    options: Dict[str, Any],
-    init: Optional[Any],
-    with_labels: bool,
-    tick: Callable[[], object],
-) -> Tuple[Any, float, int, bool, int, Any, Optional[Any]]: ...
-def kmeans_learn(
-    master: Master,
-    rows: Rows,
-    options: Dict[str, Any],
-    init: Optional[Any],
-    counts: Sequence[float],
-    with_labels: bool,
-    tick: Callable[[], object],
-) -> Tuple[Any, Any, Optional[Any], Optional[float]]: ...
-def kmeans_predict(master: Master, rows: Rows, centres: Any, tick: Callable[[], object]) -> Any: ...
-def kmeans_transform(master: Master, rows: Rows, centres: Any, tick: Callable[[], object]) -> Any: ...
-def kmeans_inertia(master: Master, rows: Rows, centres: Any, tick: Callable[[], object]) -> float: ...
-def kmeans_save(
-    path: str,
-    centres: Any,
-    learner: str,
-    options: Dict[str, Any],
-    columns: Sequence[str],
-    fitted: Sequence[Tuple[str, float]],
-) -> None: ...
-def kmeans_load(path: str) -> Tuple[Any, List[str], Dict[str, Any]]: ...
-def linear_fit(
-    master: Master,
-    rows: Rows,
-    learner: str,
-    options: Dict[str, Any],
-    targets: Any,
-    weights: Optional[Any],
-    start: Optional[Any],
-    tick: Callable[[], object],
-) -> Dict[str, Any]: ...
-def linear_decide(
-    master: Master, rows: Rows, coefficients: Any, intercepts: Any, tick: Callable[[], object]
-) -> Any: ...
-def linear_save(
-    path: str,
-    learner: str,
-    coefficients: Any,
-    intercepts: Any,
-    classes: Optional[Sequence[float]],
-    names: Sequence[str],
-    options: Dict[str, Any],
-    columns: Sequence[str],
-    fitted: Sequence[Tuple[str, float]],
-    softmax: bool,
-) -> None: ...
-def linear_load(path: str) -> Dict[str, Any]: ...
-def autoencoder_fit(
-    master: Master, rows: Rows, options: Dict[str, Any], tick: Callable[[], object]
-) -> Tuple[Any, float, int, bool]: ...
-def autoencoder_apply(theta: Any, rows: Any, cols: int, what: Literal["activations", "reconstruct"]) -> Any: ...
-def autoencoder_save(
-    path: str,
-    theta: Any,
-    cols: int,
-    options: Dict[str, Any],
-    columns: Sequence[str],
-    fitted: Sequence[Tuple[str, float]],
-) -> None: ...
-def autoencoder_load(path: str) -> Tuple[Any, int, List[str], Dict[str, Any]]: ...
+Question = Literal[
+    "predict",
+    "probabilities",
+    "log-probabilities",
+    "joint-log-probabilities",
+    "decisions",
+    "transform",
+    "reconstruct",
+    "score",
+]
 
+def learner_fit(
+    master: Master,
+    rows: Rows,
+    learner: str,
+    options: Dict[str, Any],
+    tick: Callable[[], object],
+    *,
+    targets: Optional[Any] = None,
+    weights: Optional[Any] = None,
+    start: Optional[Dict[str, Any]] = None,
+    answers: bool = False,
+    batch: bool = False,
+) -> Dict[str, Any]: ...
+def model_answer(
+    master: Master,
+    rows: Rows,
+    learner: str,
+    tensors: Dict[str, Any],
+    asked: Question,
+    tick: Callable[[], object],
+    *,
+    attributes: Optional[Dict[str, Any]] = None,
+) -> Any: ...
+def model_answer_here(
+    memory: Any,
+    learner: str,
+    tensors: Dict[str, Any],
+    asked: Question,
+    *,
+    attributes: Optional[Dict[str, Any]] = None,
+) -> Any: ...
+def model_save(
+    path: str,
+    learner: str,
+    tensors: Dict[str, Any],
+    options: Dict[str, Any],
+    columns: Sequence[str],
+    fitted: Dict[str, Any],
+    *,
+    attributes: Optional[Dict[str, Any]] = None,
+) -> None: ...
+def model_load(path: str, learner: str) -> Dict[str, Any]: ...
 def read_file(
     path: str,
     settings: Dict[str, Any],

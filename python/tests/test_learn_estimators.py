@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from qjam.learn import (
     ElasticNet,
+    GaussianNB,
     KMeans,
     Lasso,
     LinearSVC,
@@ -31,6 +32,7 @@ ESTIMATORS = [
     ElasticNet(),
     LogisticRegression(),
     LinearSVC(),
+    GaussianNB(),
 ]
 
 #: Rows are shuffled between two fits that must be equal, and random starts depend on the order of rows: scikit-learn's do

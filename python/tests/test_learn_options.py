@@ -13,6 +13,7 @@ import qjam.learn
 from qjam import _native
 from qjam.learn import (
     ElasticNet,
+    GaussianNB,
     KMeans,
     Lasso,
     LinearSVC,
@@ -31,11 +32,12 @@ LEARNERS = [
     ("elasticnet", ElasticNet),
     ("logistic", LogisticRegression),
     ("svm", LinearSVC),
+    ("gaussian-nb", GaussianNB),
 ]
 #: What only the classes have.
 OWN = {"workers", "verbose", "copy_x", "copy_X", "compute_labels", "dual", "n_jobs", "warm_start"}
 #: What Python calls words and numbers of the table.
-DEFAULTS = {"random_state": None, "class_weight": None}
+DEFAULTS = {"random_state": None, "class_weight": None, "priors": None}
 
 
 @pytest.mark.parametrize(("name", "cls"), LEARNERS)

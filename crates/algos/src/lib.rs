@@ -6,6 +6,7 @@
 //! must not depend on the processor is in [`kernels`]; drivers that need only a function and its gradient are in
 //! [`optimize`].
 
+pub mod bayes;
 pub mod clustering;
 pub mod images;
 pub mod kernels;

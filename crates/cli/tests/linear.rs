@@ -512,3 +512,39 @@ fn a_model_goes_to_a_device_without_replacing_it_and_a_damaged_one_is_refused() 
     let said = refused(&["predict", &folder.with("damaged", bytes), &csv]);
     assert!(said.contains("damaged") && said.contains("not those that were saved"), "{said}");
 }
+
+#[test]
+fn naive_bayes_tells_classes_apart_and_is_told_where_it_cannot() {
+    let folder = Folder::new("bayes");
+    let (model, file) = (folder.file("model"), folder.file("p.csv"));
+    let rows = (0..90).fold("a,b,kind,w\n".to_string(), |all, i: usize| {
+        let (class, noise) = (i % 3, (i * 7 % 11) as f64 * 0.1);
+        all + &format!("{},{},{class},{}\n", class as f64 * 4.0 + noise, noise - class as f64, 1 + i % 2)
+    });
+    let data = folder.with("x.csv", rows);
+    let fit = ["fit", "gaussian-nb", &data, "--target", "kind", "--weights", "w", "--out", &model];
+    let said = json(&[&fit[..], &["--workers", "local:2"]].concat());
+    assert_eq!((&said["classes"], &said["columns"]), (&3.into(), &2.into()), "{said}");
+    assert_eq!(said["hash"], json(&[&fit[..], &["--workers", "proc:2"]].concat())["hash"]);
+    let found = numbers(&out(&["predict", &model, &data]));
+    assert_eq!(found, (0..90).map(|i| f64::from(i % 3)).collect::<Vec<_>>());
+    out(&["predict", &model, &data, "--probabilities", "--out", &file]);
+    for line in std::fs::read_to_string(&file).unwrap().lines() {
+        let sum: f64 = line.split(',').map(|p| p.parse::<f64>().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-12, "{line}");
+    }
+    let inspected = out(&["inspect", &model]);
+    assert!(
+        inspected.contains("of kind gaussian-nb") && inspected.contains("theta: 3 x 2 of F64"),
+        "{inspected}"
+    );
+    assert!(refused(&["predict", &model, &data, "--decisions"]).contains("of kind linear"));
+    let priors = folder.with("priors.csv", "0.5\n0.5\n");
+    let said = refused(&[&fit[..], &["--priors", &priors]].concat());
+    assert!(said.contains("2 priors for 3 classes"), "{said}");
+    let sparse = folder.with("x.svm", "1 1:2\n2 1:3\n");
+    assert!(
+        refused(&["fit", "gaussian-nb", &sparse, "--out", &model])
+            .contains("takes dense rows, and these are sparse")
+    );
+}

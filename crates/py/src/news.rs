@@ -11,32 +11,32 @@ use std::sync::{Mutex, PoisonError};
 /// More than this is not kept for somebody who never looks.
 const KEPT_MAX: usize = 20_000;
 
-struct Told {
+struct Notice {
     kind: &'static str,
     worker: String,
     text: String,
 }
 
 #[derive(Default)]
-struct Kept {
-    told: VecDeque<Told>,
+struct Notices {
+    told: VecDeque<Notice>,
     dropped: usize,
 }
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { told: VecDeque::new(), dropped: 0 });
+static KEPT: Mutex<Notices> = Mutex::new(Notices { told: VecDeque::new(), dropped: 0 });
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// A line that user code printed on a worker.
 pub(crate) fn line(worker: &str, text: &str) {
-    put(Told { kind: "line", worker: worker.into(), text: text.into() });
+    put(Notice { kind: "line", worker: worker.into(), text: text.into() });
 }
 
 /// A wait that takes long.
 pub(crate) fn wait(text: String) {
-    put(Told { kind: "wait", worker: String::new(), text });
+    put(Notice { kind: "wait", worker: String::new(), text });
 }
 
-fn put(told: Told) {
+fn put(told: Notice) {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.told.push_back(told);
     if kept.told.len() > KEPT_MAX {
@@ -57,7 +57,7 @@ pub(crate) fn has_news() -> bool {
 pub(crate) fn take_news() -> Vec<(&'static str, String, String)> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     ANY.store(false, Relaxed);
-    let Kept { told, dropped } = std::mem::take(&mut *kept);
+    let Notices { told, dropped } = std::mem::take(&mut *kept);
     drop(kept);
     let lost =
         (dropped > 0).then(|| ("wait", String::new(), format!("{dropped} lines of workers were not kept")));

@@ -41,7 +41,7 @@ impl AnswerHead {
     }
 }
 
-struct Found<'a> {
+struct AnswerPart<'a> {
     tag: u8,
     bytes: &'a [u8],
     number: i64,
@@ -51,7 +51,7 @@ struct Found<'a> {
 pub(super) fn read(head: AnswerHead, message: &[u8], results: &[u8]) -> Option<Answer> {
     let table = message.get(HEAD_BYTES..)?.get(..head.references.checked_mul(REFERENCE_BYTES)?)?;
     let mut found = references(table, message, results)?;
-    if let [Found { tag: b'*', bytes, .. }] = found[..] {
+    if let [AnswerPart { tag: b'*', bytes, .. }] = found[..] {
         found = references(bytes, message, results)?;
     }
     match head.kind {
@@ -63,7 +63,7 @@ pub(super) fn read(head: AnswerHead, message: &[u8], results: &[u8]) -> Option<A
     }
 }
 
-fn references<'a>(table: &'a [u8], message: &'a [u8], results: &'a [u8]) -> Option<Vec<Found<'a>>> {
+fn references<'a>(table: &'a [u8], message: &'a [u8], results: &'a [u8]) -> Option<Vec<AnswerPart<'a>>> {
     let u64_at = |bytes: &[u8], at: usize| {
         bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes)
     };
@@ -74,17 +74,17 @@ fn references<'a>(table: &'a [u8], message: &'a [u8], results: &'a [u8]) -> Opti
     rows.map(|row| {
         let (tag, region, offset, length) = (row[0], u64_at(row, 1)?, u64_at(row, 9)?, u64_at(row, 17)?);
         if tag == b'i' {
-            return Some(Found { tag, bytes: &[], number: length as i64 });
+            return Some(AnswerPart { tag, bytes: &[], number: length as i64 });
         }
         let memory = if region == 0 { message } else { results };
         let start = usize::try_from(offset).ok()?;
         let end = start.checked_add(usize::try_from(length).ok()?)?;
-        Some(Found { tag, bytes: memory.get(start..end)?, number: 0 })
+        Some(AnswerPart { tag, bytes: memory.get(start..end)?, number: 0 })
     })
     .collect()
 }
 
-fn value(found: &[Found<'_>]) -> Option<Answer> {
+fn value(found: &[AnswerPart<'_>]) -> Option<Answer> {
     let split = found.iter().position(|part| part.tag == b's').unwrap_or(found.len());
     let (value, state) = found.split_at(split);
     let (head, rest) = value.split_first()?;
@@ -103,12 +103,12 @@ fn value(found: &[Found<'_>]) -> Option<Answer> {
     Some(Answer::Value { body, state })
 }
 
-fn pickled(stream: &Found<'_>, buffers: &[Found<'_>]) -> Option<Pickled> {
+fn pickled(stream: &AnswerPart<'_>, buffers: &[AnswerPart<'_>]) -> Option<Pickled> {
     let buffers = buffers.iter().map(|part| (part.tag == b'b').then(|| Bytes::copy_from_slice(part.bytes)));
     Some(Pickled { stream: Bytes::copy_from_slice(stream.bytes), buffers: buffers.collect::<Option<_>>()? })
 }
 
-fn leaf(part: &Found<'_>) -> Option<Leaf> {
+fn leaf(part: &AnswerPart<'_>) -> Option<Leaf> {
     fn numbers<T: bytemuck::Pod>(bytes: &[u8]) -> Option<Vec<T>> {
         bytes.len().is_multiple_of(size_of::<T>()).then(|| bytemuck::pod_collect_to_vec(bytes))
     }
@@ -121,9 +121,9 @@ fn leaf(part: &Found<'_>) -> Option<Leaf> {
     })
 }
 
-fn raised(found: &[Found<'_>]) -> Option<Answer> {
+fn raised(found: &[AnswerPart<'_>]) -> Option<Answer> {
     let [message, place, traceback, pickled] = found else { return None };
-    let text = |part: &Found<'_>| String::from_utf8_lossy(part.bytes).into_owned();
+    let text = |part: &AnswerPart<'_>| String::from_utf8_lossy(part.bytes).into_owned();
     let location = text(place);
     Some(Answer::Raised(Raised {
         message: text(message),

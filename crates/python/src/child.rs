@@ -8,7 +8,7 @@ use super::code::CodeId;
 use super::letter::{self, Head, INLINE_BYTES_MAX, Letter, REFERENCE_BYTES, REFERENCES_MAX, Reference};
 use super::peer::{Peer, number_of};
 use super::printed::Printed;
-use super::start::{Started, Wanted, start};
+use super::start::{InterpreterRequest, Started, start};
 use qjam_data::store::Arena;
 use qjam_system::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -68,7 +68,7 @@ pub(super) struct Ended {
 
 /// A running interpreter.
 pub(super) struct Child {
-    pub(super) wanted: Wanted,
+    pub(super) wanted: InterpreterRequest,
     executable: PathBuf,
     process: Process,
     peer: Arc<Peer>,
@@ -90,7 +90,7 @@ pub(super) struct Child {
 impl Child {
     /// Starts one and waits until it is ready.
     pub(super) fn start(
-        wanted: Wanted,
+        wanted: InterpreterRequest,
         memory_bytes_max: Option<u64>,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Child, NoAnswer> {

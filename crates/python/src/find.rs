@@ -75,9 +75,9 @@ pub(crate) struct Interpreter {
 }
 
 /// What was asked for.
-type Wanted = ((u8, u8), Option<String>);
+type InterpreterRequest = ((u8, u8), Option<String>);
 /// What came of it, of the latest searches.
-static KNOWN: Mutex<Vec<(Wanted, Result<InterpreterFacts, String>)>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<(InterpreterRequest, Result<InterpreterFacts, String>)>> = Mutex::new(Vec::new());
 
 /// The interpreter for code of this version, where `wanted` is what the user wants on other hosts. The first call may
 /// take a second.

@@ -17,9 +17,9 @@ pub(super) const REFERENCE_BYTES: usize = 25;
 /// Arrays begin where vectors of any width may be read.
 pub(super) const ALIGNED: usize = 64;
 
-/// What a child is asked to do.
+/// The kind of a call to a child interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum CallKind {
     Map = 1,
     Step = 2,
     Merge = 3,
@@ -39,7 +39,7 @@ pub(super) struct Part<'a> {
 
 /// What is asked for.
 pub(super) struct Letter<'a> {
-    pub(super) asked: Asked,
+    pub(super) asked: CallKind,
     pub(super) code: CodeId,
     pub(super) chunk: u32,
     pub(super) params: u64,
@@ -140,15 +140,15 @@ impl Head<'_> {
 
 /// The message that has a region forgotten; nothing answers it.
 pub(super) fn forget(number: u64) -> Vec<u8> {
-    short(Asked::Forget, &[], &[number])
+    short(CallKind::Forget, &[], &[number])
 }
 
 /// The message that brings so much memory for results.
 pub(super) fn room(bytes: u64) -> Vec<u8> {
-    short(Asked::Room, &[(0, bytes)], &[])
+    short(CallKind::Room, &[(0, bytes)], &[])
 }
 
-fn short(asked: Asked, mappings: &[(u64, u64)], gone: &[u64]) -> Vec<u8> {
+fn short(asked: CallKind, mappings: &[(u64, u64)], gone: &[u64]) -> Vec<u8> {
     let nobody = CodeId([0; 16]);
     let letter = Letter { asked, code: nobody, chunk: 0, params: 0, seed: 0, round: 0, parts: Vec::new() };
     let mut out = Vec::new();

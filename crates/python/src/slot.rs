@@ -7,11 +7,11 @@ use super::answer::Answer;
 use super::call::Call;
 use super::child::{Child, Ended, NoAnswer};
 use super::code::Code;
-use super::letter::{Asked, Letter};
+use super::letter::{CallKind, Letter};
 use super::params::OwnParams;
 use super::pickled::Pickled;
 use super::raised::Raised;
-use super::start::Wanted;
+use super::start::InterpreterRequest;
 use super::value::{Body, Value};
 use qjam_core::job::signal_name;
 use qjam_data::chunk::Raw;
@@ -32,7 +32,7 @@ struct Slot {
     child: Option<Child>,
     /// The last call: a reduction belongs to the same round, and is called off with it.
     ctx: Option<Ctx>,
-    wanted: Option<Wanted>,
+    wanted: Option<InterpreterRequest>,
 }
 
 thread_local! {
@@ -46,7 +46,7 @@ pub fn limit_child(memory_bytes_max: Option<u64>) {
 }
 
 /// Code by name, for values that have to be reduced; and which interpreter it wants.
-static CODES: Mutex<Vec<(Code, Wanted)>> = Mutex::new(Vec::new());
+static CODES: Mutex<Vec<(Code, InterpreterRequest)>> = Mutex::new(Vec::new());
 
 /// Whether this thread has an interpreter.
 pub(super) fn has_child() -> bool {
@@ -62,13 +62,13 @@ pub(super) fn run(
     ctx: &Ctx,
 ) -> Result<(Value, Option<Pickled>), Raised> {
     let header = header(chunk);
-    let wanted = Wanted { version: call.version, remote_python: call.remote_python.clone() };
+    let wanted = InterpreterRequest { version: call.version, remote_python: call.remote_python.clone() };
     SLOT.with_borrow_mut(|slot| {
         slot.enter(call, &wanted, ctx);
         let cancelled = || ctx.cancelled();
         let answer = slot.try_thrice(&wanted, &cancelled, "worked on this chunk", &|child| {
             let mut letter = Letter {
-                asked: if state.is_some() { Asked::Step } else { Asked::Map },
+                asked: if state.is_some() { CallKind::Step } else { CallKind::Map },
                 code: call.code.id(),
                 chunk: ctx.chunk(),
                 params: own.number(),
@@ -112,7 +112,7 @@ pub(super) fn merge(left: &Value, right: &Value) -> Result<Value, Raised> {
             let (seed, round, chunk) =
                 ctx.as_ref().map_or((0, 0, 0), |ctx| (ctx.seed(), ctx.round(), ctx.chunk()));
             let mut letter =
-                Letter { asked: Asked::Merge, code: id, chunk, params: 0, seed, round, parts: Vec::new() };
+                Letter { asked: CallKind::Merge, code: id, chunk, params: 0, seed, round, parts: Vec::new() };
             if !child.has_code(id) {
                 letter.loose(b'c', code.blob());
             }
@@ -125,7 +125,7 @@ pub(super) fn merge(left: &Value, right: &Value) -> Result<Value, Raised> {
 }
 
 impl Slot {
-    fn enter(&mut self, call: &Call, wanted: &Wanted, ctx: &Ctx) {
+    fn enter(&mut self, call: &Call, wanted: &InterpreterRequest, ctx: &Ctx) {
         self.ctx = Some(ctx.clone());
         if self.wanted.as_ref() != Some(wanted)
             || !self.child.as_ref().is_some_and(|c| c.has_code(call.code.id()))
@@ -136,7 +136,11 @@ impl Slot {
     }
 
     /// The interpreter, started if need be.
-    fn child(&mut self, wanted: &Wanted, cancelled: &dyn Fn() -> bool) -> Result<&mut Child, NoAnswer> {
+    fn child(
+        &mut self,
+        wanted: &InterpreterRequest,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<&mut Child, NoAnswer> {
         if self.child.as_ref().is_some_and(|child| child.wanted != *wanted) {
             self.child = None;
         }
@@ -148,7 +152,7 @@ impl Slot {
 
     fn try_thrice(
         &mut self,
-        wanted: &Wanted,
+        wanted: &InterpreterRequest,
         cancelled: &dyn Fn() -> bool,
         doing: &str,
         ask: &dyn Fn(&mut Child) -> Result<Answer, NoAnswer>,
@@ -194,7 +198,7 @@ fn failed(message: String) -> Raised {
     Raised { message, ..Raised::default() }
 }
 
-fn remember(code: &Code, wanted: &Wanted) {
+fn remember(code: &Code, wanted: &InterpreterRequest) {
     let mut codes = CODES.lock().unwrap_or_else(PoisonError::into_inner);
     codes.retain(|(other, _)| other.id() != code.id());
     codes.push((code.clone(), wanted.clone()));

@@ -50,9 +50,9 @@ const THREADS: &[&str] = &[
     "POLARS_MAX_THREADS",
 ];
 
-/// Which interpreter a call wants.
+/// The interpreter that a call needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct InterpreterRequest {
     pub(super) version: (u8, u8),
     pub(super) remote_python: Option<String>,
 }
@@ -67,7 +67,7 @@ pub(super) struct Started {
 }
 
 /// Starts one; says why not. Without a limit of its own it has that of this process.
-pub(super) fn start(wanted: &Wanted, memory_bytes_max: Option<u64>) -> Result<Started, String> {
+pub(super) fn start(wanted: &InterpreterRequest, memory_bytes_max: Option<u64>) -> Result<Started, String> {
     let (executable, path, support) = match setup::current() {
         Some(setup) => (setup.executable.clone(), setup.path.clone(), setup.support.clone()),
         None => {

@@ -10,7 +10,7 @@
 //! have run, and one that is not refused may still run out of memory.
 
 use crate::dataset::CutData;
-use crate::source::place::Place;
+use crate::source::location::ChunkLocation;
 use std::fmt;
 
 pub(crate) use qjam_system::memory::{Kills, cache_bytes, private_bytes, size, swap_bytes};
@@ -31,7 +31,7 @@ pub(crate) struct Needs {
 impl Needs {
     /// Of whoever has so many slots at work on this data, on the machine that it is on.
     pub(crate) fn of(data: &CutData, slots: u32) -> Needs {
-        let in_files = data.chunks.iter().filter(|chunk| matches!(chunk.place, Place::File { .. }));
+        let in_files = data.chunks.iter().filter(|chunk| matches!(chunk.place, ChunkLocation::File { .. }));
         let Some(largest) = in_files.clone().max_by_key(|chunk| chunk.header.bytes) else {
             return Needs::default();
         };

@@ -9,7 +9,4 @@
 
 pub use qjam_data::source::{DataError, Records, kept, npy};
 
-/// Where chunks lie on the master's host.
-pub(crate) mod place {
-    pub(crate) use qjam_data::source::location::{ChunkEntry, ChunkLocation as Place, FileStamp, Pieces};
-}
+pub(crate) use qjam_data::source::location;

@@ -24,6 +24,7 @@ except ImportError as error:
     ) from error
 
 from ._autoencoder import SparseAutoencoder
+from ._bayes import GaussianNB
 from ._classification import LinearSVC, LogisticRegression
 from ._kmeans import KMeans
 from ._masters import close_workers
@@ -32,6 +33,7 @@ from ._regression import ElasticNet, Lasso, Ridge
 
 __all__ = [
     "ElasticNet",
+    "GaussianNB",
     "KMeans",
     "Lasso",
     "LinearSVC",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Dict, Literal, TypeVar, Union
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -12,13 +12,14 @@ from sklearn.utils.validation import check_array
 from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, float_kinds, is_data, memory_of, must_be_finite, of_data
-from ._masters import doing, kept, shares
-from ._tables import documented, fitted_numbers, made_from, options_of, seed_of, to_be_kept
+from ._masters import kept, shares
+from ._models import fit_of, loaded, saved
+from ._tables import documented, fitted_numbers, options_of, seed_of
 
 __all__ = ["SparseAutoencoder"]
 
 Self = TypeVar("Self", bound="SparseAutoencoder")
-Question = Literal["activations", "reconstruct"]
+Question = Literal["transform", "reconstruct"]
 
 
 @documented("autoencoder")
@@ -36,6 +37,9 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     >>> model.transform(X).shape, model.components_.shape
     ((200, 3), (3, 6))
     """
+
+    #: What the command calls it.
+    _learner = "autoencoder"
 
     components_: Any
     decoder_components_: Any
@@ -73,17 +77,16 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         options = options_of(self, "autoencoder", leave=("random_state",))
         options["random_state"] = seed_of(self.random_state)
         rows = self._rows(X, self.workers, reset=True)
-        fit = doing(
-            self.workers, lambda master, tick: _native.autoencoder_fit(master, rows, options, tick)
-        )
-        theta, self.cost_, self.n_iter_, self.converged_ = fit
-        self._keep(theta, self.n_features_in_)
+        fit = fit_of(self.workers, rows, self._learner, options)
+        facts = fit["facts"]
+        self.cost_, self.n_iter_, self.converged_ = facts["cost"], facts["evaluations"], facts["converged"]
+        self._keep(fit["tensors"])
         return self
 
     def transform(self, X: Any) -> Any:
         """The activities of the hidden units for every row."""
         fitted(self)
-        return self._ask(X, "activations")
+        return self._ask(X, "transform")
 
     def reconstruct(self, X: Any) -> Any:
         """What the network makes of every row: :meth:`transform` and :meth:`inverse_transform`."""
@@ -112,20 +115,15 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """Writes the network to a file that the command ``qjam`` and programs in Rust read, too."""
         fitted(self)
         fit = fitted_numbers(self, {"cost": "cost_", "evaluations": "n_iter_"})
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        theta, options = memory_of(self._theta()), to_be_kept(self, "autoencoder")
-        _native.autoencoder_save(os.fspath(path), theta, self.components_.shape[1], options, names, fit)
+        saved(self, path, self._tensors(), fit)
 
     @classmethod
     def load(cls: type[Self], path: Union[str, os.PathLike[str]], *, workers: WorkersLike = None) -> Self:
         """An estimator with the network of a file that :meth:`save` or ``qjam fit`` wrote."""
-        theta, visible, columns, options = _native.autoencoder_load(os.fspath(path))
-        hidden = (len(theta) - visible) // (2 * visible + 1)
-        made = made_from(cls, "autoencoder", {**options, "n_hidden": hidden}, workers)
-        made._keep(theta, visible)
-        made.n_features_in_ = visible
-        if len(columns) == visible:
-            made.feature_names_in_ = np.asarray(columns, dtype=object)
+        found = _native.model_load(os.fspath(path), cls._learner)
+        hidden, visible = found["tensors"]["w1"].shape
+        made = loaded(cls, cls._learner, found, visible, workers, n_hidden=hidden)
+        made._keep(found["tensors"])
         return made
 
     # ---- inside -------------------------------------------------------------------------------------------------
@@ -143,18 +141,15 @@ class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return found.astype(matrix.dtype, copy=False)
 
     def _ask_matrix(self, matrix: Any, what: Question) -> Any:
-        return _native.autoencoder_apply(memory_of(self._theta()), memory_of(matrix), matrix.shape[1], what)
+        return _native.model_answer_here(memory_of(matrix), self._learner, self._tensors(), what)
 
-    def _theta(self) -> Any:
+    def _tensors(self) -> Dict[str, Any]:
         parts = (self.components_, self.decoder_components_, self.intercept_, self.decoder_intercept_)
-        return np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])
+        return {name: np.ascontiguousarray(part, np.float64) for name, part in zip(("w1", "w2", "b1", "b2"), parts)}
 
-    def _keep(self, theta: Any, visible: int) -> None:
-        hidden = (len(theta) - visible) // (2 * visible + 1)
-        ends = np.cumsum([hidden * visible, hidden * visible, hidden])
-        first, second, self.intercept_, self.decoder_intercept_ = (part.copy() for part in np.split(theta, ends))
-        self.components_ = first.reshape(hidden, visible)
-        self.decoder_components_ = second.reshape(visible, hidden)
+    def _keep(self, tensors: Dict[str, Any]) -> None:
+        self.components_, self.decoder_components_ = tensors["w1"], tensors["w2"]
+        self.intercept_, self.decoder_intercept_ = tensors["b1"], tensors["b2"]
 
     @property
     def _n_features_out(self) -> int:

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_array
 from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, of_data, weights_for
-from ._masters import doing, kept, shares
-from ._tables import fitted_numbers, made_from, to_be_kept
+from ._masters import kept, shares
+from ._models import answered, loaded, saved
+from ._tables import fitted_numbers
 
 __all__ = ["HasCentres"]
 
@@ -66,7 +67,7 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """
         fitted(self)
         rows, centres, workers = self._rows(X)
-        return doing(workers, lambda master, tick: _native.kmeans_predict(master, rows, centres, tick))
+        return answered(workers, rows, self._learner, {"centres": centres}, "predict")
 
     def transform(self, X: Any) -> Any:
         """The distance of every row to every centre."""
@@ -77,11 +78,11 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """Minus the sum of the squared distances of all rows to their nearest centres; higher is better."""
         fitted(self)
         rows, centres, workers = self._rows(X, sample_weight)
-        return -doing(workers, lambda master, tick: _native.kmeans_inertia(master, rows, centres, tick))
+        return -float(answered(workers, rows, self._learner, {"centres": centres}, "score"))
 
     def _transform(self, X: Any) -> Any:
         rows, centres, workers = self._rows(X)
-        return doing(workers, lambda master, tick: _native.kmeans_transform(master, rows, centres, tick))
+        return answered(workers, rows, self._learner, {"centres": centres}, "transform")
 
     def _rows(self, X: Any, sample_weight: Any = None) -> Tuple[_native.Rows, Any, WorkersLike]:
         """Rows to compare with the centres, the centres in the same kind of numbers, and who does it."""
@@ -110,9 +111,7 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         """
         fitted(self)
         fit = fitted_numbers(self, {"inertia": "inertia_", "iterations": "n_iter_"})
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        centres = np.ascontiguousarray(self.cluster_centers_)
-        _native.kmeans_save(os.fspath(path), centres, self._learner, to_be_kept(self, self._learner), names, fit)
+        saved(self, path, {"centres": np.ascontiguousarray(self.cluster_centers_)}, fit)
 
     @classmethod
     def load(cls: type[Self], path: Union[str, os.PathLike[str]], *, workers: WorkersLike = None) -> Self:
@@ -128,12 +127,10 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         >>> bool((again.cluster_centers_ == model.cluster_centers_).all())
         True
         """
-        centres, columns, options = _native.kmeans_load(os.fspath(path))
-        made = made_from(cls, cls._learner, {**options, "n_clusters": len(centres)}, workers)
+        found = _native.model_load(os.fspath(path), cls._learner)
+        centres = found["tensors"]["centres"]
+        made = loaded(cls, cls._learner, found, centres.shape[1], workers, n_clusters=len(centres))
         made.cluster_centers_ = centres
-        made.n_features_in_ = centres.shape[1]
-        if len(columns) == centres.shape[1]:
-            made.feature_names_in_ = np.asarray(columns, dtype=object)
         return made
 
     # ---- what scikit-learn asks ---------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from .. import _native
 from .._workers import WorkersLike
 from ._centres import HasCentres, first_centres
 from ._input import as_matrix, as_rows, is_data, of_data, weights_for
-from ._masters import doing, kept, shares
+from ._masters import kept, shares
+from ._models import fit_of
 from ._tables import documented, options_of, seed_of, word_of
 
 __all__ = ["KMeans"]
@@ -79,12 +80,11 @@ class KMeans(HasCentres):
                 RuntimeWarning,
                 stacklevel=2,
             )
-        fit = doing(
-            self.workers,
-            lambda master, tick: _native.kmeans_fit(master, rows, self._learner, options, given, True, tick),
-        )
-        self.cluster_centers_, self.inertia_, self.n_iter_, _, empty, _, self.labels_ = fit
-        if empty:
+        fit = fit_of(self.workers, rows, self._learner, options, start=begun_from(given), answers=True)
+        facts = fit["facts"]
+        self.cluster_centers_, self.labels_ = fit["tensors"]["centres"], fit["answer"]
+        self.inertia_, self.n_iter_ = facts["inertia"], facts["iterations"]
+        if facts["empty"]:
             warn_of_empty(len(np.unique(self.labels_)), self.n_clusters)
         return self
 
@@ -114,6 +114,11 @@ def prepared(estimator: Any, X: Any, sample_weight: Any) -> Tuple[_native.Rows, 
         options["init"] = word_of(estimator._learner, "init", "parallel" if init == "k-means||" else str(init))
     options["random_state"] = seed_of(random_state)
     return rows, given, options
+
+
+def begun_from(centres: Optional[Any]) -> Optional[Dict[str, Any]]:
+    """First centres as the native part takes them."""
+    return None if centres is None else {"centres": np.ascontiguousarray(centres)}
 
 
 def plain_options(estimator: Any) -> Dict[str, Any]:

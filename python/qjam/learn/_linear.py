@@ -15,12 +15,27 @@ from sklearn.utils.validation import assert_all_finite, check_consistent_length
 from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, memory_of, of_data, row_weights
-from ._masters import doing, kept, shares
-from ._tables import fitted_numbers, made_from, options_of, seed_of, to_be_kept
+from ._masters import kept, shares
+from ._models import answered, fit_of, loaded, saved
+from ._tables import fitted_numbers, options_of, seed_of
 
 __all__ = ["Linear"]
 
 Self = TypeVar("Self", bound="Linear")
+
+
+#: What model files call the name of a class that is no number.
+_CLASS = "class "
+
+
+def _is_softmax(attributes: Dict[str, Any]) -> bool:
+    return attributes.get("multi_class") == "softmax"
+
+
+def _regression_of(coefficients: Any, intercept: Any) -> Dict[str, Any]:
+    """The tensors of a regression."""
+    one = np.ascontiguousarray(coefficients, np.float64)[np.newaxis]
+    return {"coefficients": one, "intercepts": np.array([intercept], np.float64), "classes": np.empty(0)}
 
 
 class Linear(BaseEstimator):
@@ -83,15 +98,18 @@ class Linear(BaseEstimator):
         start: Optional[Any] = None,
     ) -> Dict[str, Any]:
         """Has one model trained: one number for each row is its target, or the index of its class."""
-        given = None if weights is None else memory_of(weights)
-        first = None if start is None else memory_of(np.asarray(start, np.float64))
-        target = memory_of(np.ascontiguousarray(targets, np.float64))
-        return doing(
+        first = None if start is None else {"coefficients": np.atleast_2d(np.ascontiguousarray(start, np.float64))}
+        fit = fit_of(
             self.workers,
-            lambda master, tick: _native.linear_fit(
-                master, rows, self._learner, options, target, given, first, tick
-            ),
+            rows,
+            self._learner,
+            options,
+            targets=memory_of(np.ascontiguousarray(targets, np.float64)),
+            weights=None if weights is None else memory_of(weights),
+            start=first,
         )
+        how = {"choices": fit["choices"], "remarks": fit["remarks"], "softmax": _is_softmax(fit["attributes"])}
+        return {**fit["facts"], **fit["tensors"], **how}
 
     def _tell(self, trained: List[Dict[str, Any]], stacklevel: int = 4) -> None:
         """Notes how the fits went, and warns of those that ended too early."""
@@ -136,13 +154,12 @@ class Linear(BaseEstimator):
         dense = self.coef_.toarray() if hasattr(self.coef_, "toarray") else np.asarray(self.coef_)
         coefficients = np.atleast_2d(dense).astype(np.float64)
         intercepts = np.broadcast_to(np.asarray(self.intercept_, np.float64), (len(coefficients),))
-        found = doing(
-            self.workers,
-            lambda master, tick: _native.linear_decide(
-                master, rows, memory_of(coefficients), memory_of(intercepts), tick
-            ),
-        )
-        return found[:, 0] if dense.ndim == 1 else found
+        found = [
+            # Each output by itself is what a regression expects.
+            answered(self.workers, rows, "ridge", _regression_of(one, intercept), "predict", {"learner": "ridge"})
+            for one, intercept in zip(coefficients, intercepts)
+        ]
+        return found[0] if dense.ndim == 1 else np.column_stack(found)
 
     # ---- files --------------------------------------------------------------------------------------------------
 
@@ -155,18 +172,15 @@ class Linear(BaseEstimator):
         dense = self.coef_.toarray() if hasattr(self.coef_, "toarray") else np.asarray(self.coef_)
         coefficients = np.atleast_2d(dense).astype(np.float64)
         intercepts = np.ascontiguousarray(np.broadcast_to(np.ravel(self.intercept_), (len(coefficients),)), np.float64)
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        _native.linear_save(
-            os.fspath(path),
-            self._learner,
-            memory_of(coefficients),
-            memory_of(intercepts),
-            *self._kept_classes(),
-            to_be_kept(self, self._learner),
-            names,
-            fitted_numbers(self, {"objective": "objective_", "gap": "dual_gap_", "rounds": "rounds_"}),
-            self._softmax,
+        classes, names = self._kept_classes()
+        tensors = {"coefficients": np.ascontiguousarray(coefficients), "intercepts": intercepts}
+        tensors["classes"] = np.asarray([] if classes is None else classes, np.float64)
+        attributes = {"learner": self._learner, **({"multi_class": "softmax"} if self._softmax else {})}
+        fitted_to: Dict[str, Any] = dict(
+            fitted_numbers(self, {"objective": "objective_", "gap": "dual_gap_", "rounds": "rounds_"})
         )
+        fitted_to.update({f"{_CLASS}{n}": name for n, name in enumerate(names)})
+        saved(self, path, tensors, fitted_to, attributes)
 
     @classmethod
     def load(cls: type[Self], path: Union[str, os.PathLike[str]], *, workers: WorkersLike = None) -> Self:
@@ -181,17 +195,16 @@ class Linear(BaseEstimator):
         >>> bool((again.coef_ == model.coef_).all())
         True
         """
-        found = _native.linear_load(os.fspath(path))
-        if found["learner"] != cls._learner:
+        found = _native.model_load(os.fspath(path), cls._learner)
+        tensors, attributes, fitted_to = found["tensors"], found["attributes"], found["fitted"]
+        if attributes["learner"] != cls._learner:
             raise ValueError(
-                f"model file {os.fspath(path)}: it has a model of {found['learner']}, and {cls.__name__} loads "
+                f"model file {os.fspath(path)}: it has a model of {attributes['learner']}, and {cls.__name__} loads "
                 f"those of {cls._learner}"
             )
-        made = made_from(cls, cls._learner, found["options"], workers)
-        made.n_features_in_ = found["coefficients"].shape[1]
-        if len(found["columns"]) == made.n_features_in_:
-            made.feature_names_in_ = np.asarray(found["columns"], dtype=object)
-        made._take(found)
+        made = loaded(cls, cls._learner, found, tensors["coefficients"].shape[1], workers)
+        names = [fitted_to.get(f"{_CLASS}{n}") for n in range(len(tensors["classes"]))]
+        made._take({**tensors, "names": [] if None in names else names, "softmax": _is_softmax(attributes)})
         return made
 
     def _kept_classes(self) -> Tuple[Optional[List[float]], List[str]]:

@@ -6,12 +6,12 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .. import _native
 from .._workers import WorkersLike
 from ._centres import HasCentres
 from ._input import as_matrix, as_rows, weights_for
-from ._kmeans import plain_options, prepared, warn_of_empty
-from ._masters import doing, shares
+from ._kmeans import begun_from, plain_options, prepared, warn_of_empty
+from ._masters import shares
+from ._models import fit_of
 from ._tables import documented
 
 __all__ = ["MiniBatchKMeans"]
@@ -67,13 +67,12 @@ class MiniBatchKMeans(HasCentres):
         """Finds the centres. ``sample_weight`` says how often each row counts; ``y`` is ignored."""
         rows, given, options = prepared(self, X, sample_weight)
         labels = bool(self.compute_labels)
-        fit = doing(
-            self.workers,
-            lambda master, tick: _native.kmeans_fit(master, rows, self._learner, options, given, labels, tick),
-        )
-        self.cluster_centers_, self.inertia_, self.n_iter_, _, empty, self.counts_, found = fit
+        fit = fit_of(self.workers, rows, self._learner, options, start=begun_from(given), answers=labels)
+        facts = fit["facts"]
+        self.cluster_centers_, self.counts_ = fit["tensors"]["centres"], fit["lists"]["sizes"]
+        self.inertia_, self.n_iter_ = facts["inertia"], facts["iterations"]
         self.n_steps_ = self.n_iter_
-        self._keep_labels(found, empty)
+        self._keep_labels(fit["answer"], facts["empty"])
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MiniBatchKMeans:
@@ -101,16 +100,14 @@ class MiniBatchKMeans(HasCentres):
             given = np.ascontiguousarray(self.cluster_centers_, kind)
             counts = self.counts_
         labels = bool(self.compute_labels)
-        step = doing(
-            self.workers,
-            lambda master, tick: _native.kmeans_learn(master, rows, options, given, list(counts), labels, tick),
-        )
-        self.cluster_centers_, self.counts_, found, inertia = step
-        if inertia is not None:
-            self.inertia_ = inertia
+        start = {**(begun_from(given) or {}), "counts": np.ascontiguousarray(counts, np.float64)}
+        step = fit_of(self.workers, rows, self._learner, options, start=start, answers=labels, batch=True)
+        self.cluster_centers_, self.counts_ = step["tensors"]["centres"], step["lists"]["counts"]
+        if labels:
+            self.inertia_ = step["facts"]["inertia"]
         self.n_steps_ = 1 if is_first else getattr(self, "n_steps_", 0) + 1
         self.n_iter_ = self.n_steps_
-        self._keep_labels(found, 0)
+        self._keep_labels(step["answer"], 0)
         return self
 
     def _keep_labels(self, found: Any, empty: int) -> None:

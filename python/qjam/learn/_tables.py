@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from numbers import Integral, Real
-from typing import Any, Callable, Dict, List, Tuple, Type, TypeVar
+from typing import Any, Callable, Dict, List, Type, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -37,6 +37,7 @@ _BESIDES = {
     "init": "An array has one centre a row; a function is called with ``(X, n_clusters, random_state)`` and gives one.",
     "max_no_improvement": "``None`` is another way to say ``\"none\"``.",
     "random_state": "``None`` is another one every time; a ``RandomState`` gives the next number it has.",
+    "priors": "``None`` is another way to say ``\"none\"``.",
     "class_weight": "``None`` is another way to say ``\"none\"``; a dictionary has the weight of each class.",
 }
 
@@ -126,9 +127,9 @@ def to_be_kept(estimator: Any, learner: str) -> Dict[str, Any]:
     return {name: value for name, value in options.items() if isinstance(value, (bool, int, float, str))}
 
 
-def fitted_numbers(estimator: Any, names: Dict[str, str]) -> List[Tuple[str, float]]:
+def fitted_numbers(estimator: Any, names: Dict[str, str]) -> Dict[str, float]:
     """What fitting came to, for a model file; what a loaded model does not know stays away."""
-    return [(name, float(getattr(estimator, at))) for name, at in names.items() if hasattr(estimator, at)]
+    return {name: float(getattr(estimator, at)) for name, at in names.items() if hasattr(estimator, at)}
 
 
 def made_from(cls: Callable[..., E], learner: str, options: Dict[str, Any], workers: Any) -> E:

@@ -39,14 +39,14 @@ struct Line([u8; 64]);
 
 /// That this processor multiplies bytes, 64 at a time.
 #[derive(Clone, Copy, Debug)]
-struct Found(());
+struct ByteProducts(());
 
-impl Found {
-    fn here() -> Option<Found> {
+impl ByteProducts {
+    fn here() -> Option<ByteProducts> {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512vnni")
         {
-            return Some(Found(()));
+            return Some(ByteProducts(()));
         }
         None
     }
@@ -55,7 +55,7 @@ impl Found {
 /// Centres in bytes.
 #[derive(Clone, Debug)]
 pub struct Screen<T> {
-    found: Found,
+    found: ByteProducts,
     dims: usize,
     /// What rows and centres are measured from: the mean of the centres.
     origin: Vec<T>,
@@ -78,7 +78,7 @@ impl<T: Real> Screen<T> {
     /// Makes bytes of row-major centres. `None` where that would not help: other processors, or numbers beside all
     /// measure.
     pub fn new(centres: &[T], dims: usize) -> Option<Screen<T>> {
-        let found = Found::here()?;
+        let found = ByteProducts::here()?;
         if dims > DIMS_MAX || dims == 0 || centres.len() < dims {
             return None;
         }
@@ -320,8 +320,8 @@ struct Centres<'a> {
     errors: &'a [f32],
 }
 
-fn tiles(found: Found, rows: &Bytes, centres: Centres<'_>, places: &[u32], out: Out<'_>) {
-    let Found(()) = found;
+fn tiles(found: ByteProducts, rows: &Bytes, centres: Centres<'_>, places: &[u32], out: Out<'_>) {
+    let ByteProducts(()) = found;
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the instructions were found on this processor")]
     // SAFETY: `found` exists only where `is_x86_feature_detected!` said so.
@@ -542,7 +542,7 @@ mod tests {
                 let c: Vec<T> = points(kind, k, dims, 2);
                 let Some(screen) = Screen::new(&c, dims) else {
                     // Said aloud: without the instruction nothing of this is tested.
-                    assert!(Found::here().is_none(), "{kind}: no screen for {k} centres of {dims}");
+                    assert!(ByteProducts::here().is_none(), "{kind}: no screen for {k} centres of {dims}");
                     return;
                 };
                 let list: Vec<u32> = (0..n as u32).rev().collect();

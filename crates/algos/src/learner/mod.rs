@@ -37,7 +37,7 @@ pub trait Learner: fmt::Debug + Send + Sync {
     /// How its models are laid out in files. Learners whose models are of one kind share a format.
     fn format(&self) -> Format;
 
-    /// The questions that its models answer. The first is what `qjam predict` asks when nobody says.
+    /// The questions that its models answer. The first is what `qjam predict` asks by default.
     fn questions(&self) -> &'static [Question];
 
     /// Refuses settings that do not go together. Called before any data is read.
@@ -56,8 +56,8 @@ pub trait Learner: fmt::Debug + Send + Sync {
     /// A model of these parts.
     fn assemble(&self, parts: &Parts) -> Result<Box<dyn Model>, PartsError>;
 
-    /// The option whose file is read as the tensor of this name, for [`Training::start`].
-    fn start(&self) -> Option<(&'static str, &'static str)> {
+    /// The option that names a file in the command and is an array in Python, and the tensor of [`Training::start`] that it is.
+    fn array_option(&self) -> Option<(&'static str, &'static str)> {
         None
     }
 

@@ -3,7 +3,7 @@
 use super::{LearnerError, Weights};
 use crate::kernels::nearest::Real;
 use crate::models::{self, FileError, Notes, Parts};
-use qjam::{Master, Rows};
+use qjam::{DataSet, Master, Rows};
 use std::any::Any;
 use std::fmt;
 use std::path::Path;
@@ -137,6 +137,13 @@ pub trait Model: fmt::Debug + Send + Sync {
 
     /// Answers a question.
     fn answer(&self, question: Question, about: &About<'_>) -> Result<Answer, LearnerError>;
+
+    /// Answers a question about dense rows of 64-bit numbers in memory, on this thread. Models for which naming the rows as a
+    /// data set would cost more than the answer do it themselves.
+    fn answer_here(&self, question: Question, rows: &[f64]) -> Result<Answer, LearnerError> {
+        let data = DataSet::dense(rows.to_vec(), self.columns()).and_then(|data| data.partitions(1));
+        self.answer(question, &About::chunk(&data.map_err(qjam::Error::from)?.into(), 0))
+    }
 
     /// What its rounds leave to be compared: a hash of the bits of all fitted numbers.
     fn hash(&self) -> String {

@@ -26,7 +26,7 @@ pub struct Training<'a> {
     pub targets: Option<&'a [f64]>,
     /// Weights of the rows.
     pub weights: Weights<'a>,
-    /// Parts of a model to begin from: a warm start, first centres, or the model that a batch is to update.
+    /// Parts to begin from: a warm start, first centres, the model that a batch is to update; and arrays that options name.
     pub start: Option<&'a Parts>,
     /// Whether the answers of the fitted model to its first question are wanted for these rows.
     pub answers: bool,

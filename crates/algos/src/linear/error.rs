@@ -14,10 +14,10 @@ pub enum LearnError {
     /// Targets or labels that cannot be used.
     #[error(transparent)]
     Data(#[from] PrepareError),
-    /// A penalty that is none.
+    /// A penalty that is not a finite number, or negative.
     #[error(transparent)]
     Penalty(#[from] PenaltyError),
-    /// A price that is none.
+    /// A price that is not a positive, finite number.
     #[error("linear: C is {value}; give a positive, finite number")]
     Price {
         /// What was given.
@@ -45,7 +45,7 @@ pub enum LearnError {
         /// Rows there are.
         rows: usize,
     },
-    /// A weight that is none.
+    /// A weight that is negative or not finite.
     #[error(
         "linear: the weight of row {row} (counted from 0) is {value}; weights must be finite and not negative"
     )]

@@ -57,3 +57,7 @@ pub use solvers::coordinate::separable::Separable;
 pub use solvers::coordinate::tuner::{Choice, Reason};
 pub use solvers::coordinate::wide::{partitions_for, row_partitions_for};
 pub use train::{Progress, Trained, train};
+
+/// The name that [`Solver`] had.
+#[deprecated(note = "it is called Solver")]
+pub type Way = Solver;

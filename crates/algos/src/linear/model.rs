@@ -42,7 +42,7 @@ pub enum ModelError {
         /// Columns of the model.
         expected: usize,
     },
-    /// A number that is none.
+    /// A number that is not finite.
     #[error(
         "linear: row {row}, column {column} (counted from 0) is {value}; nothing can be said of such a row"
     )]

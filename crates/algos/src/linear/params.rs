@@ -132,7 +132,7 @@ pub struct Spec {
 /// What is wrong with a specification.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SpecError {
-    /// A price that is none.
+    /// A price that is not a positive, finite number.
     #[error("linear: {name} is {value}; give a positive, finite number")]
     Price {
         /// What it is called.
@@ -140,18 +140,18 @@ pub enum SpecError {
         /// What was given.
         value: f64,
     },
-    /// A share that is none.
+    /// A share that is not between 0 and 1.
     #[error("linear: the share of the l1 penalty is {value}; give a number from 0 (ridge) to 1 (lasso)")]
     Share {
         /// What was given.
         value: f64,
     },
-    /// No such way.
+    /// The direct solver does not take a plain hinge.
     #[error(
         "linear: a plain hinge has no direct solver; give the solver auto or cocoa, or the loss squared_hinge"
     )]
     NoDirectSolver,
-    /// No such way either.
+    /// L-BFGS is for logistic regression alone.
     #[error("linear: {learner} is not looked for by lbfgs; give the solver auto, direct or cocoa")]
     NoGradientSolver {
         /// Which learner.
@@ -358,6 +358,12 @@ impl Spec {
             true => Err(SpecError::NoDirectSolver),
             false => Ok(Spec { solver, ..self }),
         }
+    }
+
+    /// The name that [`Spec::with_solver`] had.
+    #[deprecated(note = "it is called with_solver")]
+    pub fn with_way(self, solver: Solver) -> Result<Spec, SpecError> {
+        self.with_solver(solver)
     }
 
     /// In how many parts CoCoA deals out the columns; `None`: by the size of the data.

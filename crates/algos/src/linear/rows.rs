@@ -15,7 +15,7 @@ pub trait RowChunk: Chunk {
     fn times(&self, row: usize, with: &[f64], room: &mut Vec<f64>) -> f64;
     /// Tells every stored value of a row with its column.
     fn each(&self, row: usize, tell: &mut impl FnMut(usize, f64));
-    /// Column and value of the first number of a row that is none.
+    /// Column and value of the first number of a row that is not finite.
     fn bad(&self, row: usize) -> Option<(u64, f64)>;
     /// Adds values and their squares to sums by column.
     fn add_moments(&self, row: usize, sums: &mut [f64], squares: &mut [f64]);
@@ -124,7 +124,7 @@ pub struct Survey {
     pub sums: Vec<f64>,
     /// Sum of the squares of each column.
     pub squares: Vec<f64>,
-    /// Row, column and value of the first number that is none.
+    /// Row, column and value of the first number that is not finite.
     pub bad: Option<(u64, u64, f64)>,
 }
 

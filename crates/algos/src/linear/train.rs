@@ -169,7 +169,7 @@ pub(super) fn must_be_weights(weights: Option<&[f64]>, rows: usize) -> Result<f6
     }
 }
 
-/// Columns up to which products of all pairs are summed up, where nobody says how to look: about as many as take CoCoA as much
+/// Columns up to which products of all pairs are summed up, unless a solver is asked for: about as many as take CoCoA as much
 /// computing. Measured, see `docs/decisions/solvers.md`.
 const DENSE_MAX: usize = 1000;
 const LOGISTIC_MAX: usize = 500;
@@ -223,7 +223,7 @@ pub(super) fn is_together(spec: &Spec, classes: &Classes) -> bool {
     spec.kind == Kind::Logistic && (several || (spec.solver == Solver::Lbfgs && classes.values().len() == 2))
 }
 
-/// Coefficients of all classes up to which products of all pairs are summed up, where nobody says how to look.
+/// Coefficients of all classes up to which products of all pairs are summed up, unless a solver is asked for.
 const TOGETHER_MAX: usize = 150;
 const TOGETHER_L1_MAX: usize = 300;
 
@@ -325,7 +325,7 @@ impl Training<'_> {
         let penalty = self.penalty()?;
         let scaled = self.scaled()?;
         let examples = scaled.as_ref().unwrap_or(self.examples);
-        let counts = surveyed(self.master, &examples)?.counts;
+        let counts = surveyed(self.master, examples)?.counts;
         let loss = match self.spec.kind {
             Kind::Logistic => RowLoss::Logistic,
             Kind::Svm => self.spec.margin.into(),
@@ -520,7 +520,7 @@ impl Training<'_> {
     /// The objective that the weights of a support vector machine have, divided by C: one more round.
     fn primal(
         &self,
-        found: &wide::Found,
+        found: &wide::Solution,
         coefficients: &[f64],
         labels: &[f64],
         weights: Option<&[f64]>,

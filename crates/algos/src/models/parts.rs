@@ -51,7 +51,8 @@ impl Values {
         self.len() == 0
     }
 
-    fn widened(&self) -> Option<Vec<f64>> {
+    /// The same as 64-bit numbers; `None` where they were not read.
+    pub fn widened(&self) -> Option<Vec<f64>> {
         match self {
             Values::F32(values) => Some(values.iter().map(|v| f64::from(*v)).collect()),
             Values::F64(values) => Some(values.clone()),

@@ -170,10 +170,10 @@ where
             let (x, gradient, value) = (self.x.clone(), self.gradient.clone(), self.value);
             let direction = memory.direction(&gradient);
             match self.search(&x, &direction, dot(&direction, &gradient), memory.is_empty(), options)? {
-                Found::Step => (),
-                Found::Spent => return Ok(Outcome::EvaluationsSpent),
-                Found::Nothing if memory.is_empty() => return Ok(Outcome::NoDescent),
-                Found::Nothing => {
+                Descent::Step => (),
+                Descent::Spent => return Ok(Outcome::EvaluationsSpent),
+                Descent::Nothing if memory.is_empty() => return Ok(Outcome::NoDescent),
+                Descent::Nothing => {
                     // What is remembered misleads here: forget it and take the steepest descent.
                     memory.clear();
                     (self.x, self.gradient, self.value) = (x, gradient, value);
@@ -198,17 +198,17 @@ where
         slope: f64,
         first: bool,
         options: &Options,
-    ) -> Result<Found, E> {
+    ) -> Result<Descent, E> {
         // Not a direction of descent, by rounding or because something overflowed.
         if !(slope < 0.0 && slope.is_finite()) {
-            return Ok(Found::Nothing);
+            return Ok(Descent::Nothing);
         }
         let value = self.value;
         let step = if first { (1.0 / dot(direction, direction).sqrt()).min(1.0) } else { 1.0 };
         let mut search = LineSearch::new(value, slope, step);
         for _ in 0..SEARCH_MAX {
             if self.best.evaluations >= options.evaluations_max {
-                return Ok(Found::Spent);
+                return Ok(Descent::Spent);
             }
             self.x.copy_from_slice(x);
             add_scaled(&mut self.x, search.step(), direction);
@@ -218,12 +218,12 @@ where
             let slope = if finite { dot(&self.gradient, direction) } else { f64::NAN };
             match search.advance(self.value, slope) {
                 Next::Try(_) => (),
-                Next::Accept => return Ok(Found::Step),
-                Next::Tight if self.value < value && finite => return Ok(Found::Step),
-                Next::Tight => return Ok(Found::Nothing),
+                Next::Accept => return Ok(Descent::Step),
+                Next::Tight if self.value < value && finite => return Ok(Descent::Step),
+                Next::Tight => return Ok(Descent::Nothing),
             }
         }
-        Ok(Found::Nothing)
+        Ok(Descent::Nothing)
     }
 
     fn evaluate(&mut self, step: f64) -> Result<(), E> {
@@ -247,7 +247,7 @@ where
     }
 }
 
-enum Found {
+enum Descent {
     Step,
     Nothing,
     Spent,

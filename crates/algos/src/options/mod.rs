@@ -46,7 +46,7 @@ pub struct Table {
     pub weighted: bool,
     /// Whether it takes sparse rows.
     pub sparse: bool,
-    /// The type of the numbers that rows are read as when nobody says.
+    /// The type of the numbers that rows are read as by default.
     pub dtype: Option<Dtype>,
     /// Its options, the most important first.
     pub options: &'static [Opt],
@@ -83,7 +83,7 @@ pub struct Opt {
     pub kind: Kind,
     /// Words it takes as well, or if it is of [`Kind::Word`] only, and what each means.
     pub words: &'static [(&'static str, &'static str)],
-    /// What it is when nobody says.
+    /// Its default.
     pub default: Preset,
     /// Whether the command wants it typed, though there is a default for Python's sake.
     pub typed: bool,
@@ -157,7 +157,7 @@ impl Opt {
         }
     }
 
-    /// What is typed for it, without the dashes: of something that is on if nobody says, what turns it off.
+    /// What is typed for it, without the dashes: for a flag that is on by default, what turns it off.
     pub fn switch(&self) -> String {
         match (self.kind, self.default) {
             (Kind::Flag, Preset::Flag(true)) => format!("no-{}", self.flag),

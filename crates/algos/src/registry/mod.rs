@@ -18,7 +18,7 @@ pub mod page;
 
 use crate::learner::{Learner, LearnerError, Model};
 use crate::models::{self, Contents, FileError, Parts};
-use crate::{clustering, linear, neural};
+use crate::{bayes, clustering, linear, neural};
 use std::path::Path;
 
 /// All learners, in the order of the book.
@@ -30,6 +30,7 @@ pub const LEARNERS: &[&dyn Learner] = &[
     &linear::learner::Linear(linear::Kind::ElasticNet),
     &linear::learner::Linear(linear::Kind::Logistic),
     &linear::learner::Linear(linear::Kind::Svm),
+    &bayes::gaussian::learner::GaussianNaiveBayes,
     &neural::autoencoder::learner::SparseAutoencoder,
 ];
 

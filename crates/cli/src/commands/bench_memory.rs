@@ -28,21 +28,21 @@ struct Row {
     hash: String,
     retries: u64,
     /// Most that each process of this machine was seen to have after an evaluation, and the kernel's own word for its peak.
-    memory: BTreeMap<String, Seen>,
+    memory: BTreeMap<String, MemoryUse>,
     /// The limit that holds for all of them, and how near they came, if it is a control group's.
     machine_limit: u64,
     group_peak: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default, Serialize)]
-struct Seen {
+struct MemoryUse {
     private: u64,
     shared: u64,
     file: u64,
     peak: u64,
 }
 
-impl Seen {
+impl MemoryUse {
     fn add(&mut self, usage: Usage) {
         self.private = self.private.max(usage.private_bytes);
         self.shared = self.shared.max(usage.shared_bytes);
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Autoencoder, params: &Params) -> anyhow::Result<()> {
 }
 
 /// Adds what the processes of this machine have now.
-fn look(m: &Master, memory: &mut BTreeMap<String, Seen>) {
+fn look(m: &Master, memory: &mut BTreeMap<String, MemoryUse>) {
     let others = m.workers().into_iter().filter_map(|w| Some((w.name, Usage::of(w.pid?))));
     for (name, usage) in others.chain([("master".to_owned(), Usage::here())]) {
         // One that has just died has nothing to look at.

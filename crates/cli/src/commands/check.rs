@@ -34,7 +34,7 @@ struct Host {
     ok: bool,
     steps: Vec<Passed>,
     failure: Option<Failure>,
-    found: Option<Found>,
+    found: Option<HostReport>,
     warnings: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ struct Passed {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct HostReport {
     copied: bool,
     folder: String,
     version: String,
@@ -132,7 +132,7 @@ impl Host {
         let (failure, found, warnings) = match result {
             Ok(checkup) => {
                 steps.clone_from(&checkup.steps);
-                (None, Some(Found::from(&checkup)), checkup.warnings)
+                (None, Some(HostReport::from(&checkup)), checkup.warnings)
             }
             Err(failure) => {
                 // A later attempt begins anew: what counts are the steps before the one that failed.
@@ -165,9 +165,9 @@ impl Host {
     }
 }
 
-impl From<&Checkup> for Found {
+impl From<&Checkup> for HostReport {
     fn from(checkup: &Checkup) -> Self {
-        Found {
+        HostReport {
             copied: checkup.copied,
             folder: checkup.folder.clone(),
             version: checkup.version.clone(),
@@ -187,7 +187,7 @@ impl From<&Checkup> for Found {
     }
 }
 
-impl Found {
+impl HostReport {
     fn show(&self) {
         let copied = if self.copied { "copied now" } else { "was there already" };
         let row = |label: &str, text: String| output::line(format!("    {label:<13} {text}"));

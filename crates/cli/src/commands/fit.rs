@@ -101,9 +101,9 @@ fn must_be_classes(targets: &[f64], fit: &Fit) -> anyhow::Result<()> {
     }
 }
 
-/// What the fit begins from, if an option names a file of it.
+/// What the fit begins from, where an option names a file of it.
 fn start(learner: &dyn Learner, fit: &Fit, read: &Read) -> anyhow::Result<Option<Parts>> {
-    let Some((name, tensor)) = learner.start() else { return Ok(None) };
+    let Some((name, tensor)) = learner.array_option() else { return Ok(None) };
     let Some(path) = fit.settings.file(name)? else { return Ok(None) };
     let allowed = learner.table().option(name).map(|option| option.allowed()).unwrap_or_default();
     let matrix = reading::matrix(&fit.settings.spelled(name), Path::new(path), read.rows.dtype(), &allowed)?;

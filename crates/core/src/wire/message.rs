@@ -7,7 +7,7 @@
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::Fault;
-pub use crate::lease::{BlockRun, BlockRun as Span, Returned};
+pub use crate::lease::{BlockRun, Returned};
 pub use crate::order::HeldTask;
 use crate::order::OrderHead;
 use crate::reduce::Node;

@@ -4,16 +4,17 @@ use bytemuck::Pod;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use qjam_algos::learner::Answer;
 use std::sync::{Mutex, PoisonError};
 
 /// Memory that was given away: only the array over it reads and writes it, and ends it.
 #[pyclass(frozen, module = "qjam._native")]
 pub(crate) struct Given {
-    memory: Memory,
+    memory: ArrayMemory,
     shape: Vec<usize>,
 }
 
-enum Memory {
+enum ArrayMemory {
     F32(Mutex<Vec<f32>>),
     F64(Mutex<Vec<f64>>),
     I32(Mutex<Vec<i32>>),
@@ -29,9 +30,9 @@ impl Given {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (at, kind) = match &self.memory {
-            Memory::F32(memory) => (start(memory), "<f4"),
-            Memory::F64(memory) => (start(memory), "<f8"),
-            Memory::I32(memory) => (start(memory), "<i4"),
+            ArrayMemory::F32(memory) => (start(memory), "<f4"),
+            ArrayMemory::F64(memory) => (start(memory), "<f8"),
+            ArrayMemory::I32(memory) => (start(memory), "<i4"),
         };
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
@@ -53,14 +54,14 @@ pub(super) trait Number: Pod + Send + Sync {
 impl Number for f32 {
     const NUMPY: &'static str = "<f4";
     fn given(values: Vec<f32>, shape: Vec<usize>) -> Given {
-        Given { memory: Memory::F32(Mutex::new(values)), shape }
+        Given { memory: ArrayMemory::F32(Mutex::new(values)), shape }
     }
 }
 
 impl Number for f64 {
     const NUMPY: &'static str = "<f8";
     fn given(values: Vec<f64>, shape: Vec<usize>) -> Given {
-        Given { memory: Memory::F64(Mutex::new(values)), shape }
+        Given { memory: ArrayMemory::F64(Mutex::new(values)), shape }
     }
 }
 
@@ -74,11 +75,32 @@ pub(super) fn array<'py, T: Number>(
     numpy(py, T::given(values, shape.to_vec()))
 }
 
+/// What a model answers, as an array; one number for all rows as a number.
+pub(super) fn answer(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyAny>> {
+    let rows = |len: usize, columns: usize| [len / columns.max(1), columns];
+    match answer {
+        Answer::Labels(found) => labels(py, found),
+        Answer::Values(values) => {
+            let shape = [values.len()];
+            array(py, values, &shape)
+        }
+        Answer::Singles(values, columns) => {
+            let shape = rows(values.len(), columns);
+            array(py, values, &shape)
+        }
+        Answer::Doubles(values, columns) => {
+            let shape = rows(values.len(), columns);
+            array(py, values, &shape)
+        }
+        Answer::Number(number) => Ok(number.into_pyobject(py)?.into_any()),
+    }
+}
+
 /// Labels as scikit-learn has them.
-pub(super) fn labels(py: Python<'_>, labels: Vec<u32>) -> PyResult<Bound<'_, PyAny>> {
+fn labels(py: Python<'_>, labels: Vec<u32>) -> PyResult<Bound<'_, PyAny>> {
     let shape = vec![labels.len()];
     let labels = labels.into_iter().map(|label| label as i32).collect();
-    numpy(py, Given { memory: Memory::I32(Mutex::new(labels)), shape })
+    numpy(py, Given { memory: ArrayMemory::I32(Mutex::new(labels)), shape })
 }
 
 fn numpy(py: Python<'_>, given: Given) -> PyResult<Bound<'_, PyAny>> {

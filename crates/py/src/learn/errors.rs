@@ -3,12 +3,10 @@
 
 use crate::data;
 use crate::errors::{Failed, raise};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use qjam_algos::clustering::kmeans;
-use qjam_algos::linear;
+use qjam_algos::learner::LearnerError;
 use qjam_algos::models::FileError;
-use qjam_algos::neural::autoencoder;
 use qjam_algos::options::OptionError;
 
 /// Why there is no result.
@@ -39,18 +37,6 @@ impl Wrong {
     }
 }
 
-impl From<qjam::Error> for Wrong {
-    fn from(error: qjam::Error) -> Self {
-        Wrong::Round(error)
-    }
-}
-
-impl From<qjam::DataError> for Wrong {
-    fn from(error: qjam::DataError) -> Self {
-        Wrong::Round(error.into())
-    }
-}
-
 impl From<PyErr> for Wrong {
     fn from(error: PyErr) -> Self {
         Wrong::Python(error)
@@ -69,76 +55,13 @@ impl From<OptionError> for Wrong {
     }
 }
 
-impl From<kmeans::ParamsError> for Wrong {
-    fn from(error: kmeans::ParamsError) -> Self {
-        Wrong::Value(error.to_string())
-    }
-}
-
-impl From<kmeans::FitError> for Wrong {
-    fn from(error: kmeans::FitError) -> Self {
+impl From<LearnerError> for Wrong {
+    fn from(error: LearnerError) -> Self {
         match error {
-            kmeans::FitError::Run(error) => Wrong::Round(error),
+            LearnerError::Run(error) => Wrong::Round(error),
+            LearnerError::File(error) => Wrong::File(error),
+            LearnerError::Sparse { .. } => Wrong::Python(PyTypeError::new_err(error.to_string())),
             other => Wrong::Value(other.to_string()),
         }
-    }
-}
-
-impl From<kmeans::ModelError> for Wrong {
-    fn from(error: kmeans::ModelError) -> Self {
-        match error {
-            kmeans::ModelError::Run(error) => Wrong::Round(error),
-            kmeans::ModelError::File(error) => Wrong::File(error),
-            other => Wrong::Value(other.to_string()),
-        }
-    }
-}
-
-impl From<linear::SpecError> for Wrong {
-    fn from(error: linear::SpecError) -> Self {
-        Wrong::Value(error.to_string())
-    }
-}
-
-impl From<linear::LearnError> for Wrong {
-    fn from(error: linear::LearnError) -> Self {
-        use linear::{FitError, LearnError, PrepareError};
-        match error {
-            LearnError::Fit(FitError::Run(error)) | LearnError::Run(error) => Wrong::Round(error),
-            LearnError::Data(PrepareError::Data(error)) => Wrong::Round(error.into()),
-            LearnError::Model(error) => error.into(),
-            other => Wrong::Value(other.to_string()),
-        }
-    }
-}
-
-impl From<linear::ModelError> for Wrong {
-    fn from(error: linear::ModelError) -> Self {
-        match error {
-            linear::ModelError::Run(error) => Wrong::Round(error),
-            linear::ModelError::File(error) => Wrong::File(error),
-            other => Wrong::Value(other.to_string()),
-        }
-    }
-}
-
-impl From<autoencoder::ParamsError> for Wrong {
-    fn from(error: autoencoder::ParamsError) -> Self {
-        Wrong::Value(error.to_string())
-    }
-}
-
-impl From<autoencoder::FitError> for Wrong {
-    fn from(error: autoencoder::FitError) -> Self {
-        match error {
-            autoencoder::FitError::Run(error) => Wrong::Round(error),
-            other => Wrong::Value(other.to_string()),
-        }
-    }
-}
-
-impl From<autoencoder::ModelError> for Wrong {
-    fn from(error: autoencoder::ModelError) -> Self {
-        Wrong::Value(error.to_string())
     }
 }

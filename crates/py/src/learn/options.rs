@@ -4,19 +4,19 @@ use super::errors::Wrong;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
-use qjam_algos::options::{Kind, Opt, Preset, Settings, Spelling, Table, Value};
+use qjam_algos::learner::Learner;
+use qjam_algos::options::{Kind, Opt, Preset, Settings, Spelling, Value};
 use qjam_algos::registry;
 
-fn find(name: &str) -> PyResult<&'static Table> {
-    registry::find(name)
-        .map(|learner| learner.table())
-        .ok_or_else(|| PyValueError::new_err(format!("there is no learner {name:?}")))
+/// The learner of this name.
+pub(super) fn find(name: &str) -> PyResult<&'static dyn Learner> {
+    registry::find(name).ok_or_else(|| PyValueError::new_err(format!("there is no learner {name:?}")))
 }
 
 /// The table of a learner: what it does, and of each option its name, default, kind, what is allowed, and what it does.
 #[pyfunction]
 pub(super) fn learner_options<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
-    let learner = find(name)?;
+    let learner = find(name)?.table();
     let table = PyDict::new(py);
     table.set_item("class", learner.class)?;
     table.set_item("about", learner.about)?;
@@ -55,7 +55,7 @@ fn entry<'py>(py: Python<'py>, option: &Opt) -> PyResult<Bound<'py, PyDict>> {
 
 /// Settings that a dictionary of Python's names has; what is not in it is the default.
 pub(super) fn settings(py: Python<'_>, name: &str, given: &Bound<'_, PyDict>) -> PyResult<Settings> {
-    let mut settings = Settings::new(find(name)?, Spelling::Python);
+    let mut settings = Settings::new(find(name)?.table(), Spelling::Python);
     for (option, value) in given {
         let option: String = option.extract()?;
         let set = settings.set(&option, value_of(&option, &value)?);
@@ -64,7 +64,8 @@ pub(super) fn settings(py: Python<'_>, name: &str, given: &Bound<'_, PyDict>) ->
     Ok(settings)
 }
 
-fn value_of(option: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+/// The value that an object of Python's is.
+pub(super) fn value_of(option: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     // A bool is an int to Python.
     if value.is_instance_of::<PyBool>() {
         return Ok(Value::Flag(value.extract()?));

@@ -15,7 +15,7 @@ use crate::execution::round::{BlockRunner, Effort, Stopped};
 use crate::function::{AnyBox, Function, merge_fault};
 use crate::registry::{self, UnknownFunction};
 use crate::source::DataError;
-use crate::source::place::ChunkEntry;
+use crate::source::location::ChunkEntry;
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::RoundId;

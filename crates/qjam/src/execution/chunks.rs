@@ -10,7 +10,7 @@ use super::own_limit;
 use crate::chunk::{ChunkId, Header};
 use crate::function::{AnyShared, Erased};
 use crate::source::DataError;
-use crate::source::place::{ChunkEntry, Place};
+use crate::source::location::{ChunkEntry, ChunkLocation};
 use qjam_core::ids::RoundId;
 use qjam_core::job::{Fault, FaultKind};
 use std::any::TypeId;
@@ -62,7 +62,7 @@ impl OpenChunks {
     ) -> Result<(AnyShared, bool), Fault> {
         // Memory of the user's own may be written to between rounds and then has another name. A view of it kept under
         // the old one would be a lie, and making it costs nothing.
-        if matches!(entry.place, Place::Memory { .. }) {
+        if matches!(entry.place, ChunkLocation::Memory { .. }) {
             return self.open(function, entry).map(|value| (value, true));
         }
         let key = (entry.id, function.chunk_type());
@@ -158,9 +158,9 @@ impl Kept {
 }
 
 /// What keeping an opened chunk costs: nothing for a view over memory that is there anyway.
-fn cost(header: &Header, place: &Place) -> u64 {
+fn cost(header: &Header, place: &ChunkLocation) -> u64 {
     match place {
-        Place::Shared { .. } if header.kind != "list" => 0,
+        ChunkLocation::Shared { .. } if header.kind != "list" => 0,
         _ => header.bytes,
     }
 }

@@ -1,7 +1,7 @@
 //! What an executor knows of data sets: names of chunks, and where their bytes are.
 
 use crate::chunk::{ChunkId, Header};
-use crate::source::place::{ChunkEntry, FileStamp, Place};
+use crate::source::location::{ChunkEntry, ChunkLocation, FileStamp};
 use crate::store::Region;
 use qjam_core::ids::{DataSetId, RoundId};
 use qjam_core::lease::BlockRun;
@@ -102,7 +102,7 @@ impl DataHere {
                     self.inside(pack, offset, &id, &header)?
                 }
                 message::ByteLocation::File { path, offset, stamp: (device, inode, bytes, modified_ns) } => {
-                    Place::File {
+                    ChunkLocation::File {
                         path: PathBuf::from(std::ffi::OsString::from_vec(path)).into(),
                         offset,
                         stamp: FileStamp { device, inode, bytes, modified_ns },
@@ -122,13 +122,19 @@ impl DataHere {
     }
 
     /// A place in a region that was introduced.
-    fn inside(&self, region: u64, offset: u64, id: &ChunkId, header: &Header) -> Result<Place, String> {
+    fn inside(
+        &self,
+        region: u64,
+        offset: u64,
+        id: &ChunkId,
+        header: &Header,
+    ) -> Result<ChunkLocation, String> {
         let region =
             self.regions.get(&region).ok_or_else(|| format!("region {region} was never introduced"))?;
         if offset.checked_add(header.bytes).is_none_or(|end| end > region.len() as u64) {
             return Err(format!("chunk {id} lies outside its region"));
         }
-        Ok(Place::Shared { region: region.clone(), offset })
+        Ok(ChunkLocation::Shared { region: region.clone(), offset })
     }
 
     /// Drops a data set and regions; says which names nobody has any more.

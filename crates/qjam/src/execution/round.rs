@@ -10,7 +10,7 @@ use super::faults::caught;
 use super::states::RoundStates;
 use crate::ctx::{Cancelled, Ctx};
 use crate::function::{AnyBox, AnyShared, Function, Mode};
-use crate::source::place::ChunkEntry;
+use crate::source::location::ChunkEntry;
 use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Fault, FaultKind};
 use qjam_core::order::OrderHead;

@@ -220,16 +220,16 @@ impl Executor {
         let mut bytes = 0;
         for &index in indices {
             let entry = &data.chunks[index as usize];
-            use crate::source::place::Place as At;
+            use crate::source::location::ChunkLocation;
             let place = match &entry.place {
-                At::Shared { region, offset } => {
+                ChunkLocation::Shared { region, offset } => {
                     self.in_region(data.located, region.clone(), *offset, &mut attached)
                 }
                 // What is the user's own memory goes by a copy that can be mapped, made once.
-                At::Memory { memory, offset } => {
+                ChunkLocation::Memory { memory, offset } => {
                     self.in_region(data.located, memory.region()?, *offset, &mut attached)
                 }
-                At::File { path, offset, stamp } => ByteLocation::File {
+                ChunkLocation::File { path, offset, stamp } => ByteLocation::File {
                     path: std::path::absolute(path)?.as_os_str().as_bytes().to_vec(),
                     offset: *offset,
                     stamp: (stamp.device, stamp.inode, stamp.bytes, stamp.modified_ns),

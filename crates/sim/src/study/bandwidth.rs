@@ -22,7 +22,7 @@ use qjam_core::reduce::{Cut, Node};
 use qjam_core::time::Span;
 use qjam_core::wire::frame;
 use qjam_core::wire::message::{
-    KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, Span as Blocks, Task,
+    BlockRun, KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, Task,
 };
 use qjam_core::wire::{ToMaster, ToWorker};
 
@@ -50,7 +50,7 @@ fn roots(workers: u32, blocks: u32) -> f64 {
 
 /// Bytes of a task and of a result as they are on the wire, without parameters and values.
 pub fn frames() -> (f64, f64) {
-    let blocks = Blocks { first: 640_000, len: BLOCKS, attempt: 1, alone: false, apart: false };
+    let blocks = BlockRun { first: 640_000, len: BLOCKS, attempt: 1, alone: false, apart: false };
     let task = ToWorker::Task(Task {
         order: OrderHead {
             round: RoundId(1_000),

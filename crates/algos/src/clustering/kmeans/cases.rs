@@ -233,7 +233,7 @@ fn the_farthest_rows_are_the_same_however_chunks_are_put_together() {
     // Whole numbers: many rows are equally far.
     let values: Vec<f32> = (0..4_000).map(|_| random.below(7) as f32).collect();
     let centres = Centres::new(vec![0.0, 1.0, 6.0, 2.0], 2).unwrap();
-    let wanted = relocate::Wanted { measure: Measure::new(&centres, false), count: 30 };
+    let wanted = relocate::FarthestQuery { measure: Measure::new(&centres, false), count: 30 };
     let data = DataSet::dense(values, 2).unwrap();
     let whole = relocate::farthest(&wanted, &data.partitions(1).unwrap().chunk(0).unwrap());
     for parts in [2, 7, 64, 2_000] {

@@ -46,7 +46,7 @@ impl Learner for KMeans {
         assemble(parts)
     }
 
-    fn start(&self) -> Option<(&'static str, &'static str)> {
+    fn array_option(&self) -> Option<(&'static str, &'static str)> {
         Some(START)
     }
 
@@ -80,7 +80,7 @@ impl Learner for MiniBatchKMeans {
         assemble(parts)
     }
 
-    fn start(&self) -> Option<(&'static str, &'static str)> {
+    fn array_option(&self) -> Option<(&'static str, &'static str)> {
         Some(START)
     }
 

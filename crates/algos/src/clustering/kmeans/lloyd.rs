@@ -186,7 +186,7 @@ pub struct Distances<T: Real> {
     pub distances: Vec<T>,
     /// Rows these belong to.
     pub rows: u64,
-    /// Row, column and value of the first number that is none.
+    /// Row, column and value of the first number that is not finite.
     pub bad: Option<(u64, u64, f64)>,
 }
 
@@ -215,7 +215,7 @@ pub(super) fn first_unusable<T: Real>(rows: impl View<T>) -> Option<(u64, u64, f
 pub struct Labels {
     /// Indices of centres.
     pub labels: Vec<u32>,
-    /// Row, column and value of the first number that is none.
+    /// Row, column and value of the first number that is not finite.
     pub bad: Option<(u64, u64, f64)>,
 }
 
@@ -227,7 +227,7 @@ impl Reduce for Labels {
     }
 }
 
-/// The label of a row that has a number that is none.
+/// The label of a row that has a number that is not finite.
 pub const NO_LABEL: u32 = u32::MAX;
 
 /// The nearest centres of the rows of a chunk; [`NO_LABEL`] for rows that cannot have one.

@@ -53,14 +53,14 @@ use bounds::{Bounds, Step, assign_bounded};
 use lloyd::{Measure, Sums, assign, inertia};
 use points::Kept;
 use qjam::{DataSet, Held, Master};
-use relocate::{Wanted, farthest};
+use relocate::{FarthestQuery, farthest};
 use targets::Targets;
 use thiserror::Error;
 
 /// Why there is no result.
 #[derive(Debug, Error)]
 pub enum FitError {
-    /// A number that is none.
+    /// A number that is not finite.
     #[error(
         "k-means: row {row}, column {column} (counted from 0) is {value}; fill such numbers in before fitting, or have their rows skipped"
     )]
@@ -72,7 +72,7 @@ pub enum FitError {
         /// NaN or an infinity.
         value: f64,
     },
-    /// A weight that is none.
+    /// A weight that is negative or not finite.
     #[error(
         "k-means: the weight of row {row} (counted from 0) is {value}; weights are finite and not negative"
     )]
@@ -439,7 +439,7 @@ impl<'m, C: Points> Lloyd<'m, C> {
         let empty = sizes.iter().filter(|w| **w == 0.0).count();
         if empty > 0 && self.empty_clusters == EmptyClusters::Farthest {
             let measure = Measure::new(&self.centres, self.weighted);
-            let wanted = Wanted { measure, count: empty as u64 };
+            let wanted = FarthestQuery { measure, count: empty as u64 };
             self.master.run(farthest::<C>, &wanted, &self.data)?.give_to_empty(&mut sums);
         }
         let centres = self.centres.moved_to(&sums);

@@ -39,7 +39,7 @@ pub enum ModelError {
     /// Weights were asked for.
     #[error("k-means: the rows have no labels that could be their weights")]
     NoWeights,
-    /// A number that is none.
+    /// A number that is not finite.
     #[error("k-means: row {row}, column {column} (counted from 0) is {value}, which is near no centre")]
     NotFinite {
         /// Row.

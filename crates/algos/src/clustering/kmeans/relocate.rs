@@ -15,7 +15,7 @@ use qjam::{Csr, Dense, Reduce};
 
 /// Centres as they were, and how many rows are wanted.
 #[derive(Clone, Debug, qjam::Wire)]
-pub struct Wanted<T: Real> {
+pub struct FarthestQuery<T: Real> {
     pub(super) measure: Measure<T>,
     pub(super) count: u64,
 }
@@ -92,7 +92,7 @@ impl<T: Real> Reduce for Far<T> {
 
 /// The farthest rows of a chunk.
 #[qjam::map]
-pub fn farthest<C: Points>(wanted: &Wanted<C::Number>, x: &C) -> Far<C::Number> {
+pub fn farthest<C: Points>(wanted: &FarthestQuery<C::Number>, x: &C) -> Far<C::Number> {
     let (measure, count) = (&wanted.measure, wanted.count as usize);
     let rows = x.view(measure.weighted);
     let nearest = measure.nearest(rows);

@@ -59,7 +59,7 @@ pub(super) struct Screened<'a, T: Real> {
     lowest: Vec<f32>,
     looks: Vec<Look>,
     rivals: Vec<Rival>,
-    found: Found<T>,
+    found: RowScratch<T>,
     left: Vec<Seeker>,
     exact: Exact<T>,
     /// Rows that are left to `exact` without a try.
@@ -69,7 +69,7 @@ pub(super) struct Screened<'a, T: Real> {
 }
 
 /// Memory of one row's turn.
-struct Found<T> {
+struct RowScratch<T> {
     list: Vec<u32>,
     squares: Vec<f64>,
     scores: Vec<T>,
@@ -85,7 +85,7 @@ impl<'a, T: Real> Screened<'a, T> {
             lowest: vec![],
             looks: vec![],
             rivals: vec![],
-            found: Found { list: vec![], squares: vec![], scores: vec![] },
+            found: RowScratch { list: vec![], squares: vec![], scores: vec![] },
             left: vec![],
             exact: Exact::new(),
             untried: 0,
@@ -208,7 +208,7 @@ impl<'a, T: Real> Screened<'a, T> {
         if look.given_up {
             return;
         }
-        let Found { list, squares, .. } = &mut self.found;
+        let RowScratch { list, squares, .. } = &mut self.found;
         let minima = &mut self.lowest[place * group.len()..][..group.len()];
         // Where nothing was compared there is nothing to be found.
         for (minimum, known) in minima.iter_mut().zip(&*known) {

@@ -1,7 +1,7 @@
 //! What is looked at before anything else: that all numbers can be used, and how they are spread.
 //!
 //! One round over the data. It gives the mean variance of the columns, which the tolerance is a share of, and the first
-//! number that is no use, by row and column. Means and squared deviations from them are merged, not sums of squares:
+//! number that cannot be used, by row and column. Means and squared deviations from them are merged, not sums of squares:
 //! far from the origin these would differ by less than their roundings.
 
 use super::FitError;
@@ -11,7 +11,7 @@ use qjam::{Csr, DataSet, Dense, Master, Reduce};
 
 /// What a chunk has to say.
 #[derive(Clone, Debug, Default, qjam::Wire)]
-pub struct Seen {
+pub struct ChunkSurvey {
     rows: u64,
     /// Sum of the weights.
     weight: f64,
@@ -21,11 +21,11 @@ pub struct Seen {
     largest: f64,
     /// Rows that are to be left out.
     unusable: u64,
-    /// The first number that is no use: row from the first of this part, column, and the number.
+    /// The first number that cannot be used: row from the first of this part, column, and the number.
     bad: Option<(u64, u64, f64)>,
 }
 
-impl Reduce for Seen {
+impl Reduce for ChunkSurvey {
     fn merge(&mut self, right: Self) {
         self.bad = self.bad.or(right.bad.map(|(row, column, value)| (self.rows + row, column, value)));
         self.unusable += right.unusable;
@@ -57,11 +57,11 @@ pub struct Manner {
 
 /// Looks at a chunk.
 #[qjam::map]
-pub fn survey<C: Points>(manner: &Manner, x: &C) -> Seen {
+pub fn survey<C: Points>(manner: &Manner, x: &C) -> ChunkSurvey {
     let rows = x.view(manner.weighted);
     let dims = rows.dims();
     let (mut sums, mut squares) = (vec![0.0; dims], vec![0.0; dims]);
-    let mut seen = Seen { rows: rows.len() as u64, ..Seen::default() };
+    let mut seen = ChunkSurvey { rows: rows.len() as u64, ..ChunkSurvey::default() };
     let origin = rows.origin();
     for i in 0..rows.len() {
         let weight = rows.weight(i);

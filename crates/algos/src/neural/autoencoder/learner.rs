@@ -120,14 +120,31 @@ impl learner::Model for Autoencoder {
                 let source = ModelError::Rows { values: chunk.cols(), visible: expected };
                 return Err(LearnerError::Columns { found: chunk.cols(), expected, source: source.into() });
             }
-            let answers = match question {
-                Question::Transform => self.activations(chunk.as_slice()),
-                Question::Reconstruct => self.reconstruct(chunk.as_slice()),
-                other => return Err(LearnerError::unanswered(NAME, other)),
-            };
-            values.extend(answers.map_err(LearnerError::unusable)?);
+            values.extend(self.asked(question, chunk.as_slice())?);
         }
-        let columns = if question == Question::Transform { self.shape().hidden() } else { expected };
-        Ok(Answer::Doubles(values, columns))
+        Ok(Answer::Doubles(values, self.numbers_in(question)))
+    }
+
+    fn answer_here(&self, question: Question, rows: &[f64]) -> Result<Answer, LearnerError> {
+        Ok(Answer::Doubles(self.asked(question, rows)?, self.numbers_in(question)))
+    }
+}
+
+impl Autoencoder {
+    fn asked(&self, question: Question, rows: &[f64]) -> Result<Vec<f64>, LearnerError> {
+        let answers = match question {
+            Question::Transform => self.activations(rows),
+            Question::Reconstruct => self.reconstruct(rows),
+            other => return Err(LearnerError::unanswered(NAME, other)),
+        };
+        answers.map_err(LearnerError::unusable)
+    }
+
+    /// Numbers in an answer about one row.
+    fn numbers_in(&self, question: Question) -> usize {
+        match question {
+            Question::Transform => self.shape().hidden(),
+            _ => self.shape().visible(),
+        }
     }
 }

@@ -60,7 +60,7 @@ pub enum FitError {
         /// Visible units.
         expected: usize,
     },
-    /// A number that is none.
+    /// A number that is not finite.
     #[error(
         "autoencoder: row {row}, column {column} (counted from 0) is {value}; remove such rows or fill them in before fitting"
     )]

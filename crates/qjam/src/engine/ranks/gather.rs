@@ -11,7 +11,7 @@ use crate::execution::chunks::OpenChunks;
 use crate::execution::round::{BlockRunner, Stopped};
 use crate::function::merge_fault;
 use crate::function::{AnyBox, Function};
-use crate::source::place::ChunkEntry;
+use crate::source::location::ChunkEntry;
 use bytes::Bytes;
 use qjam_core::ids::RoundId;
 use qjam_core::job::{Fault, FaultKind};

@@ -6,7 +6,7 @@
 
 use super::wire::{Introduced, Shown};
 use crate::chunk::{ChunkId, Header};
-use crate::source::place::{ChunkEntry, FileStamp, Place};
+use crate::source::location::{ChunkEntry, ChunkLocation, FileStamp};
 use crate::store::{Region, RegionMut};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -24,7 +24,7 @@ const ALIGN: u64 = 64;
 pub(super) fn show(entry: &ChunkEntry) -> Shown {
     match &entry.place {
         _ if entry.header.bytes == 0 => Shown::Empty,
-        Place::Shared { region, offset } => match rustix::fs::fstat(region.fd()) {
+        ChunkLocation::Shared { region, offset } => match rustix::fs::fstat(region.fd()) {
             Ok(stat) => Shown::Memory {
                 pid: std::process::id(),
                 fd: region.fd().as_raw_fd(),
@@ -35,12 +35,12 @@ pub(super) fn show(entry: &ChunkEntry) -> Shown {
             },
             Err(_) => Shown::Nowhere,
         },
-        Place::File { path, offset, stamp } => {
+        ChunkLocation::File { path, offset, stamp } => {
             let FileStamp { device, inode, bytes, modified_ns } = *stamp;
             let path = path.as_os_str().as_bytes().to_vec();
             Shown::File { path, offset: *offset, stamp: (device, inode, bytes, modified_ns) }
         }
-        Place::Memory { .. } => Shown::Nowhere,
+        ChunkLocation::Memory { .. } => Shown::Nowhere,
     }
 }
 
@@ -72,9 +72,9 @@ impl DataHere {
         missing
     }
 
-    fn place(&mut self, place: Shown, header: &Header, is_same_machine: bool) -> Option<Place> {
+    fn place(&mut self, place: Shown, header: &Header, is_same_machine: bool) -> Option<ChunkLocation> {
         match place {
-            Shown::Empty => Some(Place::Shared { region: Region::copy_of(&[]).ok()?, offset: 0 }),
+            Shown::Empty => Some(ChunkLocation::Shared { region: Region::copy_of(&[]).ok()?, offset: 0 }),
             Shown::Memory { pid, fd, device, inode, bytes, offset } if is_same_machine => {
                 let region = match self.regions.entry((device, inode)) {
                     Entry::Occupied(known) => known.get().clone(),
@@ -90,7 +90,8 @@ impl DataHere {
                         place.insert(Region::open(opened, bytes as usize).ok()?).clone()
                     }
                 };
-                (offset + header.bytes <= region.len() as u64).then_some(Place::Shared { region, offset })
+                (offset + header.bytes <= region.len() as u64)
+                    .then_some(ChunkLocation::Shared { region, offset })
             }
             Shown::File { path, offset, stamp: (device, inode, bytes, modified_ns) } => {
                 let path = PathBuf::from(OsString::from_vec(path));
@@ -102,7 +103,7 @@ impl DataHere {
                     bytes,
                     modified_ns,
                 };
-                (now == wanted).then(|| Place::File { path: path.into(), offset, stamp: now })
+                (now == wanted).then(|| ChunkLocation::File { path: path.into(), offset, stamp: now })
             }
             Shown::Memory { .. } | Shown::Nowhere => None,
         }
@@ -127,7 +128,7 @@ impl DataHere {
             if ChunkId::of(&header, &region.bytes(offset as usize..(offset + bytes) as usize)) != id {
                 return Err(format!("chunk {index} is not what its name says: {id}"));
             }
-            let place = Place::Shared { region: region.clone(), offset };
+            let place = ChunkLocation::Shared { region: region.clone(), offset };
             self.entries.insert(index, Arc::new(ChunkEntry { id, header, place }));
             offset += bytes.next_multiple_of(ALIGN);
         }

@@ -12,7 +12,7 @@ use crate::engine::HostAddress;
 use crate::execution::supervisor::{BEAT_EVERY, SILENT_MAX};
 use crate::executor::KnownChunks;
 use crate::process::Process;
-use crate::source::place::Pieces;
+use crate::source::location::Pieces;
 use crate::store::AlignedBuf;
 use crate::transport::{Bulk, Inbox, Lanes, Read, Source};
 use bytes::Bytes;

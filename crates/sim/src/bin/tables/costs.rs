@@ -11,7 +11,7 @@ use qjam_core::reduce::Cut;
 use qjam_core::scheduler::{Action, Config, Event, Scheduler};
 use qjam_core::time::Time;
 use qjam_core::wire::message::{
-    KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, Span, State, Task, ToMaster, ToWorker,
+    BlockRun, KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, State, Task, ToMaster, ToWorker,
 };
 use qjam_core::wire::{Frame, frame};
 use qjam_sim::study::Costs;
@@ -97,7 +97,7 @@ fn scheduler_us(workers: u32) -> [f64; 3] {
         }
         let begun = clock();
         for n in 0..workers {
-            let span = Span { first: n * BLOCKS, len: BLOCKS, attempt: 1, alone: false, apart: false };
+            let span = BlockRun { first: n * BLOCKS, len: BLOCKS, attempt: 1, alone: false, apart: false };
             let node = qjam_core::reduce::Node { level: 3, index: n };
             let (part, round) = (PartId(u64::from(n)), RoundId(round));
             let event = Event::PartDelivered { part, worker: worker(n), round, node, spans: vec![span] };
@@ -140,7 +140,7 @@ fn write_us(message: &ToWorker) -> Result<f64, std::io::Error> {
 
 /// Measures, and tells what for each size.
 pub(crate) fn measure(sizes: &[u32]) -> (Costs, Table) {
-    let span = Span { first: 80, len: BLOCKS, attempt: 1, alone: false, apart: false };
+    let span = BlockRun { first: 80, len: BLOCKS, attempt: 1, alone: false, apart: false };
     let task = ToWorker::Task(Task {
         order: OrderHead {
             round: RoundId(1),

@@ -17,7 +17,7 @@ use super::loss::Loss;
 use super::params::{Combine, Local, Params};
 use super::partition::Partitioned;
 use super::plane::{Plane, advance};
-use super::search::{Found, Search, fixed};
+use super::search::{Lowest, Search, fixed};
 use super::separable::Separable;
 use super::tuner::{self, Choice, Reason, Tuner};
 use super::whole::Whole;
@@ -311,7 +311,7 @@ struct Descent<'a> {
     before: Vec<f64>,
     /// The last step, and what it is believed to come to.
     step: (f64, f64),
-    found: Found,
+    found: Lowest,
     bound: f64,
     search: Search,
     whole: Whole,
@@ -349,7 +349,7 @@ impl<'a> Descent<'a> {
             terms: 0.0,
             before: vec![0.0; rows],
             step: (0.0, 0.0),
-            found: Found::default(),
+            found: Lowest::default(),
             bound: f64::NEG_INFINITY,
             search: Search::default(),
             whole: Whole::new(partitions, objective.terms.l2 > 0.0 && !objective.terms.is_quadratic()),
@@ -463,7 +463,7 @@ impl<'a> Descent<'a> {
         self.gradient = round.gradient.into_vec();
         // A change that is the difference of two vectors may be nothing but rounding; made long, it would lead astray.
         let is_doubtful = round.bends.is_empty() && self.is_doubtful(&change);
-        let found = if is_doubtful { Found::default() } else { self.search(&round.points, &change) };
+        let found = if is_doubtful { Lowest::default() } else { self.search(&round.points, &change) };
         self.take(found, &change);
         let (objective, rounds) = (self.value(), self.rounds + 1);
         if !objective.is_finite() {
@@ -498,7 +498,8 @@ impl<'a> Descent<'a> {
             }
             None => (seconds, worker_s),
         };
-        let outcome = tuner::Outcome { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
+        let outcome =
+            tuner::RoundCost { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
         match was_whole {
             true => self.tuner.pay(&outcome),
             false => self.tuner.learn(&outcome),
@@ -585,7 +586,7 @@ impl<'a> Descent<'a> {
         let objective = self.value();
         let allowed = (self.bound + self.params.tolerance() * objective.abs()).max(objective);
         let is_allowed = objective - found.gain <= allowed * (1.0 + ROUNDING);
-        self.take(if is_allowed { found } else { Found::default() }, &change);
+        self.take(if is_allowed { found } else { Lowest::default() }, &change);
         Ok(())
     }
 
@@ -610,11 +611,11 @@ impl<'a> Descent<'a> {
     }
 
     /// Finds how far to go.
-    fn search(&mut self, points: &[(f64, f64)], change: &Change) -> Found {
+    fn search(&mut self, points: &[(f64, f64)], change: &Change) -> Lowest {
         let terms = &self.objective.terms;
         if self.params.combine() != Combine::Searched || self.is_whole() {
             let found = fixed(&self.plane(change), self.fixed_length(), change, terms);
-            return if found.gain > 0.0 { found } else { Found::default() };
+            return if found.gain > 0.0 { found } else { Lowest::default() };
         }
         let loss = &self.objective.loss;
         let plane =
@@ -623,7 +624,7 @@ impl<'a> Descent<'a> {
     }
 
     /// Takes a step.
-    fn take(&mut self, found: Found, change: &Change) {
+    fn take(&mut self, found: Lowest, change: &Change) {
         advance(&mut self.product, &mut self.before, &change.change, found.step);
         self.step = found.step;
         self.constant_before = found.step.0 * change.constant + found.step.1 * self.constant_before;

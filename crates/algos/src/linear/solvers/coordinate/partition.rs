@@ -15,7 +15,7 @@ use thiserror::Error;
 /// Why data cannot be used.
 #[derive(Debug, Error)]
 pub enum PrepareError {
-    /// A number that is none.
+    /// A number that is not finite.
     #[error(
         "linear: row {row}, column {column} (counted from 0) is {value}; remove such rows or fill them in before fitting"
     )]
@@ -35,7 +35,7 @@ pub enum PrepareError {
         /// Column of the data.
         column: u64,
     },
-    /// A target that is none.
+    /// A target that is not finite.
     #[error("linear: the target of row {row} (counted from 0) is {value}; targets must be finite")]
     Target {
         /// Which row.
@@ -75,7 +75,7 @@ pub enum PrepareError {
         /// Columns there are.
         columns: usize,
     },
-    /// A price that is none.
+    /// A price that is not a positive, finite number.
     #[error(
         "linear: the price of column {column} (counted from 0) is {value}; give a finite number that is not negative"
     )]

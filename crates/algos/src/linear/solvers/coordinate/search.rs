@@ -21,7 +21,7 @@ pub type Point = (f64, f64);
 
 /// What a search found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct Lowest {
     /// Where.
     pub step: Point,
     /// By how much the objective is lower there, at least.
@@ -83,7 +83,7 @@ impl Search {
         asked: &[Point],
         change: &Change,
         terms: &Separable,
-    ) -> Found {
+    ) -> Lowest {
         let squares = squares(change, terms.l2);
         let near = plane.near().plus(&squares);
         let (step, kinks) = match terms.is_quadratic() {
@@ -110,7 +110,7 @@ impl Search {
     }
 
     /// Looks around the best point next time, farther where it was at the rim.
-    fn learn(&mut self, best: Found) {
+    fn learn(&mut self, best: Lowest) {
         self.believed = best.gain;
         if !self.has_before || best.step == (0.0, 0.0) {
             return;
@@ -129,10 +129,10 @@ impl Search {
 }
 
 /// A step of given length, which was the first that was asked for, even if it makes things worse.
-pub(in crate::linear) fn fixed(plane: &Plane<'_>, length: f64, change: &Change, terms: &Separable) -> Found {
+pub(in crate::linear) fn fixed(plane: &Plane<'_>, length: f64, change: &Change, terms: &Separable) -> Lowest {
     let kinks = if terms.is_quadratic() { 0.0 } else { change.points[0] };
     let terms = squares(change, terms.l2).at(length, 0.0) + kinks;
-    Found { step: (length, 0.0), gain: -(plane.difference(length, 0.0) + terms), terms }
+    Lowest { step: (length, 0.0), gain: -(plane.difference(length, 0.0) + terms), terms }
 }
 
 /// What squares of the coordinates add.
@@ -142,20 +142,20 @@ fn squares(change: &Change, l2: f64) -> Quadratic {
 }
 
 /// A step that makes the objective larger by `difference` is taken only if that is negative.
-fn judged(step: Point, difference: f64, terms: f64) -> Found {
+fn judged(step: Point, difference: f64, terms: f64) -> Lowest {
     match difference < 0.0 && step.0.is_finite() && step.1.is_finite() {
-        true => Found { step, gain: -difference, terms },
-        false => Found::default(),
+        true => Lowest { step, gain: -difference, terms },
+        false => Lowest::default(),
     }
 }
 
 /// Of a step that a quadratic function promises, as much as the loss really rewards.
-fn shortened(plane: &Plane<'_>, loss: f64, squares: &Quadratic, (t, s): Point, kinks: f64) -> Found {
+fn shortened(plane: &Plane<'_>, loss: f64, squares: &Quadratic, (t, s): Point, kinks: f64) -> Lowest {
     let promised = plane.near().at(t, s) + squares.at(t, s) + kinks;
     if promised.abs() < UNSEEN * loss {
         return judged((t, s), promised, squares.at(t, s) + kinks);
     }
-    let mut best = Found::default();
+    let mut best = Lowest::default();
     for share in [1.0, 0.5, 0.25, 0.1, 0.03] {
         let step = (share * t, share * s);
         // Kinks are convex, and nothing where nothing is moved.
@@ -332,7 +332,7 @@ mod tests {
         let asked = [(1.0, 0.0), (0.5, 0.0)];
         let change = change([0.0; 5], vec![1.0, 1.0]);
         let found = Search::default().lowest(&plane, 0.0, &asked, &change, &terms(1.0, 0.0));
-        assert_eq!(found, Found::default());
+        assert_eq!(found, Lowest::default());
         assert_eq!(fixed(&plane, 1.0, &change, &terms(1.0, 0.0)).gain, -13.5);
     }
 

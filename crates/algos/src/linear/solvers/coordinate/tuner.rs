@@ -96,7 +96,7 @@ impl fmt::Display for Choice {
 
 /// What a round came to.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome {
+pub struct RoundCost {
     /// By how much it lowered the objective.
     pub gain: f64,
     /// All of its time.
@@ -136,7 +136,7 @@ const COSTS_KEPT: usize = 9;
 struct Costs(VecDeque<(f64, f64)>);
 
 impl Costs {
-    fn add(&mut self, outcome: &Outcome) {
+    fn add(&mut self, outcome: &RoundCost) {
         if outcome.passes <= 0.0 {
             return;
         }
@@ -190,7 +190,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn add(&mut self, outcome: &Outcome, seconds: f64) {
+    fn add(&mut self, outcome: &RoundCost, seconds: f64) {
         self.rounds += 1;
         self.passes += outcome.passes;
         self.gain += outcome.gain;
@@ -275,7 +275,7 @@ impl Tuner {
     }
 
     /// Learns what the last round came to.
-    pub fn learn(&mut self, outcome: &Outcome) {
+    pub fn learn(&mut self, outcome: &RoundCost) {
         self.costs.add(outcome);
         if outcome.gain <= 0.0 {
             self.interrupted();
@@ -319,7 +319,7 @@ impl Tuner {
     }
 
     /// Learns what a round of another kind cost.
-    pub fn pay(&mut self, outcome: &Outcome) {
+    pub fn pay(&mut self, outcome: &RoundCost) {
         self.interrupted();
         self.costs.add(outcome);
     }
@@ -394,7 +394,7 @@ mod tests {
             let worker_s = 0.010 * choice.work;
             let seconds = worker_s + exchange_s;
             seconds_all += seconds;
-            tuner.learn(&Outcome { gain, seconds, worker_s, passes: choice.work, usual: true });
+            tuner.learn(&RoundCost { gain, seconds, worker_s, passes: choice.work, usual: true });
             choices.push(choice);
         }
         (choices, -f64::ln(left) / seconds_all)
@@ -448,7 +448,7 @@ mod tests {
             let busy = if random.below(3) == 0 { 5.0 } else { 1.0 };
             let (worker_s, other_s) = (0.010 * choice.work * busy, 0.0005 * busy);
             let outcome =
-                Outcome { gain, seconds: worker_s + other_s, worker_s, passes: choice.work, usual: true };
+                RoundCost { gain, seconds: worker_s + other_s, worker_s, passes: choice.work, usual: true };
             tuner.learn(&outcome);
             works.push(choice.work);
         }
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_round_without_gain_makes_the_next_more_careful() {
         let mut tuner = Tuner::new(3);
-        let nothing = Outcome { gain: 0.0, seconds: 1.0, worker_s: 0.5, passes: 0.2, usual: true };
+        let nothing = RoundCost { gain: 0.0, seconds: 1.0, worker_s: 0.5, passes: 0.2, usual: true };
         let sigmas: Vec<f64> = (0..4)
             .map(|_| {
                 let sigma = tuner.choose().sigma;
@@ -489,7 +489,7 @@ mod tests {
                 left -= gain;
                 let worker_s = 0.010 * choice.work;
                 let seconds = worker_s + 0.020;
-                tuner.learn(&Outcome { gain, seconds, worker_s, passes: choice.work, usual: true });
+                tuner.learn(&RoundCost { gain, seconds, worker_s, passes: choice.work, usual: true });
             }
             others.dedup();
             assert!(others.len() > 3, "{work:?} {sigma:?}: {others:?}");

@@ -83,7 +83,7 @@ impl Dealt {
     }
 }
 
-/// How many partitions there are when nobody says: a function of the data alone, so that bits do not depend on the workers.
+/// How many partitions there are by default: a function of the data alone, so that bits do not depend on the workers.
 pub fn partitions_for(entries: u64) -> usize {
     /// Those of a partition.
     const ENTRIES: u64 = 4_000_000;
@@ -105,7 +105,7 @@ pub fn row_partitions_for(entries: u64) -> usize {
 }
 
 /// Coefficients and what they come to, in the ½-sum form.
-pub(in crate::linear) struct Found {
+pub(in crate::linear) struct Solution {
     pub(in crate::linear) coefficients: Vec<f64>,
     pub(in crate::linear) intercept: f64,
     pub(in crate::linear) objective: f64,
@@ -133,7 +133,7 @@ pub(in crate::linear) fn regress(
     task: &Task<'_>,
     spec: &Spec,
     observer: Observer<'_>,
-) -> Result<Found, LearnError> {
+) -> Result<Solution, LearnError> {
     let Task { targets, weights, penalty, start } = *task;
     let terms = penalty.into();
     if weights.is_none() && spec.solver != Solver::MinibatchScd {
@@ -167,7 +167,7 @@ pub(in crate::linear) fn logistic(
     task: &Task<'_>,
     spec: &Spec,
     observer: Observer<'_>,
-) -> Result<Found, LearnError> {
+) -> Result<Solution, LearnError> {
     let weight = |row: usize| task.weights.map_or(1.0, |weights| weights[row]);
     let labels = task.targets.iter().enumerate().map(|(row, label)| label * weight(row)).collect();
     let (loss, terms) = (Loss::Logistic { labels }, task.penalty.into());
@@ -199,11 +199,11 @@ fn free(
     spec: &Spec,
     start: &[f64],
     observer: Observer<'_>,
-) -> Result<Found, LearnError> {
+) -> Result<Solution, LearnError> {
     if spec.solver == Solver::MinibatchScd {
         let found = in_batches(master, dealt, &objective, spec, observer)?;
         let objective = found.objectives.last().copied().unwrap_or(f64::NAN);
-        return Ok(Found {
+        return Ok(Solution {
             coefficients: found.coordinates,
             intercept: found.constant,
             objective,
@@ -230,8 +230,8 @@ fn in_batches(
     Ok(each_dealt!(dealt, data => minibatch_scd(master, data, objective, &batches, seen))?)
 }
 
-fn of_columns(fit: Fit, intercept: f64) -> Found {
-    Found {
+fn of_columns(fit: Fit, intercept: f64) -> Solution {
+    Solution {
         coefficients: fit.coordinates.clone(),
         intercept,
         objective: fit.objective,
@@ -251,7 +251,7 @@ pub(in crate::linear) fn svm(
     constant: f64,
     spec: &Spec,
     observer: Observer<'_>,
-) -> Result<Found, LearnError> {
+) -> Result<Solution, LearnError> {
     let terms = match spec.margin {
         Margin::Hinge => Separable::hinge(price),
         Margin::SquaredHinge => Separable::squared_hinge(price),
@@ -278,5 +278,5 @@ pub(in crate::linear) fn svm(
         false => weights.pop().unwrap_or(0.0) * constant,
     };
     let objective = fit.as_ref().map_or(f64::INFINITY, |fit| -fit.bound / price);
-    Ok(Found { coefficients: weights, intercept, objective, bound: -bound / price, rounds, outcome, fit })
+    Ok(Solution { coefficients: weights, intercept, objective, bound: -bound / price, rounds, outcome, fit })
 }

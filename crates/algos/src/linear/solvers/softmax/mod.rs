@@ -32,7 +32,7 @@ use crate::linear::solvers::coordinate::params::Params;
 use crate::optimize::lbfgs;
 use crate::optimize::proximal::{self, Function};
 use qjam::{Master, Rows, with_rows};
-use slopes::{Place, Sums, class_slopes};
+use slopes::{SlopesQuery, Sums, class_slopes};
 
 /// Most classes that are learnt together: certificates know each pair of them.
 pub(in crate::linear) const CLASSES_MAX: usize = 1000;
@@ -117,14 +117,14 @@ struct Problem<'a> {
     means: Vec<f64>,
     /// Whether chunks take the means off; else it is done here, so that sparse rows stay sparse.
     in_full: bool,
-    place: Place,
+    place: SlopesQuery,
     /// A lower bound of the objective; nothing in it is negative.
     bound: f64,
     rounds: usize,
 }
 
 /// What a round has found.
-struct Seen {
+struct Evaluated {
     sums: Sums,
     /// The loss with the penalty.
     objective: f64,
@@ -138,7 +138,7 @@ impl<'a> Problem<'a> {
             false => vec![],
         };
         let in_full = newton || !task.examples.is_sparse();
-        let place = Place {
+        let place = SlopesQuery {
             classes: task.classes as u64,
             at: vec![],
             means: if in_full { means.clone() } else { vec![] },
@@ -226,7 +226,7 @@ impl<'a> Problem<'a> {
         Ok(sums)
     }
 
-    fn evaluate(&mut self, x: &[f64], products: bool) -> Result<Seen, LearnError> {
+    fn evaluate(&mut self, x: &[f64], products: bool) -> Result<Evaluated, LearnError> {
         let sums = self.look(x, products, self.task.intercept && self.k <= SIDES_ALWAYS, vec![])?;
         let objective = sums.value + self.cost(x);
         if !self.task.intercept {
@@ -234,7 +234,7 @@ impl<'a> Problem<'a> {
             // The dual is concave and 0 at 0, so a share of the slopes has that share of it at least.
             self.bound = self.bound.max(scale * sums.bound - conjugates);
         }
-        Ok(Seen { sums, objective })
+        Ok(Evaluated { sums, objective })
     }
 
     fn cost(&self, x: &[f64]) -> f64 {
@@ -263,7 +263,7 @@ impl<'a> Problem<'a> {
 
     /// A lower bound from the slopes at `x`, where `seen` was seen: Fenchel's dual at slopes of rows that are scaled into what
     /// intercepts and l1 allow. A round for the one and a round for the other.
-    fn certify(&mut self, x: &[f64], seen: &Seen) -> Result<(), LearnError> {
+    fn certify(&mut self, x: &[f64], seen: &Evaluated) -> Result<(), LearnError> {
         let mut scales = vec![1.0; self.k];
         let mut found = None;
         if self.task.intercept {
@@ -322,7 +322,7 @@ struct Descent<'a, 'b> {
     problem: &'a mut Problem<'b>,
     observer: Observer<'a>,
     roots: Vec<f64>,
-    last: Option<Seen>,
+    last: Option<Evaluated>,
     /// The share of the tolerance that the gap must come to before it is looked at more closely.
     share: f64,
     enough: bool,

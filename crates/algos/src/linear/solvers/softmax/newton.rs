@@ -3,7 +3,7 @@
 //! Intercepts are taken out of the quadratic function first, where they are best. They may all move by the same without a
 //! difference, which a term for their sum settles; slopes know nothing of it, so it moves nothing else.
 
-use super::{Observer, Problem, Seen};
+use super::{Evaluated, Observer, Problem};
 use crate::kernels::vectors::dot;
 use crate::linear::error::LearnError;
 use crate::linear::solvers::coordinate::cocoa::{FitError, Outcome};
@@ -80,7 +80,7 @@ pub(in crate::linear) fn run(
 }
 
 /// The step to the lowest point of the quadratic function that agrees with the loss here; `None` where there is none.
-fn next(problem: &Problem<'_>, x: &[f64], seen: &Seen) -> Option<Step> {
+fn next(problem: &Problem<'_>, x: &[f64], seen: &Evaluated) -> Option<Step> {
     let (k, n) = (problem.k, problem.priced());
     let (l1, l2) = (problem.task.penalty.l1(), problem.task.penalty.l2());
     let intercept = problem.task.intercept;

@@ -18,7 +18,7 @@ const BATCH: usize = 128;
 
 /// Where the slopes are wanted, and what else.
 #[derive(Clone, Debug, qjam::Wire)]
-pub struct Place {
+pub struct SlopesQuery {
     /// How many classes.
     pub classes: u64,
     /// Coefficients, column by column, and the intercepts.
@@ -58,7 +58,7 @@ pub struct Sums {
 
 /// What the rows of a chunk add.
 #[qjam::map]
-pub fn class_slopes<C: RowChunk>(place: &Place, x: &C, ctx: &Ctx) -> Sums {
+pub fn class_slopes<C: RowChunk>(place: &SlopesQuery, x: &C, ctx: &Ctx) -> Sums {
     let from = place.starts[ctx.chunk() as usize] as usize;
     let mut round = Round::new(place);
     let in_full = C::IN_FULL || place.in_full;
@@ -89,7 +89,7 @@ qjam::register!(
 
 /// A round over one chunk. Whatever the rows are made of, this is compiled once.
 struct Round<'a> {
-    place: &'a Place,
+    place: &'a SlopesQuery,
     level: Level,
     k: usize,
     /// Columns and one more, of ones.
@@ -108,7 +108,7 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn new(place: &'a Place) -> Round<'a> {
+    fn new(place: &'a SlopesQuery) -> Round<'a> {
         let k = place.classes as usize;
         let (width, level) = (place.at.len() / k, Level::best());
         let mut log_scales = place.scales.clone();
@@ -261,6 +261,6 @@ impl<'a> Round<'a> {
     }
 }
 
-fn weight(place: &Place, row: usize) -> f64 {
+fn weight(place: &SlopesQuery, row: usize) -> f64 {
     place.weights.get(row).copied().unwrap_or(1.0)
 }

@@ -1,0 +1,3 @@
+//! Learners that apply Bayes' rule to a simple model of each class.
+
+pub mod gaussian;

@@ -1,0 +1,71 @@
+"""Models as the native part knows them: tensors by name. What estimators share of fitting, asking, saving and loading.
+
+An estimator with ``_learner`` (the learner's name) and ``_tensors()`` (its fitted arrays by the names that model files have) gets
+the rest from here.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, Optional, TypeVar, Union
+
+import numpy as np
+
+from .. import _native
+from .._workers import WorkersLike
+from ._masters import doing
+from ._tables import made_from, to_be_kept
+
+__all__ = ["answered", "fit_of", "loaded", "saved"]
+
+E = TypeVar("E")
+
+
+def fit_of(workers: WorkersLike, rows: _native.Rows, learner: str, options: Dict[str, Any], **more: Any) -> Dict[str, Any]:
+    """Has a learner fit, or learn from one more batch."""
+
+    def work(master: _native.Master, tick: Callable[[], object]) -> Dict[str, Any]:
+        return _native.learner_fit(master, rows, learner, options, tick, **more)
+
+    return doing(workers, work)
+
+
+def answered(
+    workers: WorkersLike,
+    rows: _native.Rows,
+    learner: str,
+    tensors: Dict[str, Any],
+    question: _native.Question,
+    attributes: Optional[Dict[str, Any]] = None,
+) -> Any:
+    """What a model answers about rows."""
+
+    def work(master: _native.Master, tick: Callable[[], object]) -> Any:
+        return _native.model_answer(master, rows, learner, tensors, question, tick, attributes=attributes)
+
+    return doing(workers, work)
+
+
+def saved(
+    estimator: Any,
+    path: Union[str, os.PathLike[str]],
+    tensors: Dict[str, Any],
+    fitted: Dict[str, Any],
+    attributes: Optional[Dict[str, Any]] = None,
+) -> None:
+    """Writes a model file: the tensors, the options that are set, and the names of the columns."""
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+    learner = estimator._learner
+    options = to_be_kept(estimator, learner)
+    _native.model_save(os.fspath(path), learner, tensors, options, names, fitted, attributes=attributes)
+
+
+def loaded(
+    cls: Callable[..., E], learner: str, found: Dict[str, Any], features: int, workers: WorkersLike, **more: Any
+) -> E:
+    """An estimator with the options and columns that were found in a model file; some options follow from its tensors."""
+    made = made_from(cls, learner, {**found["options"], **more}, workers)
+    setattr(made, "n_features_in_", features)
+    if len(found["columns"]) == features:
+        setattr(made, "feature_names_in_", np.asarray(found["columns"], dtype=object))
+    return made
