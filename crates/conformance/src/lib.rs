@@ -36,6 +36,8 @@ pub mod support;
 pub use engine::{Caps, Connect, Engine};
 pub use harness::run;
 pub use promise::{Need, Promise};
+#[doc(hidden)]
+pub use promises::PROGRAMS;
 
 use std::time::Duration;
 

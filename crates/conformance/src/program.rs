@@ -27,7 +27,7 @@ macro_rules! hook {
     ($($programs:expr),* $(,)?) => {
         const _: () = {
             extern "C" fn before_main() {
-                $crate::program::before_main(&[$($programs),*]);
+                $crate::program::before_main(&[&[$($programs),*], $crate::PROGRAMS].concat());
             }
             #[used]
             #[allow(unsafe_code, reason = "running before main is what this macro is for")]
@@ -42,7 +42,7 @@ pub fn before_main(programs: &[Programs]) {
     // First of all: the workers of a program have its variables.
     qjam::worker::serve_if_asked();
     let Ok(name) = std::env::var(NAME) else { return };
-    let mut all = programs.iter().chain(crate::promises::PROGRAMS).copied().flatten();
+    let mut all = programs.iter().copied().flatten();
     let program = all.find(|(own, _)| *own == name).map(|(_, program)| *program);
     let argument = std::env::var(ARGUMENT).unwrap_or_default();
     let ended =

@@ -19,5 +19,4 @@ pub(crate) mod states;
 pub(crate) mod views;
 
 /// Programs that promises start.
-pub(crate) const PROGRAMS: &[Programs] =
-    &[kills::PROGRAMS, leaks::PROGRAMS, lifecycle::PROGRAMS, limits::PROGRAMS];
+pub const PROGRAMS: &[Programs] = &[kills::PROGRAMS, leaks::PROGRAMS, lifecycle::PROGRAMS, limits::PROGRAMS];
