@@ -8,14 +8,14 @@ import pickle
 import socket
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import pytest
+from events import HANG_S
 
-from qjam import _code
+from qjam import _code, _pickling
 from qjam._code import pickle_params
 from qjam._worker import loader
 from qjam.errors import PicklingError
@@ -110,12 +110,11 @@ def test_a_deep_structure_is_refused_and_not_fatal() -> None:
         pickle_params(deep)
 
 
-def test_the_search_for_trouble_takes_no_longer_than_a_few_seconds() -> None:
+def test_the_search_for_trouble_looks_at_large_parts_last(monkeypatch: pytest.MonkeyPatch) -> None:
     lots = [[Holder(n=i) for i in range(1000)] for _ in range(300)]
-    start = time.monotonic()
+    monkeypatch.setattr(_pickling, "SEARCH_SECONDS", HANG_S)  # also on a slow machine it is found in time
     with pytest.raises(PicklingError, match=r"params\[2\]: cannot pickle"):
         pickle_params([lots, lots, threading.Lock()])
-    assert time.monotonic() - start < 20
 
 
 def test_a_large_captured_variable_is_warned_of_by_name(caplog: pytest.LogCaptureFixture) -> None:
@@ -132,19 +131,14 @@ def test_a_large_captured_variable_is_warned_of_by_name(caplog: pytest.LogCaptur
     assert len(caplog.records) == 1
 
 
-def test_preparing_again_is_fast_when_nothing_has_changed() -> None:
+def test_what_was_prepared_is_used_again_when_nothing_has_changed() -> None:
     scale = 3
 
     def again(params: Any, chunk: Any) -> int:
         return scale * np.size(chunk)
 
     first = _code.prepare(again)
-    times = []
-    for _ in range(200):
-        start = time.perf_counter()
-        assert _code.prepare(again) is first
-        times.append(time.perf_counter() - start)
-    assert sorted(times)[100] < 200e-6
+    assert all(_code.prepare(again) is first for _ in range(200))
 
 
 def test_a_changed_variable_is_seen_although_the_function_is_the_same() -> None:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 import weakref
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Iterator
 
 import numpy as np
 import pytest
+from events import wait_until
 from test_dataset_arrays import ARRAYS
 
 from qjam import Master
@@ -66,10 +66,12 @@ def test_arrays_that_nobody_has_any_more_are_let_go(master: Master) -> None:
         master.run(total, None, array)
     gone = [weakref.ref(small), weakref.ref(large)]
     del small, large, array
-    until = time.monotonic() + 5
-    while any(ref() is not None for ref in gone) and time.monotonic() < until:
+
+    def are_gone() -> bool:
         master.run(lambda params, chunk: 1, None, [1])
-    assert [ref() for ref in gone] == [None, None]
+        return [ref() for ref in gone] == [None, None]
+
+    wait_until(are_gone, "the end of the arrays")
 
 
 def test_two_arrays_of_the_same_content_are_not_mixed_up_when_one_changes(master: Master) -> None:

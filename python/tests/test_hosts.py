@@ -16,21 +16,19 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 import numpy as np
 import pytest
+from events import HANG_S, wait_until
 from far import Tally, moments, slowly, tally
 
 import qjam
 from qjam import Master, RemoteWorker
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "python" / "report" / "examples"
-#: When a master has ended, whoever worked for it elsewhere has so many seconds.
-GONE_WITHIN = 5.0
 
 
 def folder() -> Path:
@@ -64,16 +62,6 @@ def processes(host: str) -> Dict[int, str]:
     return found
 
 
-def within(seconds: float, so: Callable[[], bool]) -> bool:
-    """Waits until something is so; says whether it became so in time."""
-    end = time.monotonic() + seconds
-    while not so():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 @pytest.fixture(autouse=True)
 def hosts() -> Iterator[None]:
     """Nobody else uses the hosts meanwhile, and nothing is left on them afterwards."""
@@ -84,8 +72,7 @@ def hosts() -> Iterator[None]:
         fcntl.flock(claim, fcntl.LOCK_EX)
         claims.append(claim)
     yield
-    left = within(GONE_WITHIN, lambda: not any(processes(name) for name in names))
-    assert left, {name: processes(name) for name in names}
+    wait_until(lambda: not any(processes(name) for name in names), "the end of all processes on hosts")
     for claim in claims:
         claim.close()
 
@@ -165,10 +152,9 @@ def test_interpreters_on_hosts_that_are_killed_change_nothing() -> None:
         for host in ["py", "py2", "py"]:
             victims = [pid for pid, command in processes(host).items() if "python" in command]
             assert victims, processes(host)
-            killer = threading.Timer(0.1, lambda pid=victims[0]: os.kill(pid, signal.SIGKILL))
-            killer.start()
-            assert digest(m.run(slowly, 0.3, data)) == expected
-            killer.join()
+            pending = m.submit(slowly, 0.3, data)
+            os.kill(victims[0], signal.SIGKILL)
+            assert digest(pending.result(HANG_S)) == expected
 
 
 def test_data_goes_to_a_host_once() -> None:
@@ -285,25 +271,29 @@ def test_an_interpreter_that_was_named_is_used_and_no_other(monkeypatch: pytest.
 def test_nothing_is_left_on_hosts_when_the_program_is_ended(how: signal.Signals) -> None:
     script = (
         "import time, qjam\n"
-        "def slow(params, chunk):\n    time.sleep(1000)\n"
+        "def slow(params, chunk):\n    print('began', flush=True)\n    time.sleep(1000)\n"
         "m = qjam.Master('py*1,py2*1', run_folder=False)\n"
         "print(m.run(lambda params, chunk: sum(chunk), None, [1, 2]), flush=True)\n"
         "m.run(slow, None, [1, 2])\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    program = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE)
+    program = subprocess.Popen(
+        [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         assert program.stdout is not None and program.stdout.readline().strip() == b"3"
-        time.sleep(0.5)
+        # What functions print on hosts is told on standard error.
+        assert program.stderr is not None and any(b"began" in line for line in program.stderr)
         assert any("python" in command for command in processes("py").values()), processes("py")
         program.send_signal(how)
-        program.wait(timeout=10)
+        program.wait(timeout=HANG_S)
     finally:
         program.kill()
         program.wait()
-        if program.stdout is not None:
-            program.stdout.close()
-    assert within(GONE_WITHIN, lambda: not processes("py") and not processes("py2")), processes("py")
+        for pipe in (program.stdout, program.stderr):
+            if pipe is not None:
+                pipe.close()
+    wait_until(lambda: not processes("py") and not processes("py2"), "the end of all processes on hosts")
 
 
 # ---- learners ----------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from typing import Any, Iterator, List
 
 import numpy as np
 import pytest
+from events import HANG_S, PRESSING, RECORDED, is_there, wait_until
 
 import qjam
 from qjam import Master, RemoteWorker, RoundReport
@@ -255,18 +256,15 @@ def test_auto_explains_its_choice_for_every_function(workers: str) -> None:
 
 def test_a_round_that_takes_too_long_is_cancelled_and_the_next_one_works(master: Master) -> None:
     def slow(params: Any, chunk: Any) -> int:
-        import time
 
-        for _ in range(2000):
+        for _ in range(6000):
             time.sleep(0.01)
         return 1
 
-    begun = time.monotonic()
     with pytest.raises(qjam.TimedOut, match="longer than 0.3 s.*waited for local") as told:
         master.run(slow, None, [1], timeout=0.3)
     assert isinstance(told.value, TimeoutError)
-    assert time.monotonic() - begun < 2
-    assert master.run(total, None, [1, 2, 3], timeout=20) == 6
+    assert master.run(total, None, [1, 2, 3], timeout=HANG_S) == 6
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan")])
@@ -276,29 +274,29 @@ def test_a_timeout_without_sense_is_refused(master: Master, wrong: float) -> Non
 
 
 @pytest.mark.parametrize("workers", [*KINDS, "auto:local:2", "auto:inproc:2"])
-def test_ctrl_c_gives_the_prompt_back_and_the_next_round_works(workers: str) -> None:
+def test_ctrl_c_gives_the_prompt_back_and_the_next_round_works(workers: str, tmp_path: Path) -> None:
     script = f"""
-import os, signal, threading, time
+{PRESSING}
 from qjam import Master
+began = {str(tmp_path / "began")!r}
 def slow(params, chunk):
     import time
+    open(began, "w").close()
     for _ in range(3000):
         time.sleep(0.01)
     return 1
 m = Master({workers!r})
 m.run(lambda p, c: 1)
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-begun = time.monotonic()
+ctrl_c_when_there(began)
 try:
     m.run(slow, None, [1, 2])
 except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - begun < 2.5)
-begun = time.monotonic()
-print(m.run(lambda p, c: sum(c), None, [20, 22]), time.monotonic() - begun < 5)
+    print("interrupted")
+print(m.run(lambda p, c: sum(c), None, [20, 22]))
 m.close()
 """
     done = running(script)
-    assert done.stdout.splitlines() == ["interrupted True", "42 True"], done.stderr
+    assert done.stdout.splitlines() == ["interrupted", "42"], done.stderr
 
 
 # ---- the end -----------------------------------------------------------------------------------------------------
@@ -320,23 +318,28 @@ def test_a_closed_master_says_so(workers: str) -> None:
         pass
 
 
-def test_closing_ends_the_wait_of_other_threads() -> None:
+def test_closing_ends_the_wait_of_other_threads(tmp_path: Path) -> None:
     m = Master("local:1", run_folder=False)
     ended: List[Any] = []
+    began = str(tmp_path / "began")
+
+    def slow(params: Any, chunk: Any) -> Any:
+
+        open(began, "w").close()
+        time.sleep(600)
 
     def wait() -> None:
         try:
-            m.run(lambda p, c: __import__("time").sleep(30), None, [1])
+            m.run(slow, None, [1])
         except Exception as error:
             ended.append(error)
 
     thread = threading.Thread(target=wait)
     thread.start()
-    time.sleep(0.5)
-    begun = time.monotonic()
+    wait_until(is_there(began), "the round")
     m.close()
-    thread.join(5)
-    assert time.monotonic() - begun < 5 and isinstance(ended[0], qjam.MasterClosed)
+    thread.join(HANG_S)
+    assert not thread.is_alive() and isinstance(ended[0], qjam.MasterClosed)
 
 
 def children_of(pid: int) -> List[int]:
@@ -380,23 +383,25 @@ for entry in os.listdir("/proc"):
     done = running(script)
     pids = [int(line) for line in done.stdout.splitlines()[1:]]
     assert pids, done.stderr
-    ends_by = time.monotonic() + 10
-    while any(map(is_alive, pids)) and time.monotonic() < ends_by:
-        time.sleep(0.05)
-    assert not [pid for pid in pids if is_alive(pid)]
+    wait_until(lambda: not any(map(is_alive, pids)), "the end of all processes")
 
 
-def test_a_thread_that_waits_does_not_keep_the_program_from_ending() -> None:
-    script = """
-import threading, time
+def test_a_thread_that_waits_does_not_keep_the_program_from_ending(tmp_path: Path) -> None:
+    script = f"""
+import os, threading, time
 from qjam import Master
+began = {str(tmp_path / "began")!r}
+def slow(params, chunk):
+    import time
+    open(began, "w").close()
+    time.sleep(600)
 m = Master("local:1")
-threading.Thread(target=lambda: m.run(lambda p, c: __import__("time").sleep(60), None, [1]), daemon=True).start()
-time.sleep(1)
+threading.Thread(target=lambda: m.run(slow, None, [1]), daemon=True).start()
+while not os.path.exists(began):
+    time.sleep(0.002)
 """
-    begun = time.monotonic()
-    done = running(script, seconds=30)
-    assert done.returncode == 0 and time.monotonic() - begun < 20, done.stderr
+    done = running(script)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_forked_process_may_not_use_the_master_and_can_end() -> None:
@@ -425,10 +430,7 @@ def test_a_master_that_nobody_has_any_more_ends_its_workers() -> None:
     before = children_of(os.getpid())
     assert before
     del m
-    ends_by = time.monotonic() + 5
-    while set(before) & set(children_of(os.getpid())) == set(before) and time.monotonic() < ends_by:
-        time.sleep(0.05)
-    assert set(before) - set(children_of(os.getpid()))
+    wait_until(lambda: set(before) - set(children_of(os.getpid())), "the end of its workers")
 
 
 def test_a_master_cannot_be_pickled(master: Master) -> None:
@@ -508,14 +510,14 @@ def test_any_bar_with_update_is_told_of_rounds(master: Master) -> None:
 
 def test_a_run_goes_on_from_what_is_known(tmp_path: Path) -> None:
     script = f"""
-import os, time
+{RECORDED}
 from qjam import Master
 def count(params, chunk):
     print("computed")
     return params + sum(chunk)
 m = Master("local:1", run_folder={str(tmp_path)!r}, resume="last")
 print(m.run(count, 5, [1, 2]), flush=True)
-time.sleep(1.5)  # what happened is written down about every second
+wait_until_recorded({str(tmp_path)!r}, 1)
 os.kill(os.getpid(), 9)
 """
     path = tmp_path / "program.py"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator
 
 import pytest
+from events import HANG_S, is_there, wait_until
 
 import qjam
 from qjam import Master
@@ -50,24 +51,33 @@ def test_parameters_of_a_submitted_round_may_be_changed_at_once(master: Master) 
     assert pending.result() == 100_000
 
 
-def test_waiting_can_be_limited_and_the_round_goes_on(master: Master) -> None:
-    pending = master.submit(naps, 0.6, [1])
+def test_waiting_can_be_limited_and_the_round_goes_on(master: Master, tmp_path: Path) -> None:
+    go = str(tmp_path / "go")
+
+    def held_up(params: Any, chunk: Any) -> int:
+        import os
+        import time
+
+        while not os.path.exists(go):
+            time.sleep(0.002)
+        return 1
+
+    pending = master.submit(held_up, None, [1])
     assert pending.report is None
     assert pending.wait(0.05) is False
     with pytest.raises(qjam.TimedOut, match="it continues"):
         pending.result(0.05)
+    (tmp_path / "go").touch()
     assert pending.wait() is True and pending.result() == 1
 
 
 def test_a_cancelled_round_says_so(master: Master) -> None:
     pending = master.submit(naps, 20, [1, 2])
-    begun = time.monotonic()
     pending.cancel()
     assert pending.done()
     with pytest.raises(qjam.Cancelled):
         pending.result()
-    assert master.run(scaled, 2, [1, 2], timeout=20) == 6
-    assert time.monotonic() - begun < 5
+    assert master.run(scaled, 2, [1, 2], timeout=HANG_S) == 6
 
 
 def test_cancelling_what_is_over_changes_nothing(master: Master) -> None:
@@ -147,7 +157,13 @@ def test_data_that_changed_after_hold_is_noticed(master: Master) -> None:
 def test_an_import_that_was_called_off_leaves_no_half_of_a_module(tmp_path: Path) -> None:
     package = tmp_path / "slow_to_come"
     package.mkdir()
-    (package / "__init__.py").write_text("import slow_to_come.part\nimport time\ntime.sleep(1.5)\n")
+    began, go = str(tmp_path / "began"), str(tmp_path / "go")
+    (package / "__init__.py").write_text(
+        "import os, time\n"
+        "import slow_to_come.part\n"
+        f"open({began!r}, 'w').close()\n"
+        f"while not os.path.exists({go!r}):\n    time.sleep(0.002)\n"
+    )
     (package / "part.py").write_text("value = 7\n")
     where = str(tmp_path)
 
@@ -162,8 +178,9 @@ def test_an_import_that_was_called_off_leaves_no_half_of_a_module(tmp_path: Path
     with Master("local:1", run_folder=False) as m:
         m.run(lambda params, chunk: 0)
         pending = m.submit(imports, None, [1])
-        time.sleep(0.7)
+        wait_until(is_there(began), "the import")
         pending.cancel()
+        (tmp_path / "go").touch()
         assert m.run(imports, None, [1]) == 7
 
 

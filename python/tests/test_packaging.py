@@ -1,10 +1,9 @@
-"""What is installed is whole, light and quick to import."""
+"""What is installed is whole, and imports no more than it needs. How long that takes is in `measures.py`."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
-import statistics
 import subprocess
 import sys
 import sysconfig
@@ -28,18 +27,6 @@ def installed() -> list[str]:
 def test_the_tests_run_on_what_was_installed() -> None:
     package = Path(qjam.__file__).parent
     assert package.parent.samefile(sysconfig.get_path("platlib")), package
-
-
-def test_importing_takes_less_than_150_ms() -> None:
-    def import_ms() -> float:
-        # Lines of `self us | cumulative us | module`; the last one is the package itself.
-        lines = says("import qjam", "-X", "importtime").stderr.splitlines()
-        ours = [line for line in lines if line.split("|")[-1].strip() == "qjam"]
-        return int(ours[-1].split("|")[1]) / 1000
-
-    import_ms()
-    took = statistics.median(import_ms() for _ in range(7))
-    assert took < 150, f"{took:.0f} ms"
 
 
 def test_importing_brings_nothing_that_was_not_asked_for() -> None:

@@ -8,10 +8,14 @@ import sys
 from pathlib import Path
 from typing import Dict, List
 
+from events import RECORDED
+
 from qjam._find import worker
 
-PROGRAM = """
-import os, sys, time
+PROGRAM = (
+    RECORDED
+    + """
+import sys
 import qjam
 
 def total(params, chunk):
@@ -22,12 +26,13 @@ with qjam.Master("local:1", resume=resume, progress=False) as m:
     value = 1
     for n in range(5):
         if n == 3 and "--stop" in os.environ.get("MODE", ""):
-            time.sleep(0.2)  # what has just happened is written a moment later
+            wait_until_recorded(os.environ["QJAM_RUNS"], n)
             os._exit(9)
         value = m.run(total, value, [1, 2, n])
     recalled = sum(entry.kind == "round recalled" for entry in m.journal)
     print(sys.argv[1:], value, recalled, flush=True)
 """
+)
 
 
 def environment(folder: Path, mode: str = "") -> Dict[str, str]:

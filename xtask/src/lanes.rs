@@ -32,6 +32,7 @@ pub fn run(workspace: &Workspace, steps: &[&'static Step]) -> Vec<Done> {
             eprintln!("--> {} begins", step.name);
             let began = Instant::now();
             let (outcome, said) = elsewhere(workspace, step);
+            let outcome = outcome.map_err(|why| with_not_tested(why, &said));
             let mut done = lock();
             // Printed under the lock: two steps may end at once.
             let failed = outcome.as_ref().err().map(|why| format!("FAILED {}: {why}\n", step.name));
@@ -47,6 +48,13 @@ pub fn run(workspace: &Workspace, steps: &[&'static Step]) -> Vec<Done> {
     let mut done = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(name, ..)| steps.iter().position(|step| step.name == *name));
     done
+}
+
+/// A failure, and with it all that was not tested for want of something: the table is to say so.
+fn with_not_tested(why: Failure, said: &str) -> Failure {
+    let mut lines: Vec<&str> = said.lines().filter(|line| line.starts_with("NOT TESTED")).collect();
+    lines.dedup();
+    if lines.is_empty() { why } else { Failure::Told(format!("{why}\n    {}", lines.join("\n    "))) }
 }
 
 /// Runs a step in its own process; returns its result and output.
@@ -156,6 +164,16 @@ mod tests {
         let path = temporary.0.clone();
         drop(temporary);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_was_not_tested_is_told_with_the_failure() {
+        let why = with_not_tested(
+            Failure::Told("no".into()),
+            "thread panicked at x:\nNOT TESTED, since so\nmore\n",
+        );
+        assert_eq!(why.to_string(), "no\n    NOT TESTED, since so");
+        assert_eq!(with_not_tested(Failure::Told("no".into()), "all well\n").to_string(), "no");
     }
 
     #[test]

@@ -13,11 +13,6 @@ const FEATURES: &str = "--workspace --features qjam-mpi/mpi,qjam-cli/mpi";
 const DOCUMENTED: &str = "-p qjam-mpi -p qjam-cli --features qjam-mpi/mpi,qjam-cli/mpi";
 /// So many ranks are started for conformance.
 const RANKS: [u32; 3] = [1, 2, 4];
-/// Promises of the shared files that are about other engines by name.
-const SKIPPED: &[&str] =
-    &["rounds_under_way_do_not_suffer", "rounds_with_long_parameters", "a_cut_that_was_made_twice"];
-/// One that is about values that travel: those of a single rank do not.
-const TRAVELS: &str = "user_code_that_panics_while_encoding";
 
 /// Builds with MPI and runs everything that needs ranks. That nobody is left is part of passing.
 pub fn test(workspace: &Workspace) -> StepResult {
@@ -27,11 +22,8 @@ pub fn test(workspace: &Workspace) -> StepResult {
     let mut said = String::new();
     for ranks in RANKS {
         let words = format!("test {FEATURES} --test promises -- --test-threads=1");
-        let mut cargo =
+        let cargo =
             launched(workspace.cargo(&words)).env(&runner(), format!("mpirun --oversubscribe -n {ranks}"));
-        for name in SKIPPED.iter().chain((ranks == 1).then_some(&TRAVELS)) {
-            cargo = cargo.args(["--skip", name]);
-        }
         said += &cargo.limit_min(10).tee_and_leave_nothing()?;
     }
     let ends = launched(workspace.cargo(&format!("test {FEATURES} --no-fail-fast --test ends --test ranks")));

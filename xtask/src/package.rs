@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 pub const TESTS: &str = "python/tests";
 /// Those that need test hosts.
 pub const HOST_TESTS: &str = "python/tests/test_hosts.py";
+/// What looks at the clock.
+const MEASURES: &str = "python/tests/measures.py";
 /// The oldest C library that the wheel for others runs with.
 const OLDEST: &str = "manylinux2014";
 /// What the wheel must have besides the package's own files.
@@ -108,6 +110,11 @@ pub fn tests(workspace: &Workspace) -> StepResult {
     // Whoever reads the failures wants all of them.
     let documentation = pytest(workspace, &workspace.venv(), &package);
     Ok(format!("{}; in documentation {}", own?, documentation?))
+}
+
+/// What is to take no longer than a blink. By name, since it is not collected with the tests.
+pub fn measures(workspace: &Workspace) -> StepResult {
+    pytest(workspace, &workspace.venv(), &[MEASURES])
 }
 
 /// The tests that need hosts: `dir` is where they are described.

@@ -49,6 +49,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("fuzz", Full, fuzz::run),
     Step::new("bench-rounds", Bench, bench::rounds),
     Step::new("bench-python", Bench, bench::python),
+    Step::new("bench-python-package", Bench, package::measures),
     Step::new("bench-user-program", Bench, bench::user_program),
     Step::new("bench-autoencoder", Bench, bench::autoencoder),
     Step::new("bench-kmeans", Bench, bench::kmeans),

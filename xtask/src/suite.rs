@@ -55,11 +55,10 @@ pub fn summary(text: &str) -> String {
         let numbers = results().filter_map(|line| line.split(what).next()?.split_whitespace().last());
         numbers.filter_map(|number| number.parse::<u64>().ok()).sum()
     };
-    let ignored = match count(" ignored") {
-        0 => String::new(),
-        n => format!(", {n} IGNORED"),
-    };
-    format!("{} passed in {} executables{ignored}", count(" passed"), results().count())
+    let said = |n: u64, what: &str| if n == 0 { String::new() } else { format!(", {n} {what}") };
+    let rest =
+        said(count(" ignored"), "IGNORED") + &said(count(" not promised"), "not promised by an engine");
+    format!("{} passed in {} executables{rest}", count(" passed"), results().count())
 }
 
 #[cfg(test)]
@@ -72,5 +71,7 @@ mod tests {
             test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
             test result: ok. 40 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
         assert_eq!(summary(text), "42 passed in 2 executables, 1 IGNORED");
+        let text = "test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; 3 not promised; finished";
+        assert_eq!(summary(text), "5 passed in 1 executables, 3 not promised by an engine");
     }
 }

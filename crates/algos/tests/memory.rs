@@ -7,7 +7,7 @@
     reason = "a test says what it saw and stops where it fails"
 )]
 
-qjam::worker_hook!();
+qjam_conformance::hook!(PROGRAMS);
 
 #[path = "../../qjam/tests/memory/group.rs"]
 mod group;
@@ -19,6 +19,7 @@ use qjam::{DataSet, Dense, Master};
 use qjam_algos::images;
 use qjam_algos::neural::autoencoder::{self, Params, Shape};
 use qjam_algos::optimize::lbfgs;
+use qjam_conformance::program::{Programs, as_program, say};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -128,38 +129,28 @@ fn a_gibibyte_trains_in_workers_of_a_quarter_of_it() {
     check_workers(256 * MIB, &["proc:2", "proc:1*2"]);
 }
 
-const FILE: &str = "QJAM_TEST_MEMORY_FILE";
-const ENGINE: &str = "QJAM_TEST_MEMORY_ENGINE";
-
-/// A training as a program of its own. Does nothing among the tests.
-#[test]
-fn program() {
-    let (Some(file), Ok(engine)) = (std::env::var_os(FILE), std::env::var(ENGINE)) else { return };
-    let data = DataSet::<Dense<f64>>::npy(Path::new(&file)).unwrap();
-    let trained = train(&Master::connect(&engine).unwrap(), &data);
-    println!("@ {} {} {:?}", Limit::here(), trained.deaths, trained.bits);
-}
+/// A training as a program of its own: engine and file.
+const PROGRAMS: Programs = &[("train", |what| {
+    let (engine, file) = what.split_once(' ').unwrap();
+    let data = DataSet::<Dense<f64>>::npy(Path::new(file)).unwrap();
+    let trained = train(&Master::connect(engine).unwrap(), &data);
+    say(format!("{} {} {:?}", Limit::here(), trained.deaths, trained.bits));
+})];
 
 /// Trains with everybody, the master too, in a group with a quarter of the data's memory.
 fn check_group(limit: u64, engines: &[&str]) {
-    let group = match Group::with_memory(limit) {
-        Ok(group) => group,
-        Err(why) => return eprintln!("NOT TESTED, since there is no control group to be had here: {why}"),
-    };
+    let group = Group::with_memory(limit);
+    let group =
+        group.unwrap_or_else(|why| panic!("NOT TESTED, since there is no control group to be had: {why}"));
     let patches = Patches::new(4 * limit);
     let data = DataSet::<Dense<f64>>::npy(&patches.0).unwrap();
     let expected = format!("{:?}", train(&Master::connect("local:2").unwrap(), &data).bits);
     for engine in engines {
         patches.forget();
         let began = Instant::now();
-        let output = group
-            .command(&std::env::current_exe().unwrap())
-            .args(["--exact", "program", "--nocapture"])
-            .env(FILE, &patches.0)
-            .env(ENGINE, engine)
-            .env("QJAM_RUNS", "off")
-            .output()
-            .unwrap();
+        let mut command = group.command(&std::env::current_exe().unwrap());
+        as_program(&mut command, "train", &format!("{engine} {}", patches.0.display()));
+        let output = command.env("QJAM_RUNS", "off").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let (peak, kills) = group.peak_and_kills();
         println!(

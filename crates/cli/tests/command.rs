@@ -185,7 +185,6 @@ fn sleeping_workers_show_as_worker_time() {
         qjam(&["bench", "rounds", "--workers", "proc:2", "--rounds", "3", "--sleep-ms", "30", "--json"]);
     let row: serde_json::Value = serde_json::from_str(text(&output).0.trim()).expect("one JSON object");
     assert!(row["worker_us"].as_u64().unwrap() >= 30_000, "{row}");
-    assert!(row["overhead_us"].as_u64().unwrap() < 30_000, "{row}");
 }
 
 #[test]

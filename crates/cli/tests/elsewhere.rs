@@ -83,9 +83,12 @@ fn the_run_file_says_what_an_interpreter_runs() {
     };
     let m = master(&library).connect("local:1").expect("threads");
     let first = recon(&m).expect("a value");
-    // The hash is taken aside; a moment later it is there.
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    recon(&m).expect("a value");
+    // The hash is taken aside, and written when it is there.
+    let file = || Run::read(runs::list(&runs_folder).ok()?.first()?).ok();
+    while !file().is_some_and(|run| run.executable.is_some()) {
+        recon(&m).expect("a value");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
     drop(m);
     let path = runs::list(&runs_folder).expect("a folder").remove(0);
     let run = Run::read(&path).expect("a run");

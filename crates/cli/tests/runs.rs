@@ -1,9 +1,10 @@
 //! What runs leave, as people look at it, go on from it, and repeat it.
 
+use qjam::runs::{self, Run};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 /// A folder of runs that is gone afterwards.
 struct Folder(PathBuf);
@@ -128,6 +129,23 @@ fn bits(text: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("The bits are equal: ")).map(str::to_owned)
 }
 
+/// How many rounds the file of the last run has.
+fn rounds(folder: &Folder) -> u64 {
+    let last = runs::list(&folder.0).ok().and_then(|files| Run::read(files.last()?).ok());
+    last.map_or(0, |run| run.rounds)
+}
+
+/// Starts a program and stops it when some rounds are done; nothing if it was over before.
+fn stopped_in_its_rounds(folder: &Folder, args: &[&str]) -> Option<Child> {
+    let _ = std::fs::remove_dir_all(&folder.0);
+    let mut program = folder.command(args).stdout(Stdio::null()).spawn().unwrap();
+    while rounds(folder) < 5 && program.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let stopped = Command::new("kill").args(["-s", "STOP", &program.id().to_string()]).status().unwrap();
+    (stopped.success() && program.try_wait().unwrap().is_none()).then_some(program)
+}
+
 #[test]
 fn a_killed_program_goes_on_where_it_was() {
     let folder = Folder::new("resumed");
@@ -138,22 +156,14 @@ fn a_killed_program_goes_on_where_it_was() {
     let undisturbed = out(&folder.run(&args));
     std::fs::remove_dir_all(&folder.0).unwrap();
 
-    let mut killed = folder.command(&args).stdout(Stdio::null()).spawn().unwrap();
-    // Until a third of the rounds or so are done.
-    let began = Instant::now();
-    let rounds = || folder.json(&["runs", "--json"])["runs"][0]["rounds"].as_u64().unwrap_or(0);
-    while rounds() < 20 {
-        assert!(began.elapsed() < Duration::from_secs(60), "the demo does not get on");
-    }
+    // Stopped when some of its rounds are done, so that it is not over however fast it is.
+    let mut killed =
+        (0..20).find_map(|_| stopped_in_its_rounds(&folder, &args)).expect("one that can be stopped");
     let running = folder.run(&["resume", "last"]);
-    assert!(
-        err(&running).contains("still going on") || killed.try_wait().unwrap().is_some(),
-        "{}",
-        err(&running)
-    );
+    assert!(err(&running).contains("still going on"), "{}", err(&running));
     killed.kill().unwrap();
     killed.wait().unwrap();
-    let known = rounds();
+    let known = rounds(&folder);
 
     let resumed = folder.run(&["resume", "last"]);
     assert!(resumed.status.success(), "{}", err(&resumed));
@@ -199,10 +209,16 @@ fn a_program_that_was_changed_is_refused() {
     std::fs::create_dir_all(&folder.0).unwrap();
     let copy = folder.0.join("program");
     std::fs::copy(env!("CARGO_BIN_EXE_qjam"), &copy).unwrap();
-    let mut command = Command::new(&copy);
-    // Long enough for its hash to be taken.
-    command.args(["bench", "rounds", "--workers", "local:1", "--rounds", "300", "--sleep-ms", "5"]);
-    assert!(command.env("QJAM_RUNS", &folder.0).output().unwrap().status.success());
+    // Its hash is taken beside the run, and is in the file of one that is long enough.
+    let has_hash = |rounds: u32| {
+        let mut command = Command::new(&copy);
+        command.args(["bench", "rounds", "--workers", "local:1", "--sleep-ms", "5", "--rounds"]);
+        command.arg(rounds.to_string());
+        assert!(command.env("QJAM_RUNS", &folder.0).output().unwrap().status.success());
+        let files = runs::list(&folder.0).unwrap();
+        Run::read(files.last().unwrap()).unwrap().executable.is_some()
+    };
+    assert!([100, 200, 400, 800, 1600, 3200].into_iter().any(has_hash), "no hash");
     std::fs::remove_file(&copy).unwrap();
     let gone = folder.run(&["replay", "last"]);
     assert!(!gone.status.success() && err(&gone).contains("is gone"), "{}", err(&gone));

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "all of this is test")]
 
 mod python {
-    mod deaths;
+    pub(crate) mod deaths;
     mod memory;
     mod running;
     pub(crate) mod shop;
 }
 
-qjam::worker_hook!();
+qjam_conformance::hook!(python::deaths::PROGRAMS);

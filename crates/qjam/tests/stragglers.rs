@@ -1,29 +1,117 @@
-//! Workers that are slower than the others: what that costs, and that it changes no bit.
+//! Workers that are slower than the others: others do what they are late with, and it changes no bit. What that costs is
+//! measured by the ignored tests, one at a time.
+
+#![allow(clippy::unwrap_used, reason = "all of this is test: what is not there should end it")]
 
 use qjam::{Ctx, DataSet, Master, Nothing};
+use qjam_conformance::HANG;
+use qjam_conformance::support::{Folder, wait_until};
 use qjam_core::journal::What;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 qjam::worker_hook!();
 
-/// Sleeps; the process with this number does so for longer. The sum shows in which order it was made.
+/// The sum shows in which order it was made.
+fn weight(chunk: u32) -> f64 {
+    1.0 / (f64::from(chunk) + 0.1) * if chunk.is_multiple_of(2) { 1e8 } else { 1e-8 }
+}
+
+/// Sleeps; the process with this number does so for longer.
 #[qjam::map]
 fn nap(params: &[u64], _: &Nothing, ctx: &Ctx) -> f64 {
     let [nap_us, slow_pid, factor, after] = params[..] else { return f64::NAN };
     let is_slow = u64::from(std::process::id()) == slow_pid && u64::from(ctx.chunk()) >= after;
     std::thread::sleep(Duration::from_micros(if is_slow { nap_us * factor } else { nap_us }));
-    1.0 / (f64::from(ctx.chunk()) + 0.1) * if ctx.chunk().is_multiple_of(2) { 1e8 } else { 1e-8 }
+    weight(ctx.chunk())
 }
 
-/// One test at a time: they are about time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Leaves word of who ran each chunk in a folder. The process with this number does a few and goes no further until there is
+/// a file `open`. The others take long enough for a moment's delay not to look like slowness: who is slow is no help.
+#[qjam::map]
+fn held_up(params: &(String, u64, u32), _: &Nothing, ctx: &Ctx) -> f64 {
+    let (marks, slow_pid, after) = (Path::new(&params.0), params.1, params.2);
+    let me = u64::from(std::process::id());
+    std::fs::write(marks.join(format!("{me}-{}", ctx.chunk())), []).unwrap();
+    std::thread::sleep(Duration::from_millis(40));
+    while me == slow_pid && ctx.chunk() >= after && marks.exists() && !marks.join("open").exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    weight(ctx.chunk())
+}
+
+/// Chunks that a process has begun.
+fn begun(marks: &Folder, pid: u64) -> usize {
+    let names = std::fs::read_dir(marks.file("")).unwrap().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(&format!("{pid}-"))).count()
+}
+
+fn path(marks: &Folder) -> String {
+    marks.file("").to_string_lossy().into_owned()
 }
 
 fn pid(m: &Master, n: usize) -> u64 {
     m.workers()[n].pid.map_or(0, u64::from)
+}
+
+#[test]
+fn a_block_that_takes_for_ever_is_done_by_somebody_else() {
+    for engine in ["proc:4", "proc:2*2"] {
+        let tasks = DataSet::nothing(64).unwrap();
+        let m = Master::connect(engine).unwrap();
+        let expected = m.run(nap, &[0, 0, 1, 0], &tasks).unwrap();
+        // It does some blocks in time, and has them to deliver while it is held up. Nobody opens the gate: the value comes
+        // because others run what it holds.
+        let (slow, marks) = (pid(&m, 0), Folder::new());
+        let mut pending = m.submit(held_up, &(path(&marks), slow, 3), &tasks).unwrap();
+        let value = pending.wait_at_most(HANG).unwrap().expect("others run it");
+        assert_eq!(value.to_bits(), expected.to_bits(), "{engine}");
+        let report = m.last_round().unwrap();
+        assert!(report.backups > 0, "{engine}: {report:?}");
+        let stolen = m.journal().iter().any(|e| matches!(e.what, What::Stolen { .. }));
+        assert!(stolen, "{engine}: blocks that it had not begun were taken from it");
+        assert!((1..64).contains(&begun(&marks, slow)), "{engine}");
+        // It is still held up; the next round goes on without it, and it is none the worse for it.
+        let value = m.run(nap, &[0, 0, 1, 0], &tasks).unwrap();
+        assert_eq!(value.to_bits(), expected.to_bits(), "{engine}");
+        assert_eq!(pid(&m, 0), slow, "{engine}: nobody was killed for being slow");
+    }
+}
+
+#[test]
+fn a_worker_that_joins_in_the_middle_gets_its_share() {
+    let tasks = DataSet::nothing(64).unwrap();
+    let m = Master::connect("proc:1").unwrap();
+    let (first, marks) = (pid(&m, 0), Folder::new());
+    let pending = m.submit(held_up, &(path(&marks), first, 5), &tasks).unwrap();
+    wait_until("that the first is held up", || begun(&marks, first) >= 6);
+    m.add_workers("proc:1").unwrap();
+    let second = pid(&m, 1);
+    wait_until("that the second has work", || begun(&marks, second) > 0);
+    std::fs::write(marks.file("open"), []).unwrap();
+    let value = pending.wait().unwrap();
+    assert_eq!(value.to_bits(), m.run(nap, &[0, 0, 1, 0], &tasks).unwrap().to_bits());
+}
+
+#[test]
+fn nothing_is_run_twice_in_short_rounds() {
+    let tasks = DataSet::nothing(64).unwrap();
+    let m = Master::connect("proc:4").unwrap();
+    // On a full machine a process may stand still for longer than the grace of 2 ms; then it is helped, and rightly so. Such
+    // a round takes longer than that, too.
+    let long = (0..300).filter(|_| time(&m, &[0, 0, 1, 0], &tasks).1 > Duration::from_millis(2)).count();
+    let helped = m.journal().iter().filter(|e| matches!(e.what, What::BackedUp { .. })).count();
+    // A round backs up at most a tenth of its blocks.
+    assert!(helped <= long * 6, "{helped} blocks were backed up in {long} rounds");
+}
+
+// ---- measurements -----------------------------------------------------------------------------------------------
+
+/// One at a time: they are about time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn time(m: &Master, params: &[u64], tasks: &DataSet<Nothing>) -> (f64, Duration) {
@@ -32,6 +120,7 @@ fn time(m: &Master, params: &[u64], tasks: &DataSet<Nothing>) -> (f64, Duration)
 }
 
 #[test]
+#[ignore = "a measurement"]
 fn one_of_eight_ten_times_slower_costs_little_more_than_its_absence() {
     let _alone = alone();
     for blocks in [64, 128] {
@@ -54,38 +143,29 @@ fn one_of_eight_ten_times_slower_costs_little_more_than_its_absence() {
             assert!(ideal > Duration::from_secs(1) && ratio < 1.3, "{blocks} blocks, round {n}: {ratio}");
         }
         assert_eq!(pid(&eight, 0), slow, "nobody was killed for being slow");
-        let stolen = eight.journal().iter().any(|e| matches!(e.what, What::Stolen { .. }));
-        assert!(stolen, "blocks were taken from it");
     }
 }
 
 #[test]
-fn a_block_that_takes_for_ever_is_done_by_somebody_else() {
+#[ignore = "a measurement"]
+fn a_block_that_takes_for_ever_costs_less_than_two_seconds() {
     let _alone = alone();
     for engine in ["proc:4", "proc:2*2"] {
         let tasks = DataSet::nothing(64).unwrap();
         let m = Master::connect(engine).unwrap();
-        let (expected, ideal) = time(&m, &[10_000, 0, 1, 0], &tasks);
-        // It does some blocks in time, and has them to deliver while it sleeps.
+        let (_, ideal) = time(&m, &[10_000, 0, 1, 0], &tasks);
         let slow = pid(&m, 0);
-        let (value, took) = time(&m, &[10_000, slow, 500, 7], &tasks);
-        assert_eq!(value.to_bits(), expected.to_bits());
-        let report = m.last_round().unwrap();
-        println!(
-            "{engine}: {ideal:.2?}, then {took:.2?}; {} stolen, {} backed up",
-            report.stolen, report.backups
-        );
-        assert!(report.backups > 0 && took < Duration::from_secs(2), "{engine}: {took:?}");
-        // It is still asleep; the next round goes on without it, and it is none the worse for it.
-        let (value, took) = time(&m, &[10_000, 0, 1, 0], &tasks);
-        assert_eq!(value.to_bits(), expected.to_bits());
+        let (_, took) = time(&m, &[10_000, slow, 500, 7], &tasks);
+        println!("{engine}: {ideal:.2?}, then {took:.2?}");
         assert!(took < Duration::from_secs(2), "{engine}: {took:?}");
-        assert_eq!(pid(&m, 0), slow, "nobody was killed for being slow");
+        let (_, took) = time(&m, &[10_000, 0, 1, 0], &tasks);
+        assert!(took < Duration::from_secs(2), "{engine}: {took:?}");
     }
 }
 
 #[test]
-fn a_worker_that_joins_in_the_middle_gets_its_share() {
+#[ignore = "a measurement"]
+fn a_worker_that_joins_in_the_middle_saves_time() {
     let _alone = alone();
     let tasks = DataSet::nothing(64).unwrap();
     let m = Master::connect("proc:1").unwrap();
@@ -93,25 +173,7 @@ fn a_worker_that_joins_in_the_middle_gets_its_share() {
     let start = Instant::now();
     std::thread::sleep(Duration::from_millis(200));
     m.add_workers("proc:1").unwrap();
-    let value = pending.wait().unwrap();
+    pending.wait().unwrap();
     let took = start.elapsed();
     assert!(took < Duration::from_millis(1_600), "alone it would be 1.9 s: {took:?}");
-    assert_eq!(value.to_bits(), m.run(nap, &[0, 0, 1, 0], &tasks).unwrap().to_bits());
-}
-
-#[test]
-fn nothing_is_run_twice_in_short_rounds() {
-    let _alone = alone();
-    let tasks = DataSet::nothing(64).unwrap();
-    let m = Master::connect("proc:4").unwrap();
-    // On a full machine a process may stand still for longer than the grace of 2 ms; then it is helped, and rightly so.
-    let mut long = 0;
-    for _ in 0..300 {
-        let (_, took) = time(&m, &[0, 0, 1, 0], &tasks);
-        long += usize::from(took > Duration::from_millis(2));
-    }
-    let helped = m.journal().iter().filter(|e| matches!(e.what, What::BackedUp { .. })).count();
-    println!("{long} of 300 rounds were long; {helped} blocks were backed up");
-    // A round backs up at most a tenth of its blocks.
-    assert!(helped <= long * 6, "{helped} blocks were backed up in {long} rounds");
 }

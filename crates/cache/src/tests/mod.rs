@@ -77,3 +77,33 @@ fn is_good(cache: &Cache, spot: &CachedChunk, id: &ChunkId) -> bool {
 fn has_good(cache: &mut Cache, id: &ChunkId) -> bool {
     cache.find(id).is_some_and(|spot| is_good(cache, &spot, id))
 }
+
+/// Programs that tests start: this executable again, which runs one of these before its `main`. Each is told a folder.
+const PROGRAMS: &[(&str, Program)] = &[
+    ("full disk", full::on_a_full_disk),
+    ("read-only disk", full::on_a_read_only_disk),
+    ("writer", sharing::writer),
+];
+type Program = fn(&Path);
+const PROGRAM: &str = "QJAM_CACHE_TEST_PROGRAM";
+const FOLDER: &str = "QJAM_CACHE_TEST_FOLDER";
+/// What each says first.
+const BEGUN: &str = "@ begun";
+
+/// The variables that make this executable a program.
+fn as_program(name: &str, folder: &Path) -> [(&'static str, std::ffi::OsString); 2] {
+    [(PROGRAM, name.into()), (FOLDER, folder.into())]
+}
+
+extern "C" fn before_main() {
+    let (Ok(name), Some(folder)) = (std::env::var(PROGRAM), std::env::var_os(FOLDER)) else { return };
+    let (_, program) = PROGRAMS.iter().find(|(own, _)| *own == name).expect("a program of that name");
+    println!("{BEGUN}");
+    let ended = std::panic::catch_unwind(|| program(Path::new(&folder)));
+    std::process::exit(if ended.is_ok() { 0 } else { 101 });
+}
+
+#[used]
+#[expect(unsafe_code, reason = "there is no other way to run before main")]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;

@@ -96,13 +96,9 @@ fn a_stuck_process_does_not_stop_others() {
     drop(stuck);
 }
 
-const DIR: &str = "QJAM_CACHE_TEST_WRITER";
-
-#[test]
-#[ignore = "the process that another test kills"]
-fn writer_that_is_killed() {
-    let Some(dir) = std::env::var_os(DIR) else { return };
-    let mut cache = Cache::open(Some(dir.as_ref()), SMALL_CAP);
+/// The process that the test below kills.
+pub(super) fn writer(dir: &Path) {
+    let mut cache = Cache::open(Some(dir), SMALL_CAP);
     println!("\nwriting");
     for n in 0..1_000_000 {
         add(&mut cache, n % 150, 1 + n % 100 * 997);
@@ -115,8 +111,7 @@ fn killed_writers_leave_only_whole_chunks() {
     for turn in 0..12 {
         let start = || {
             let mut child = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "tests::sharing::writer_that_is_killed", "--ignored", "--nocapture"])
-                .env(DIR, &place.0)
+                .envs(as_program("writer", &place.0))
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();

@@ -255,6 +255,17 @@ pub enum Failure {
     Engine(String),
 }
 
+impl Failure {
+    /// The same; if user code or user data is to blame, at this worker, by its position among the crew's workers.
+    #[must_use]
+    pub fn at(self, worker: u32) -> Failure {
+        match self {
+            Failure::Fault { fault, .. } => Failure::Fault { worker: Some(worker), fault },
+            other => other,
+        }
+    }
+}
+
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         Failure::Fault { worker: None, fault }

@@ -16,7 +16,7 @@
     reason = "all of this is test: what is not there should end it, and the table is its purpose"
 )]
 
-qjam::worker_hook!();
+qjam_conformance::hook!(victim::PROGRAMS);
 
 mod attack;
 mod family;
@@ -36,9 +36,6 @@ const AT_ONCE: usize = 5;
 
 #[test]
 fn whatever_is_killed_or_stopped_the_bits_are_right_or_one_error_tells_why() {
-    if victim::is_wanted() {
-        return; // this is a run, and not the test
-    }
     let runs = std::env::var("QJAM_CHAOS_RUNS").ok().map_or(20, |n| n.parse().expect("a number of runs"));
     let table = many(0..runs, Aim::Anything);
     println!("{table}");
@@ -57,14 +54,6 @@ fn two_hundred_runs_hit_every_state_ten_times() {
     }
     println!("{table}");
     assert!(table.least_hit(10).is_none(), "a state was hit less than ten times");
-}
-
-/// The run itself, when this executable is started as one.
-#[test]
-fn run() {
-    if victim::is_wanted() {
-        victim::main();
-    }
 }
 
 /// Does these runs, several at once, and reports all that went wrong.

@@ -4,10 +4,11 @@ use crate::attack::{self, Aim, Attack, Deed, MasterAt, When, Whom};
 use crate::{family, victim};
 use qjam::Rng;
 use qjam::job::Activity;
+use qjam_conformance::program::command;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -84,9 +85,7 @@ pub(crate) fn run(seed: u64, run: u64, aim: Aim) -> Outcome {
     let home = std::env::temp_dir().join(format!("qjam-chaos-{mark}"));
     std::fs::create_dir(&home).unwrap();
     let runs = std::env::temp_dir().join(format!("qjam-chaos-{mark}-runs"));
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["run", "--exact", "--nocapture", "--test-threads=1"])
-        .env(victim::WANTED, format!("{seed} {run}"))
+    let mut child = command(victim::RUN, &format!("{seed} {run}"))
         .env(family::MARK, &mark)
         // Whatever it writes, it writes here.
         .env("TMPDIR", &home)

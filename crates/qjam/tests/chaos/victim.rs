@@ -2,11 +2,12 @@
 
 use qjam::journal::What;
 use qjam::{DataSet, DecodeError, Decoder, Dense, Encoder, Error, Master, MergeError, Reduce, Rng, Wire};
+use qjam_conformance::program::Programs;
 use qjam_core::reduce::{Cut, Tree};
 use std::time::Duration;
 
-/// Seed and number of the run, in the environment of the program.
-pub(crate) const WANTED: &str = "QJAM_CHAOS_RUN";
+/// What a run is started as.
+pub(crate) const RUN: &str = "chaos";
 /// What it says to whoever watches, among what the test harness prints.
 pub(crate) const SAYS: &str = "@ ";
 
@@ -127,11 +128,6 @@ fn serial(round: u64) -> u64 {
     digest(&tree.take_root().unwrap().values)
 }
 
-/// Whether this process is a run.
-pub(crate) fn is_wanted() -> bool {
-    std::env::var_os(WANTED).is_some()
-}
-
 /// The workers and the pace of a run, which its attacker knows too.
 pub(crate) fn setting(seed: u64, run: u64) -> (&'static str, u64, Pace) {
     let mut rng = Rng::keyed(seed, run, 0);
@@ -144,8 +140,10 @@ fn say(text: impl std::fmt::Display) {
     println!("{SAYS}{text}");
 }
 
-pub(crate) fn main() {
-    let wanted = std::env::var(WANTED).unwrap();
+/// The run itself, when this executable is started as one: by the seed and its number.
+pub(crate) const PROGRAMS: Programs = &[(RUN, main)];
+
+fn main(wanted: &str) {
     let (seed, run) = wanted.split_once(' ').unwrap();
     let (workers, _, pace) = setting(seed.parse().unwrap(), run.parse().unwrap());
     let expected: Vec<u64> = (0..ROUNDS).map(serial).collect();

@@ -1,8 +1,9 @@
 //! Chunks that a host has are not sent again: not in the next run, not by another master, not after a fault.
 
 use crate::hosts::{Host, claim};
-use crate::program::{Program, Programs, say};
+use crate::program::{self, Programs, say};
 use qjam::{DataSet, Dense, LogLine, Master};
+use qjam_conformance::HANG;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -53,7 +54,7 @@ pub(crate) const PROGRAMS: Programs = &[("sum", |argument| {
 /// A run in a process of its own.
 fn run_apart(workers: &str, kind: u64, changed: Option<usize>) -> Seen {
     let changed = changed.map_or(String::new(), |row| row.to_string());
-    let mut program = Program::start("sum", &format!("{workers} {kind} {changed}"));
+    let mut program = program::start("sum", &format!("{workers} {kind} {changed}"));
     let (said, status) = program.finish();
     assert!(status.success() && said.len() == 1, "{status} {said:?}");
     let numbers: Vec<u64> = said[0].split(' ').map(|n| n.parse().unwrap()).collect();
@@ -210,7 +211,7 @@ fn a_round_that_is_cancelled_while_a_host_looks_for_chunks_does_not_harm_the_nex
         std::thread::sleep(Duration::from_millis(200));
         let began = Instant::now();
         let mut again = m.submit(sum, &(), &x).unwrap();
-        let value = again.wait_at_most(Duration::from_secs(5)).unwrap();
+        let value = again.wait_at_most(HANG).unwrap();
         assert_eq!(value.map(f64::to_bits), Some(here(&x)), "cancelled after {ms} ms; it hangs");
         println!("cancelled after {ms} ms; the next took {:.0?}", began.elapsed());
     }

@@ -4,7 +4,7 @@ use crate::hosts::{Host, claim};
 use crate::work::{compute, compute_with, data, expected};
 use qjam::journal::What;
 use qjam::{DataSet, Error, Master, Nothing};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn hosts_that_are_added_and_removed_leave_the_bits_alone() {
@@ -65,12 +65,10 @@ fn a_host_that_was_added_works_in_the_next_round() {
 fn every_host_that_was_asked_for_must_be_there_unless_fewer_will_do() {
     let [c] = claim(["c"]);
     let workers = "c*1,c:1*1";
-    let began = Instant::now();
     let error = Master::connect(workers).unwrap_err();
-    println!("without: {error} ({:.0?})", began.elapsed());
+    println!("without: {error}");
     let Error::Hosts { failures } = &error else { panic!("{error}") };
     assert_eq!(failures.len(), 1, "{error}");
-    assert!(began.elapsed() < Duration::from_secs(15));
     c.must_be_quiet();
     let m = Master::builder().min_workers(1).connect(workers).unwrap();
     let x = data(2);

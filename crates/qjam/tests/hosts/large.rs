@@ -1,7 +1,7 @@
 //! Payloads that are long: they arrive whole, and cost little more memory than themselves.
 
 use crate::hosts::{Host, claim};
-use crate::program::{Program, Programs, say};
+use crate::program::{self, Programs, say};
 use qjam::{Ctx, DataSet, Dense, Master, Nothing};
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -59,7 +59,7 @@ fn rss_anon(pid: u32) -> u64 {
 /// Has a program of ours do something, and gives what it says of it and the most private memory that it and the
 /// processes of a host were seen to take during that, beyond what they had before.
 fn watched(host: &Host, name: &str, argument: &str) -> (String, BTreeMap<String, u64>) {
-    let mut program = Program::start(name, argument);
+    let mut program = program::start(name, argument);
     assert_eq!(program.hear().as_deref(), Some("ready"));
     let over = AtomicBool::new(false);
     let master = program.pid();

@@ -19,7 +19,14 @@
     reason = "all of this is test: what is not there should end it, and the figures it saw are its purpose"
 )]
 
-qjam::worker_hook!();
+qjam_conformance::hook!(
+    cache::PROGRAMS,
+    ends::PROGRAMS,
+    large::PROGRAMS,
+    mixed::PROGRAMS,
+    python::PROGRAMS,
+    stops::PROGRAMS,
+);
 
 mod hosts;
 mod program;

@@ -2,7 +2,7 @@
 //! what is told, asked for, kept and forgotten must agree on both sides, whatever the order.
 
 use crate::hosts::{Host, Kind, claim};
-use crate::program::{Program, Programs, say};
+use crate::program::{self, Programs, say};
 use qjam::journal::What;
 use qjam::{DataSet, Dense, Master, Pending, Rng};
 use std::time::{Duration, Instant};
@@ -212,7 +212,7 @@ fn thousands_of_rounds_hold_no_more_than_hundreds() {
 }
 
 fn hold_no_more_after(rounds: &str) {
-    let mut program = Program::start("many rounds", rounds);
+    let mut program = program::start("many rounds", rounds);
     let (said, status) = program.finish();
     println!("{said:#?}");
     assert!(status.success() && said.len() == 3, "{status}");

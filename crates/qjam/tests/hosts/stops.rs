@@ -1,7 +1,7 @@
 //! Processes that are stopped and not killed: whoever says nothing is given up, and whoever was asleep goes on.
 
 use crate::hosts::{Kind, claim, ssh_children, within};
-use crate::program::{Program, Programs, say};
+use crate::program::{self, Programs, say};
 use crate::work::{compute, data, expected};
 use qjam::Master;
 use qjam::journal::What;
@@ -75,7 +75,7 @@ pub(crate) const PROGRAMS: Programs = &[("sleeper", |workers| {
 /// A master that is suspended for so long, as a laptop is, and wakes up again.
 fn asleep(for_s: u64) -> (u64, u64) {
     let [c] = claim(["c"]);
-    let mut program = Program::start("sleeper", "c*2");
+    let mut program = program::start("sleeper", "c*2");
     for _ in 0..4 {
         assert_eq!(program.hear().as_deref(), Some("right"));
     }

@@ -2,30 +2,20 @@
 
 use crate::group::Group;
 use qjam::Master;
+use qjam_conformance::program::{Programs, as_program, say};
 use std::process::Command;
 
-const PROGRAM: &str = "QJAM_TEST_CORES";
-
-/// A program of its own. Does nothing among the tests.
-#[test]
-fn program() {
-    if std::env::var_os(PROGRAM).is_none() {
-        return;
-    }
+pub(crate) const PROGRAMS: Programs = &[("cores", |_| {
     let slots = |engine: &str| {
         let m = Master::connect(engine).unwrap();
         m.workers().iter().map(|w| w.slots).sum::<u32>()
     };
-    println!("@ {} {}", slots("local"), slots("proc"));
-}
+    say(format!("{} {}", slots("local"), slots("proc")));
+})];
 
 fn check(mut command: Command, expected: u32) {
-    let output = command
-        .args(["--exact", "cores::program", "--nocapture"])
-        .env(PROGRAM, "1")
-        .env("QJAM_RUNS", "off")
-        .output()
-        .unwrap();
+    as_program(&mut command, "cores", "");
+    let output = command.env("QJAM_RUNS", "off").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains(&format!("@ {expected} {expected}\n")), "{said}");
@@ -41,10 +31,10 @@ fn affinity_is_respected() {
 #[test]
 fn a_quota_of_a_control_group_is_respected() {
     // Where there is only one core, one is what there is in any case.
-    match one_core() {
-        Ok(group) => check(group.command(&std::env::current_exe().unwrap()), 1),
-        Err(why) => eprintln!("NOT TESTED, since there is no control group to be had here: {why}"),
-    }
+    let group = one_core();
+    let group =
+        group.unwrap_or_else(|why| panic!("NOT TESTED, since there is no control group to be had: {why}"));
+    check(group.command(&std::env::current_exe().unwrap()), 1);
 }
 
 fn one_core() -> Result<Group, String> {

@@ -7,7 +7,7 @@
     reason = "all of this is test: what is not there should end it"
 )]
 
-qjam::worker_hook!();
+qjam_conformance::hook!(cores::PROGRAMS, groups::PROGRAMS);
 
 mod cores;
 mod fills;

@@ -3,8 +3,8 @@
 use super::shop::{doubles, master, pickled, plain, source};
 use qjam::python::{Memory, call, step};
 use qjam::{DataSet, Dense};
+use qjam_conformance::support::wait_until;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 const ANON: &str = "def anon():\n    for line in open('/proc/self/status'):\n        \
                     if line.startswith('RssAnon'):\n            return int(line.split()[1])\n";
@@ -37,14 +37,6 @@ fn mapped(pid: u32) -> u64 {
     maps.lines().filter(|line| line.contains("memfd:qjam ")).filter_map(bytes).sum()
 }
 
-fn is_soon(what: &str, check: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !check() {
-        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn a_chunk_in_shared_memory_is_not_copied_and_goes_with_its_data_set() {
     let m = master("local:1");
@@ -62,7 +54,7 @@ fn a_chunk_in_shared_memory_is_not_copied_and_goes_with_its_data_set() {
     // The master looks for what is gone when it gets something new.
     let small = DataSet::dense(vec![1.0], 1).unwrap().untyped();
     m.run(call, &plain("def mapfunc(p, x):\n    return 0.0\n"), &small).unwrap();
-    is_soon("the memory of a data set that is gone is still mapped", || mapped(pid) < 1 << 20);
+    wait_until("the memory of a data set that is gone is still mapped", || mapped(pid) < 1 << 20);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! A killed program that is run again comes to the same bits, and repeats at most one round.
 
-use crate::program::{Program, command, say};
 use crate::{Folder, numbers, wave};
 use qjam::runs::{Run, State};
 use qjam::{Dense, Master};
+use qjam_conformance::program::{Program, command, say};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ fn slow_wave(theta: &[f64], x: &Dense<f64>) -> Vec<f64> {
 }
 
 /// Rounds whose parameters are the values before.
-pub(crate) fn descent() {
-    let m = Master::connect(&std::env::var("QJAM_TEST_WORKERS").unwrap()).unwrap();
+pub(crate) fn descent(workers: &str) {
+    let m = Master::connect(workers).unwrap();
     let x = numbers();
     let mut theta = vec![0.5, 1.5, 2.5];
     for n in 0..ROUNDS {
@@ -30,12 +30,12 @@ pub(crate) fn descent() {
 }
 
 fn start(folder: &Folder, workers: &str, resume: Option<&Path>) -> Program {
-    let mut command = command("descent");
-    command.env("QJAM_RUNS", folder.path()).env("QJAM_TEST_WORKERS", workers);
+    let mut command = command("descent", workers);
+    command.env("QJAM_RUNS", folder.path());
     if let Some(path) = resume {
         command.env("QJAM_RESUME", path);
     }
-    Program::start(command)
+    Program::run(command)
 }
 
 /// The last thing it says, and how many rounds it told before.
@@ -44,36 +44,40 @@ fn told(said: &[String]) -> (Option<&str>, u64) {
     (bits, said.iter().filter(|s| s.starts_with("round ")).count() as u64)
 }
 
-/// Kills it after so long; says how many rounds it had told.
-fn kill_after(mut program: Program, time: Duration) -> u64 {
-    std::thread::sleep(time);
+/// Kills it when it has told of so many rounds, a moment later; says how many it had told.
+fn kill_after(mut program: Program, rounds: u64, moment: Duration) -> u64 {
+    let heard = (0..rounds).map_while(|_| program.hear()).collect::<Vec<_>>();
+    std::thread::sleep(moment);
     program.child.kill().unwrap();
     program.child.wait().unwrap();
-    told(&program.rest()).1
+    told(&heard).1 + told(&program.finish().0).1
 }
 
 #[test]
 fn killed_at_any_moment_and_run_again_it_has_the_same_bits_and_repeats_at_most_one_round() {
     let folder = Folder::new();
     let mut undisturbed = start(&folder, "local:1", None);
-    let said = undisturbed.rest();
+    let said = undisturbed.finish().0;
     let (bits, rounds) = told(&said);
     assert_eq!(rounds, ROUNDS as u64);
     let (mut random, mut repeated, mut recalled) = (qjam::Rng::keyed(7, 0, 0), 0, Vec::new());
     for n in 0..20 {
         let folder = Folder::new();
         let workers = ["proc:2", "local:2", "proc:1*2"][n % 3];
-        let mut moment = || Duration::from_millis(random.below(500));
-        let mut known = kill_after(start(&folder, workers, None), moment());
+        // Somewhere between two rounds or in one, wherever that is on this machine.
+        let mut moment = || (random.below(ROUNDS as u64 - 1), Duration::from_micros(random.below(30_000)));
+        let (rounds, later) = moment();
+        let mut known = kill_after(start(&folder, workers, None), rounds, later);
         // Now and then the one that goes on is killed, too, perhaps before it has caught up.
         if n % 2 == 0 {
             let path = folder.last().map(|run| run.path);
-            known = known.max(kill_after(start(&folder, workers, path.as_deref()), moment()));
+            let (rounds, later) = moment();
+            known = known.max(kill_after(start(&folder, workers, path.as_deref()), rounds, later));
         }
         let killed = folder.last();
         let finished = folder.runs().iter().map(|run| run.rounds).max();
         let mut program = start(&folder, workers, killed.as_ref().map(|run| run.path.as_path()));
-        let said = program.rest();
+        let said = program.finish().0;
         assert_eq!(told(&said).0, bits, "run {n} on {workers}");
         let run = folder.last().unwrap();
         assert_eq!((run.state, run.rounds), (State::Finished, ROUNDS as u64), "run {n}");
@@ -93,21 +97,21 @@ fn killed_at_any_moment_and_run_again_it_has_the_same_bits_and_repeats_at_most_o
 fn the_last_run_of_the_same_program_is_found_by_itself() {
     let folder = Folder::new();
     let again = |name: &str| {
-        let mut command = command("descent");
-        command.env("QJAM_RUNS", folder.path()).env("QJAM_TEST_WORKERS", "local:1").env("QJAM_RESUME", name);
-        Program::start(command)
+        let mut command = command("descent", "local:1");
+        command.env("QJAM_RUNS", folder.path()).env("QJAM_RESUME", name);
+        Program::run(command)
     };
     let mut first = again("last");
     while first.hear().is_some_and(|said| said != "round 9") {}
     drop(first);
     let mut second = again("last");
-    let (said, runs) = (second.rest(), folder.runs());
+    let (said, runs) = (second.finish().0, folder.runs());
     assert!(told(&said).0.is_some());
     // What it told of last need not have been written.
     assert!(runs[1].recalled >= 9, "{:?}", runs[1]);
     assert_eq!(runs[1].resumed.as_ref(), Some(&runs[0].id));
     // It came to its end, so there is nothing to go on from.
-    again("last").rest();
+    again("last").finish();
     let third: Run = folder.last().unwrap();
     assert_eq!((third.recalled, third.resumed), (0, None));
 }

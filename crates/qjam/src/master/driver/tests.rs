@@ -109,7 +109,7 @@ impl Stage {
             What::WorkerLost(worker, death) if *worker == self.worker => Some(death.cause.clone()),
             _ => None,
         })?;
-        (self.worker, _) = self.requests.recv_timeout(Duration::from_secs(5)).expect("a new one is started");
+        (self.worker, _) = self.requests.recv_timeout(Duration::from_secs(60)).expect("a new one is started");
         Some(cause)
     }
 

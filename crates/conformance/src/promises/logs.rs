@@ -1,6 +1,7 @@
 //! What user code prints arrives, under its worker's name and in order, bounded, and cannot touch the wire.
 
-use crate::support::{runs, within};
+use crate::Engine;
+use crate::support::{runs, wait_until};
 use qjam::{Ctx, DataSet, LogLine, Master, Nothing};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -10,12 +11,12 @@ use std::time::Duration;
 type Kept = Arc<Mutex<Vec<LogLine>>>;
 
 /// A master whose lines are kept.
-fn listening(engine: &str) -> (Master, Kept) {
+fn listening(e: &Engine, engine: &str) -> (Master, Kept) {
     let kept: Kept = Arc::default();
     let keep = kept.clone();
     // On a busy machine blocks would go to whoever is awake, and lines with them.
     let m = Master::builder().balance(false).on_log(move |line| keep.lock().unwrap().push(line.clone()));
-    (m.connect(engine).unwrap(), kept)
+    (e.connect(m, engine), kept)
 }
 
 #[qjam::map]
@@ -33,9 +34,9 @@ fn ten_lines(_: &(), _: &Nothing, ctx: &Ctx) -> u64 {
     1
 }
 
-#[test]
-fn every_line_arrives_under_its_workers_name_and_in_order() {
-    let (m, kept) = listening("proc:4");
+pub(crate) fn every_line_arrives_under_its_workers_name_and_in_order(e: &Engine) {
+    let (m, kept) = listening(e, &e.of(4));
+    let names: Vec<String> = m.workers().into_iter().map(|w| w.name).collect();
     for round in 0..3 {
         m.run_each(ten_lines, &()).unwrap();
         // They are all there when the value is.
@@ -47,7 +48,7 @@ fn every_line_arrives_under_its_workers_name_and_in_order() {
         for line in printed {
             by_worker.entry(&line.worker).or_default().push(&line.text);
         }
-        assert_eq!(by_worker.keys().copied().collect::<Vec<_>>(), ["proc:0", "proc:1", "proc:2", "proc:3"]);
+        assert_eq!(by_worker.keys().copied().collect::<Vec<_>>(), names);
         for (chunk, (worker, lines)) in by_worker.into_iter().enumerate() {
             let expected: Vec<String> = (0..10).map(|n| format!("{n} of {chunk} in round {round}")).collect();
             assert_eq!(lines, expected, "{worker}");
@@ -55,8 +56,7 @@ fn every_line_arrives_under_its_workers_name_and_in_order() {
     }
 }
 
-#[test]
-fn a_million_lines_are_bounded_counted_and_harmless() {
+pub(crate) fn a_million_lines_are_bounded_counted_and_harmless(e: &Engine) {
     #[qjam::map]
     fn flood(lines: &u64, _: &Nothing) -> u64 {
         let mut out = std::io::stdout().lock();
@@ -65,7 +65,7 @@ fn a_million_lines_are_bounded_counted_and_harmless() {
         }
         *lines
     }
-    let (m, kept) = listening("proc:2");
+    let (m, kept) = listening(e, &e.of(2));
     let million = 1_000_000;
     assert_eq!(m.run(flood, &(million / 2), &DataSet::nothing(2).unwrap()).unwrap(), million);
     let lines = std::mem::take(&mut *kept.lock().unwrap());
@@ -81,8 +81,7 @@ fn a_million_lines_are_bounded_counted_and_harmless() {
     assert_eq!(m.run_each(ten_lines, &()).unwrap(), 2);
 }
 
-#[test]
-fn raw_bytes_on_standard_output_do_no_harm() {
+pub(crate) fn raw_bytes_on_standard_output_do_no_harm(e: &Engine) {
     #[qjam::map]
     fn rude(_: &(), _: &Nothing) -> (u64, u64) {
         let frame = [b"qj\x01\x02\xff\xff\xff\xff".as_slice(), &[0xff; 20_000], b"no newline"].concat();
@@ -98,8 +97,8 @@ fn raw_bytes_on_standard_output_do_no_harm() {
         let raw = rustix::io::read(rustix::stdio::stdin(), &mut one).unwrap();
         ((bytes + raw) as u64, 1)
     }
-    for engine in ["proc:2", "proc:1*2"] {
-        let (m, kept) = listening(engine);
+    for engine in e.few() {
+        let (m, kept) = listening(e, engine);
         for _ in 0..3 {
             let (read, ran) = m.run(rude, &(), &DataSet::nothing(8).unwrap()).unwrap();
             assert_eq!((read, ran), (0, 8), "{engine}: standard input is empty");
@@ -108,14 +107,13 @@ fn raw_bytes_on_standard_output_do_no_harm() {
     }
 }
 
-#[test]
-fn a_listener_that_panics_or_is_slow_costs_no_round() {
-    let m = Master::builder().on_log(|line| panic!("cannot bear {}", line.text)).connect("proc:2").unwrap();
+pub(crate) fn a_listener_that_panics_or_is_slow_costs_no_round(e: &Engine) {
+    let m = e.connect(Master::builder().on_log(|line| panic!("cannot bear {}", line.text)), &e.of(2));
     for _ in 0..3 {
         assert_eq!(m.run_each(ten_lines, &()).map_err(|e| e.to_string()), Ok(2));
     }
-    let m =
-        Master::builder().on_log(|_| std::thread::sleep(Duration::from_millis(2))).connect("proc:2").unwrap();
+    let slow = Master::builder().on_log(|_| std::thread::sleep(Duration::from_millis(2)));
+    let m = e.connect(slow, &e.of(2));
     assert_eq!(m.run_each(ten_lines, &()).unwrap(), 2);
 }
 
@@ -131,27 +129,24 @@ fn leave_a_child(how: &u64, _: &Nothing) -> Vec<u64> {
     vec![u64::from(child.id())]
 }
 
-#[test]
-fn what_user_code_started_ends_with_the_master() {
-    let m = Master::connect("proc:1").unwrap();
+pub(crate) fn what_user_code_started_ends_with_the_master(e: &Engine) {
+    let m = e.master(1);
     let children = m.run_each(leave_a_child, &0).unwrap();
     assert!(children.iter().all(|pid| runs(*pid as u32)));
     drop(m);
     for pid in children {
-        let gone = || !runs(pid as u32);
-        assert!(within(Duration::from_secs(2), gone), "{pid} is still there");
+        wait_until("the end of what user code started", || !runs(pid as u32));
     }
 }
 
-#[test]
-fn what_user_code_started_ends_with_its_process() {
-    let (m, kept) = listening("proc:1");
+pub(crate) fn what_user_code_started_ends_with_its_process(e: &Engine) {
+    let (m, kept) = listening(e, &e.of(1));
     assert!(m.run_each(leave_a_child, &1).is_err());
     let lines = kept.lock().unwrap().clone();
     let children: Vec<u32> =
         lines.iter().filter_map(|l| l.text.strip_prefix("child ")?.parse().ok()).collect();
     assert_eq!(children.len(), 3, "{lines:?}");
     for pid in children {
-        assert!(within(Duration::from_secs(2), || !runs(pid)), "{pid} is still there");
+        wait_until("the end of what user code started", || !runs(pid));
     }
 }

@@ -1,6 +1,6 @@
 //! Every kind of data set has one answer, that of a serial walk, whatever the workers.
 
-use crate::ENGINES;
+use crate::Engine;
 use crate::support::{Walk, bits, check, check_fold, rugged, serial};
 use qjam::chunk::Element;
 use qjam::{Ctx, DataSet, Dense, Lines, List, Master, Nothing, Records};
@@ -103,68 +103,62 @@ fn binned(offsets: &[f64], x: &Dense<f64>, acc: &mut Vec<f64>, ctx: &Ctx) {
     }
 }
 
-#[test]
-fn a_matrix_of_any_element_has_one_answer() {
+pub(crate) fn a_matrix_of_any_element_has_one_answer(e: &Engine) {
     let values = rugged(70_000);
     let scale: Vec<f64> = (0..7).map(|n| 1.0 / (n as f64 + 3.0)).collect();
-    check("f64", column_sums, &scale[..], &DataSet::dense(values.clone(), 7).unwrap());
-    check("f64", weighed::<f64>, &(), &DataSet::dense(values.clone(), 1).unwrap());
+    check(e, "f64", column_sums, &scale[..], &DataSet::dense(values.clone(), 7).unwrap());
+    check(e, "f64", weighed::<f64>, &(), &DataSet::dense(values.clone(), 1).unwrap());
     let halved = values.iter().map(|v| *v as f32).collect();
-    check("f32", weighed::<f32>, &(), &DataSet::<Dense<f32>>::dense(halved, 10).unwrap());
+    check(e, "f32", weighed::<f32>, &(), &DataSet::<Dense<f32>>::dense(halved, 10).unwrap());
     let whole = values.iter().map(|v| *v as i32).collect();
-    check("i32", weighed::<i32>, &(), &DataSet::<Dense<i32>>::dense(whole, 4).unwrap());
+    check(e, "i32", weighed::<i32>, &(), &DataSet::<Dense<i32>>::dense(whole, 4).unwrap());
     let long = values.iter().map(|v| (v * 1e9) as i64).collect();
-    check("i64", weighed::<i64>, &(), &DataSet::<Dense<i64>>::dense(long, 2).unwrap());
+    check(e, "i64", weighed::<i64>, &(), &DataSet::<Dense<i64>>::dense(long, 2).unwrap());
     let bytes = (0..300_000).map(|n| (n * 7 % 251) as u8).collect();
-    check("u8", weighed::<u8>, &(), &DataSet::<Dense<u8>>::dense(bytes, 3).unwrap());
+    check(e, "u8", weighed::<u8>, &(), &DataSet::<Dense<u8>>::dense(bytes, 3).unwrap());
 }
 
-#[test]
-fn records_lines_and_custom_data_have_one_answer() {
+pub(crate) fn records_lines_and_custom_data_have_one_answer(e: &Engine) {
     let visits = DataSet::list((0..20_000).map(visit)).unwrap();
     assert!(visits.len() > 3, "several chunks");
-    check("a list", time_by_user, &2.5, &visits);
+    check(e, "a list", time_by_user, &2.5, &visits);
     let custom = DataSet::custom(Visits(5_000)).unwrap();
-    check("custom records", time_by_user, &2.5, &custom.partitions(11).unwrap());
+    check(e, "custom records", time_by_user, &2.5, &custom.partitions(11).unwrap());
     let text: String = (0..30_000).map(|n| format!("line {n} has the word w{}\r\n", n % 77)).collect();
-    check("lines", words, "w", &DataSet::text(text).unwrap());
+    check(e, "lines", words, "w", &DataSet::text(text).unwrap());
 }
 
-#[test]
-fn the_cut_that_was_asked_for_is_the_cut_that_is_run() {
+pub(crate) fn the_cut_that_was_asked_for_is_the_cut_that_is_run(e: &Engine) {
     let x = DataSet::dense(rugged(9_000), 3).unwrap();
     for k in [1, 2, 5, 64, 1000] {
-        check("partitions", column_sums, &[0.3, 0.2, 0.1], &x.partitions(k).unwrap());
+        check(e, "partitions", column_sums, &[0.3, 0.2, 0.1], &x.partitions(k).unwrap());
     }
-    check("chunks of 7 rows", column_sums, &[0.3, 0.2, 0.1], &x.chunk_records(7).unwrap());
+    check(e, "chunks of 7 rows", column_sums, &[0.3, 0.2, 0.1], &x.chunk_records(7).unwrap());
 }
 
-#[test]
-fn a_fold_has_one_answer_however_wide_its_accumulator_is() {
+pub(crate) fn a_fold_has_one_answer_however_wide_its_accumulator_is(e: &Engine) {
     let x = DataSet::dense(rugged(256 * 256), 1).unwrap().chunk_records(256).unwrap();
     let chunk_bytes = 256 * 8;
     for width in [1, 100, 1_000, 20_000] {
-        check_fold("a fold", binned, &vec![0.125; width], &x, chunk_bytes);
+        check_fold(e, "a fold", binned, &vec![0.125; width], &x, chunk_bytes);
     }
 }
 
-#[test]
-fn random_numbers_belong_to_seed_round_and_chunk() {
+pub(crate) fn random_numbers_belong_to_seed_round_and_chunk(e: &Engine) {
     let tasks = DataSet::nothing(50).unwrap();
-    check("noise", noise, &3.0, &tasks);
+    check(e, "noise", noise, &3.0, &tasks);
     let walk = |seed, round| Walk { seed, round, chunk_bytes: 0 };
     let drawn = |seed, round| bits(&serial(noise, &3.0, &tasks, walk(seed, round)));
     assert!(drawn(17, 0) != drawn(17, 1) && drawn(17, 0) != drawn(18, 0));
 }
 
-#[test]
-fn a_run_without_data_runs_once_per_slot() {
+pub(crate) fn a_run_without_data_runs_once_per_slot(e: &Engine) {
     #[qjam::map]
     fn one(value: &u64, _: &Nothing) -> u64 {
         *value
     }
-    for engine in ENGINES.iter() {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.shapes() {
+        let m = e.connect(Master::builder(), engine);
         let slots: u64 = m.workers().iter().map(|w| u64::from(w.slots)).sum();
         assert_eq!(m.run_each(one, &3).unwrap(), 3 * slots, "{engine}");
     }

@@ -1,6 +1,6 @@
-//! What the promises are checked with: the serial answer, and a view of processes from outside.
+//! What promises are checked with: the serial answer, a view of processes from outside, and events to wait for.
 
-use crate::ENGINES;
+use crate::{Engine, HANG};
 use qjam::function::{AnyBox, Mode};
 use qjam::{Ctx, DataSet, Encoder, Job, Master, Params, Wire};
 use qjam_core::reduce::{Cut, Tree, blocks};
@@ -9,8 +9,58 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// Waits until something has happened.
+pub fn wait_until(what: &str, happened: impl FnMut() -> bool) {
+    assert!(within(HANG, happened), "{what} has not happened in {HANG:?}");
+}
+
+/// A gate that functions on this machine wait at, each chunk by itself, until the test opens it. So a test knows that they
+/// are inside without looking at a clock.
+pub struct Gate(Folder);
+
+impl Gate {
+    /// A closed one.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it makes a folder")]
+    pub fn new() -> Self {
+        Gate(Folder::new())
+    }
+
+    /// What functions are told of it.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.0.file("").to_string_lossy().into_owned()
+    }
+
+    /// How many chunks have come to it.
+    #[must_use]
+    pub fn reached(&self) -> usize {
+        let names = std::fs::read_dir(self.0.file("")).unwrap().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("at-")).count()
+    }
+
+    /// Waits until so many chunks have come to it.
+    pub fn wait_for(&self, chunks: usize) {
+        wait_until("that functions begin", || self.reached() >= chunks);
+    }
+
+    /// Lets all pass.
+    pub fn open(&self) {
+        std::fs::write(self.0.file("open"), []).unwrap();
+    }
+
+    /// What a function does with the path it was told.
+    pub fn pass(path: &str, chunk: u32) {
+        let _ = std::fs::write(Path::new(path).join(format!("at-{chunk}")), []);
+        // Without the folder nobody is left to open it.
+        while Path::new(path).exists() && !Path::new(path).join("open").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 /// The bits of a value: two values are the same only if nothing tells them apart, not even the sign of a zero.
-pub(crate) fn bits<T: Wire>(value: &T) -> Vec<u8> {
+pub fn bits<T: Wire>(value: &T) -> Vec<u8> {
     let mut out = Encoder::new();
     value.encode(&mut out);
     out.to_bytes().to_vec()
@@ -18,15 +68,17 @@ pub(crate) fn bits<T: Wire>(value: &T) -> Vec<u8> {
 
 /// How the serial answer is walked.
 #[derive(Clone, Copy)]
-pub(crate) struct Walk {
-    pub(crate) seed: u64,
-    pub(crate) round: u64,
+pub struct Walk {
+    /// The master's.
+    pub seed: u64,
+    /// The number of the round.
+    pub round: u64,
     /// Longest chunk of the data set; only the blocks of a fold depend on it.
-    pub(crate) chunk_bytes: u64,
+    pub chunk_bytes: u64,
 }
 
 /// What one thread gets that walks the chunks in order and merges along the tree.
-pub(crate) fn serial<F, M>(f: F, params: &F::Params, data: &DataSet<F::Chunk>, walk: Walk) -> F::Output
+pub fn serial<F, M>(f: F, params: &F::Params, data: &DataSet<F::Chunk>, walk: Walk) -> F::Output
 where
     F: Job<M, State = ()>,
 {
@@ -62,15 +114,16 @@ where
 }
 
 /// Runs a map twice on every engine and compares with the serial answer.
-pub(crate) fn check<F, M>(what: &str, f: F, params: &F::Params, data: &DataSet<F::Chunk>)
+pub(crate) fn check<F, M>(e: &Engine, what: &str, f: F, params: &F::Params, data: &DataSet<F::Chunk>)
 where
     F: Job<M, State = ()>,
 {
-    check_fold(what, f, params, data, 0);
+    check_fold(e, what, f, params, data, 0);
 }
 
 /// The same for a fold, whose blocks depend on the length of chunks.
 pub(crate) fn check_fold<F, M>(
+    e: &Engine,
     what: &str,
     f: F,
     params: &F::Params,
@@ -82,8 +135,8 @@ pub(crate) fn check_fold<F, M>(
     let seed = 17;
     let walk = |round| Walk { seed, round, chunk_bytes };
     let expected: Vec<Vec<u8>> = (0..2).map(|n| bits(&serial(f, params, data, walk(n)))).collect();
-    for engine in ENGINES.iter() {
-        let m = Master::builder().seed(seed).connect(engine).expect(engine);
+    for engine in e.shapes() {
+        let m = e.connect(Master::builder().seed(seed), engine);
         for (round, expected) in expected.iter().enumerate() {
             let value = m.run(f, params, data).unwrap_or_else(|e| panic!("{what} on {engine}: {e}"));
             assert!(bits(&value) == *expected, "{what} on {engine}, round {round}: other bits");
@@ -92,37 +145,37 @@ pub(crate) fn check_fold<F, M>(
 }
 
 /// Numbers of very different sizes, so that every order of adding them gives other bits.
-pub(crate) fn rugged(count: usize) -> Vec<f64> {
+pub fn rugged(count: usize) -> Vec<f64> {
     (0..count)
         .map(|n| ((n * 2_654_435_761) % 1_000_003) as f64 / 7.0 * 10f64.powi((n % 13) as i32 - 6))
         .collect()
 }
 
 /// Whether there is a process of this number; one that has ended and is not taken note of counts too.
-pub(crate) fn exists(pid: u32) -> bool {
+pub fn exists(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
 /// Whether a process runs; one that has ended does not, whether or not its parent has taken note of it.
-pub(crate) fn runs(pid: u32) -> bool {
+pub fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
 
 /// Sends a signal to a process that may be gone.
-pub(crate) fn signal(pid: u32, signal: Signal) {
+pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid as i32) {
         let _ = kill_process(pid, signal);
     }
 }
 
 /// The processes of a master's workers that are running now.
-pub(crate) fn pids(m: &Master) -> Vec<u32> {
+pub fn pids(m: &Master) -> Vec<u32> {
     m.workers().into_iter().filter_map(|w| w.pid).collect()
 }
 
 /// Waits until something is so. Says whether it became so in time.
-pub(crate) fn within(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
+pub fn within(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     loop {
         if so() {
@@ -136,10 +189,13 @@ pub(crate) fn within(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
 }
 
 /// A folder that goes when the test does.
-pub(crate) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    pub(crate) fn new() -> Self {
+    /// A new one.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it makes a folder")]
+    pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name =
             format!("qjam-conformance-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -148,7 +204,9 @@ impl Folder {
         Folder(path)
     }
 
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
+    /// The path of a file in it.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }

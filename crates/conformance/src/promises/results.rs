@@ -1,6 +1,6 @@
 //! What a function gives comes home bit by bit: nested results, results of any size, and numbers that are none.
 
-use crate::ENGINES;
+use crate::Engine;
 use crate::support::{Walk, bits, check, rugged, serial};
 use qjam::{Ctx, DataSet, Dense, Master, Nothing, Reduce, Serde, Sum, Wire};
 use std::time::Duration;
@@ -71,12 +71,11 @@ fn text(_: &(), _: &Nothing, ctx: &Ctx) -> Serde<Vec<u64>> {
     Serde(vec![u64::from(ctx.chunk()); 3])
 }
 
-#[test]
-fn nested_results_have_one_value() {
+pub(crate) fn nested_results_have_one_value(e: &Engine) {
     let x = DataSet::dense(rugged(2_600), 2).unwrap().partitions(13).unwrap();
-    check("a net", nested, &(0.5, Some(vec![0.25])), &x);
-    check("a net", nested, &(0.5, None), &x);
-    check("a serde value", text, &(), &DataSet::nothing(9).unwrap());
+    check(e, "a net", nested, &(0.5, Some(vec![0.25])), &x);
+    check(e, "a net", nested, &(0.5, None), &x);
+    check(e, "a serde value", text, &(), &DataSet::nothing(9).unwrap());
 }
 
 /// A NaN with something in it, the smallest numbers, and both zeros among ordinary ones.
@@ -94,44 +93,41 @@ fn odd_numbers(count: usize) -> Vec<f64> {
     rugged(count).into_iter().enumerate().map(|(n, v)| *odd.get(n % 11).unwrap_or(&v)).collect()
 }
 
-#[test]
-fn numbers_that_are_none_are_carried_bit_by_bit() {
+pub(crate) fn numbers_that_are_none_are_carried_bit_by_bit(e: &Engine) {
     let values = odd_numbers(5_000);
     let x = DataSet::dense(values.clone(), 5).unwrap().partitions(37).unwrap();
-    check("all values", every_value, &(), &x);
-    check("sums of them", sums, &(), &x);
-    for engine in ENGINES.iter() {
-        let m = Master::connect(engine).unwrap();
+    check(e, "all values", every_value, &(), &x);
+    check(e, "sums of them", sums, &(), &x);
+    for engine in e.shapes() {
+        let m = e.connect(Master::builder(), engine);
         let there_and_back = m.run(every_value, &(), &x).unwrap();
         assert!(bits(&there_and_back.0) == bits(&values), "{engine}: something was changed or moved");
     }
     let zeros = DataSet::dense(vec![-0.0; 60], 3).unwrap().partitions(8).unwrap();
-    check("negative zeros", sums, &(), &zeros);
+    check(e, "negative zeros", sums, &(), &zeros);
 }
 
-#[test]
-fn however_often_results_are_delivered_the_bits_are_the_same() {
+pub(crate) fn however_often_results_are_delivered_the_bits_are_the_same(e: &Engine) {
     let x = DataSet::dense(rugged(8_000), 4).unwrap().partitions(77).unwrap();
     let walk = Walk { seed: 0, round: 0, chunk_bytes: 0 };
     let expected = bits(&serial(nested, &(0.5, None), &x, walk));
-    for engine in ENGINES.iter() {
+    for engine in e.shapes() {
         for (blocks, deliver_after) in [(1, Duration::MAX), (3, Duration::ZERO), (1_000, Duration::ZERO)] {
-            let m = Master::builder().blocks_per_slot(blocks).deliver_after(deliver_after).connect(engine);
-            let value = m.unwrap().run(nested, &(0.5, None), &x).unwrap();
+            let builder = Master::builder().blocks_per_slot(blocks).deliver_after(deliver_after);
+            let value = e.connect(builder, engine).run(nested, &(0.5, None), &x).unwrap();
             assert!(bits(&value) == expected, "{engine}, {blocks} blocks a slot: other bits");
         }
     }
 }
 
-#[test]
-fn results_and_parameters_of_any_size_come_home() {
+pub(crate) fn results_and_parameters_of_any_size_come_home(e: &Engine) {
     // Short ones travel in frames, long ones through shared memory; the bound is somewhere between.
     let tasks = DataSet::nothing(9).unwrap();
     for width in [0, 1, 4_000, 4_090, 4_096, 5_000, 40_000] {
-        check("a wide result", wide, &width, &tasks);
+        check(e, "a wide result", wide, &width, &tasks);
     }
     for len in [0, 1, 8_000, 8_192, 9_000, 50_000] {
         let params: Vec<f32> = (0..len).map(|n| n as f32 / 3.0).collect();
-        check("long parameters", echo, &params, &tasks);
+        check(e, "long parameters", echo, &params, &tasks);
     }
 }

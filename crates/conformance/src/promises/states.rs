@@ -1,10 +1,10 @@
-//! States stay on the ranks that have their partitions; learners that keep their coordinates there have the bits that they
-//! have on threads.
+//! States stay with the workers that have their partitions, and have the bits that they have on threads.
 
+use crate::Engine;
+use crate::support::Folder;
 use qjam::job::FaultKind;
 use qjam::journal::What;
-use qjam::{Csr, Ctx, DataSet, Dense, Error, Master, Rng, State, Wire};
-use qjam_algos::linear::{Local, Loss, Objective, Params, Partitioned, Penalty, Scaling, fit};
+use qjam::{Ctx, DataSet, Dense, Error, Master, Rng, State, Wire};
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Wire)]
@@ -52,34 +52,37 @@ fn data(partitions: usize) -> DataSet<Dense<f64>> {
 }
 
 /// Rounds over states, with what goes wrong in between; all values, and the states at the end.
-fn story(workers: &str, partitions: usize) -> (Vec<u64>, Vec<Tally>) {
-    let m = Master::builder().seed(5).connect(workers).unwrap();
+fn story(m: &Master, partitions: usize) -> (Vec<u64>, Vec<Tally>) {
     let mut held = m.hold::<Tally>(&data(partitions)).unwrap();
     let mut values = Vec::new();
     for n in 0..6 {
         values.push(held.run(add, &(f64::from(n), Mischief::None)).unwrap().to_bits());
         let last = partitions as u32 - 1;
         let error = held.run(add, &(100.0, Mischief::Panic(last))).unwrap_err();
-        assert!(matches!(error.fault(), Some(f) if f.fault.kind == FaultKind::Panic), "{workers}: {error}");
-        assert_eq!(error.fault().unwrap().fault.chunk, Some(last), "{workers}");
-        let pending = held.submit(add, &(200.0, Mischief::Wait)).unwrap();
-        std::thread::sleep(Duration::from_millis(5));
-        pending.cancel();
+        assert!(matches!(error.fault(), Some(f) if f.fault.kind == FaultKind::Panic), "{error}");
+        assert_eq!(error.fault().unwrap().fault.chunk, Some(last));
+        held.submit(add, &(200.0, Mischief::Wait)).unwrap().cancel();
         held.checkpoint().unwrap();
     }
     (values, held.collect().unwrap())
 }
 
-#[test]
-fn what_failed_or_was_cancelled_has_changed_nothing_and_bits_are_those_of_threads() {
+pub(crate) fn what_failed_or_was_cancelled_has_changed_nothing_and_bits_are_those_of_threads(e: &Engine) {
     for partitions in [1, 2, 3, 5] {
-        assert_eq!(story("mpi", partitions), story("local:2", partitions), "{partitions} partitions");
+        let seeded = || Master::builder().seed(5);
+        let alone = story(&seeded().connect("local:2").unwrap(), partitions);
+        for engine in e.few() {
+            assert_eq!(
+                story(&e.connect(seeded(), engine), partitions),
+                alone,
+                "{engine}, {partitions} partitions"
+            );
+        }
     }
 }
 
-#[test]
-fn several_masters_keep_their_states_apart() {
-    let (one, two) = (Master::connect("mpi").unwrap(), Master::connect("mpi").unwrap());
+pub(crate) fn several_masters_keep_their_states_apart(e: &Engine) {
+    let (one, two) = (e.master(2), e.master(2));
     let (mut a, mut b) = (one.hold::<Tally>(&data(3)).unwrap(), two.hold::<Tally>(&data(3)).unwrap());
     for _ in 0..3 {
         a.run(add, &(1.0, Mischief::None)).unwrap();
@@ -92,9 +95,8 @@ fn several_masters_keep_their_states_apart() {
     assert_eq!(sums(&b), b_sums, "the other goes on");
 }
 
-#[test]
-fn a_run_that_goes_on_makes_the_states_again_on_the_ranks() {
-    let folder = crate::support::Folder::new();
+pub(crate) fn a_run_that_goes_on_makes_the_states_again(e: &Engine) {
+    let folder = Folder::new();
     let runs = folder.file("runs");
     let run = |rounds: u32, resume: bool| {
         let builder = Master::builder().seed(3).run_folder(&runs).record_cost(f64::INFINITY);
@@ -103,7 +105,7 @@ fn a_run_that_goes_on_makes_the_states_again_on_the_ranks() {
             Some(path) => builder.resume(path.to_str().unwrap()),
             None => builder,
         };
-        let m = builder.connect("mpi").unwrap();
+        let m = e.connect(builder, &e.of(3));
         let mut held = m.hold::<Tally>(&data(4)).unwrap();
         let values: Vec<u64> =
             (0..rounds).map(|n| held.run(add, &(f64::from(n), Mischief::None)).unwrap().to_bits()).collect();
@@ -118,54 +120,12 @@ fn a_run_that_goes_on_makes_the_states_again_on_the_ranks() {
     assert_eq!((resumed, states, 0), (whole, wanted, restored));
 }
 
-#[test]
-fn a_look_at_states_that_are_being_changed_waits_for_its_turn() {
-    let m = Master::connect("mpi").unwrap();
+pub(crate) fn a_look_at_states_that_are_being_changed_waits_for_its_turn(e: &Engine) {
+    let m = e.master(2);
     let mut held = m.hold::<Tally>(&data(4)).unwrap();
     let pending = held.submit(add, &(1.0, Mischief::None)).unwrap();
     let error = held.submit(add, &(1.0, Mischief::None)).map(drop);
     assert!(matches!(error, Ok(()) | Err(Error::HeldBusy)), "{error:?}");
     pending.wait().unwrap();
     assert!(held.collect().unwrap().iter().all(|t| t.rounds >= 1));
-}
-
-/// A sparse problem: rows, and targets.
-fn problem() -> (Csr<f64>, Vec<f64>) {
-    let (rows, cols) = (300_u64, 120_u64);
-    let mut rng = Rng::keyed(7, 7, 7);
-    let (mut starts, mut places, mut values) = (vec![0_u64], Vec::new(), Vec::new());
-    for _ in 0..rows {
-        for col in 0..cols {
-            if rng.uniform() < 0.1 {
-                places.push(col as u32);
-                values.push(rng.normal());
-            }
-        }
-        starts.push(places.len() as u64);
-    }
-    let targets = (0..rows).map(|_| rng.normal()).collect();
-    (Csr::from_vecs(starts, places, values, cols as usize, None).unwrap(), targets)
-}
-
-/// Bits of everything that a fit with fixed work, scaling and partitions gives.
-fn fitted(workers: &str, eta: f64) -> Vec<u64> {
-    let (x, targets) = problem();
-    let m = Master::builder().seed(11).connect(workers).unwrap();
-    let data = Partitioned::columns_of(&DataSet::csr(&x).unwrap(), 4).unwrap();
-    let penalty = Penalty::elastic_net(0.5, eta, Scaling::HalfSum, x.rows()).unwrap();
-    let objective =
-        Objective { loss: Loss::Squares { targets }, terms: penalty.into(), centred: false, free: false };
-    let params = Params::default().with_tolerance(1e-6).unwrap().with_rounds_max(60).unwrap();
-    let params = params.with_local(Local::Fixed { work: 0.7, sigma: 4.0 }).unwrap();
-    let found = fit(&m, &data, &objective, &params, |_| {}).unwrap();
-    assert!(found.rounds > 5, "{} rounds on {workers}", found.rounds);
-    let numbers = found.coordinates.iter().chain([&found.objective]);
-    numbers.map(|v| v.to_bits()).chain([found.rounds as u64]).collect()
-}
-
-#[test]
-fn a_linear_learner_with_fixed_work_has_the_bits_of_threads() {
-    for eta in [1.0, 0.0] {
-        assert!(fitted("mpi", eta) == fitted("local:2", eta), "η = {eta}: other bits");
-    }
 }

@@ -1,28 +1,27 @@
 //! Faults in user code or user data end the round with one error that tells everything, and the master goes on.
 
-use crate::ENGINES;
-use crate::support::{Folder, within};
+use crate::Engine;
+use crate::support::{Folder, Gate, wait_until};
 use qjam::job::FaultKind;
 use qjam::{
     Ctx, DataSet, DecodeError, Decoder, Dense, Encoder, Error, List, Master, Nothing, Reduce, Sum, Wire,
 };
 use serde::{Deserialize, Deserializer, Serialize};
-use std::time::Duration;
 
 #[qjam::map]
 fn rows(_: &(), x: &Dense<f64>) -> u64 {
     x.rows() as u64
 }
 
+#[qjam::map]
+fn rows_of_nothing(_: &(), _: &Nothing) -> u64 {
+    1
+}
+
 /// The master is as good as before.
 fn is_well(m: &Master, after: &str) {
     let x = DataSet::dense(vec![0.5; 300], 3).unwrap().partitions(20).unwrap();
     assert_eq!(m.run(rows, &(), &x).map_err(|e| e.to_string()), Ok(100), "after {after}");
-}
-
-/// Every engine but the largest: faults do not depend on how many are there.
-fn engines() -> impl Iterator<Item = &'static str> {
-    ENGINES.iter().copied().filter(|e| !e.ends_with(":8"))
 }
 
 #[inline(never)]
@@ -36,11 +35,10 @@ fn bad_index(bad: &u32, x: &Dense<f64>, ctx: &Ctx) -> u64 {
     u64::from(look_up(&[x.rows() as u32], at))
 }
 
-#[test]
-fn a_panic_tells_message_line_chunk_worker_and_the_users_frames() {
+pub(crate) fn a_panic_tells_message_line_chunk_worker_and_the_users_frames(e: &Engine) {
     let x = DataSet::dense((0..640).map(f64::from).collect(), 10).unwrap().partitions(64).unwrap();
-    for engine in engines() {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
         let names: Vec<String> = m.workers().into_iter().map(|w| w.name).collect();
         for _ in 0..2 {
             let error = m.run(bad_index, &17, &x).unwrap_err();
@@ -50,7 +48,7 @@ fn a_panic_tells_message_line_chunk_worker_and_the_users_frames() {
             assert_eq!(fault.fault.message, "index out of bounds: the len is 1 but the index is 70");
             let location = fault.fault.location.clone().unwrap();
             let (file, line) = (location.split(':').next().unwrap(), location.split(':').nth(1).unwrap());
-            assert!(file.ends_with("conformance/faults.rs"), "{engine}: {location}");
+            assert!(file.ends_with("promises/faults.rs"), "{engine}: {location}");
             let here = include_str!("faults.rs").lines().position(|l| l == "    table[at]").unwrap();
             assert_eq!(line.parse::<usize>().unwrap(), here + 1);
             assert!(names.contains(fault.worker.as_ref().unwrap()), "{engine}: {text}");
@@ -72,15 +70,14 @@ fn a_panic_tells_message_line_chunk_worker_and_the_users_frames() {
     }
 }
 
-#[test]
-fn a_panic_on_every_chunk_is_one_error() {
+pub(crate) fn a_panic_on_every_chunk_is_one_error(e: &Engine) {
     let x = DataSet::dense(vec![1.0; 640], 10).unwrap().partitions(64).unwrap();
     #[qjam::map]
     fn always(_: &(), _: &Dense<f64>, ctx: &Ctx) -> u64 {
         std::panic::panic_any(ctx.chunk())
     }
-    for engine in engines() {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
         for _ in 0..5 {
             let error = m.run(always, &(), &x).unwrap_err();
             assert_eq!(error.fault().unwrap().fault.message, "a panic without a message", "{engine}");
@@ -89,15 +86,14 @@ fn a_panic_on_every_chunk_is_one_error() {
     }
 }
 
-#[test]
-fn a_function_that_is_not_registered_is_told_with_those_that_look_like_it() {
+pub(crate) fn a_function_that_is_not_registered_is_told_with_those_that_look_like_it(e: &Engine) {
     fn bad_indes(_: &u32, x: &Dense<f64>) -> u64 {
         x.rows() as u64
     }
     let x = DataSet::dense(vec![1.0; 10], 1).unwrap();
     // Also on threads, which have the function itself: what runs there runs anywhere.
-    for engine in engines() {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
         let error = m.run(bad_indes, &0, &x).unwrap_err();
         assert!(matches!(error, Error::UnknownFunction(_)), "{engine}: {error}");
         let text = error.to_string();
@@ -112,8 +108,7 @@ struct Ragged {
     grad: Vec<f64>,
 }
 
-#[test]
-fn results_that_do_not_go_together_say_which_field() {
+pub(crate) fn results_that_do_not_go_together_say_which_field(e: &Engine) {
     #[qjam::map]
     fn ragged(odd: &u32, _: &Nothing, ctx: &Ctx) -> Ragged {
         Ragged { grad: vec![0.0; 3 + usize::from(ctx.chunk() == *odd)] }
@@ -123,8 +118,8 @@ fn results_that_do_not_go_together_say_which_field() {
         (0.5, 100)
     }
     let tasks = DataSet::nothing(33).unwrap();
-    for engine in engines() {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
         // The first, the last, and one in the middle: found by a worker or by the master, as it happens.
         for odd in [0, 7, 16, 32] {
             let error = m.run(ragged, &odd, &tasks).unwrap_err();
@@ -138,8 +133,7 @@ fn results_that_do_not_go_together_say_which_field() {
     }
 }
 
-#[test]
-fn text_that_is_no_text_is_told_with_its_line() {
+pub(crate) fn text_that_is_no_text_is_told_with_its_line(e: &Engine) {
     let folder = Folder::new();
     let path = folder.file("text");
     std::fs::write(&path, b"good line\nbad \xff line\n").unwrap();
@@ -147,8 +141,8 @@ fn text_that_is_no_text_is_told_with_its_line() {
     fn count(_: &(), lines: &qjam::Lines) -> u64 {
         lines.len() as u64
     }
-    for engine in engines() {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
         let error = m.run(count, &(), &DataSet::lines(&path).unwrap()).unwrap_err();
         assert_eq!(error.fault().unwrap().fault.kind, FaultKind::Chunk, "{engine}: {error}");
         assert!(error.to_string().contains("UTF-8"), "{engine}: {error}");
@@ -185,8 +179,7 @@ impl Drop for Loud {
     }
 }
 
-#[test]
-fn records_that_panic_when_they_are_read_and_results_when_they_are_dropped_are_faults() {
+pub(crate) fn records_that_panic_when_they_are_read_and_results_when_they_are_dropped_are_faults(e: &Engine) {
     #[qjam::map]
     fn sum(_: &(), x: &List<Hasty>) -> u64 {
         x.iter().map(|h| u64::from(h.0)).sum()
@@ -196,8 +189,8 @@ fn records_that_panic_when_they_are_read_and_results_when_they_are_dropped_are_f
         let before = Loud(if ctx.chunk() == 5 { 1_000_000 } else { 1 });
         Loud(before.0)
     }
-    for engine in engines() {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
         let good = DataSet::list((10..50).map(Hasty)).unwrap().partitions(10).unwrap();
         let bad = DataSet::list((0..40).map(Hasty)).unwrap().partitions(10).unwrap();
         let error = m.run(sum, &(), &bad).unwrap_err();
@@ -258,19 +251,15 @@ fn spited(_: &Spiteful, _: &Nothing) -> u64 {
     1
 }
 
-#[test]
-fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_fault_too() {
+pub(crate) fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_fault_too(e: &Engine) {
     let tasks = DataSet::nothing(12).unwrap();
-    for engine in engines() {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
         assert_eq!(m.run(spiteful, &Place::Nowhere, &tasks).unwrap(), Spiteful(Place::Nowhere));
         for place in [Place::EncodingThere, Place::DecodingHere, Place::Merging, Place::RefusedHere] {
             match m.run(spiteful, &place, &tasks) {
                 Err(Error::Fault(fault)) => assert!(fault.fault.message.contains("spite"), "{fault:?}"),
-                // Threads hand their results over as they are, and so does the caller's own.
-                Ok(_)
-                    if (engine.starts_with("local") || engine.starts_with("auto"))
-                        && place != Place::Merging => {}
+                Ok(_) if e.hands_over && place != Place::Merging => {}
                 other => panic!("{engine}, {place:?}: {other:?}"),
             }
             is_well(&m, &format!("{place:?} on {engine}"));
@@ -284,24 +273,33 @@ fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_fault_too() {
     }
 }
 
-#[test]
-fn rounds_under_way_do_not_suffer_from_one_that_fails() {
+pub(crate) fn rounds_under_way_do_not_suffer_from_one_that_fails(e: &Engine) {
     #[qjam::map]
-    fn slow(_: &(), _: &Nothing) -> u64 {
-        std::thread::sleep(Duration::from_millis(3));
+    fn slow(gate: &str, _: &Nothing, ctx: &Ctx) -> u64 {
+        Gate::pass(gate, ctx.chunk());
         1
     }
     let x = DataSet::dense(vec![1.0; 640], 10).unwrap().partitions(64).unwrap();
     let tasks = DataSet::nothing(40).unwrap();
-    for engine in ["local:3", "proc:3", "proc:2*2"] {
-        let m = Master::connect(engine).unwrap();
-        let good = m.submit(slow, &(), &tasks).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
+        // It stays under way until the others have failed, in one slot of two or more.
+        let gate = Gate::new();
+        let alone = DataSet::nothing(1).unwrap();
+        let good = m.submit(slow, gate.path().as_str(), &alone).unwrap();
+        let is_narrow = m.workers().iter().map(|w| w.slots).sum::<u32>() < 2;
+        if is_narrow || e.chooses {
+            gate.open();
+        } else {
+            gate.wait_for(1);
+        }
         let bad: Vec<_> = (0..5).map(|n| m.submit(bad_index, &(n * 13), &x).unwrap()).collect();
-        let also_good = m.submit(slow, &(), &tasks).unwrap();
+        let also_good = m.submit(rows_of_nothing, &(), &tasks).unwrap();
         for (n, bad) in bad.into_iter().enumerate() {
             assert_eq!(bad.wait().unwrap_err().fault().unwrap().fault.chunk, Some(n as u32 * 13), "{engine}");
         }
-        assert!(within(Duration::from_secs(20), || also_good.is_done()), "{engine}: a round hangs");
-        assert_eq!((good.wait().unwrap(), also_good.wait().unwrap()), (40, 40), "{engine}");
+        wait_until("the end of a good round", || also_good.is_done());
+        gate.open();
+        assert_eq!((good.wait().unwrap(), also_good.wait().unwrap()), (1, 40), "{engine}");
     }
 }

@@ -1,11 +1,10 @@
 //! Long results are read where their workers left them; what the user gets is the user's alone, and stays as it is.
 
-use crate::support::{Walk, bits, pids, serial, signal};
+use crate::Engine;
+use crate::support::{Walk, bits, serial, signal};
 use qjam::{Ctx, DataSet, Master, Nothing, Slab};
 use rustix::process::Signal;
 use std::time::Duration;
-
-const ENGINES: [&str; 5] = ["proc:1", "proc:2", "proc:3", "proc:2*2", "proc:2,local:1"];
 
 /// Another vector for every chunk and every round.
 #[qjam::map]
@@ -28,11 +27,10 @@ fn expected(theta: &[f64], tasks: &DataSet<Nothing>, round: usize) -> Vec<u8> {
     bits(&serial(scaled, theta, tasks, Walk { seed: 0, round: round as u64, chunk_bytes: 0 }))
 }
 
-#[test]
-fn results_of_many_rounds_at_once_do_not_overwrite_each_other() {
+pub(crate) fn results_of_many_rounds_at_once_do_not_overwrite_each_other(e: &Engine) {
     let tasks = DataSet::nothing(7).unwrap();
-    for engine in ENGINES {
-        let m = Master::connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
         let pending: Vec<_> =
             (0..8).map(|n| m.submit(scaled, &theta(n, 9_000)[..], &tasks).unwrap()).collect();
         // All are kept, and looked at when workers have used their memory for others again and again.
@@ -46,25 +44,23 @@ fn results_of_many_rounds_at_once_do_not_overwrite_each_other() {
     }
 }
 
-#[test]
-fn what_is_taken_over_as_it_came_is_the_users_own() {
+pub(crate) fn what_is_taken_over_as_it_came_is_the_users_own(e: &Engine) {
     let tasks = DataSet::nothing(7).unwrap();
-    for engine in ENGINES {
-        let m = Master::builder().on_log(|_| {}).connect(engine).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder().on_log(|_| {}), engine);
         let values: Vec<_> = (0..6)
             .map(|n| m.run(of_one, &theta(n, 20_000)[..], &tasks).unwrap().expect("chunk 5 has a value"))
             .collect();
-        pids(&m).into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        e.pids(&m).into_iter().for_each(|pid| signal(pid, Signal::KILL));
         for (n, value) in values.iter().enumerate() {
             assert!(value[..] == theta(n, 20_000)[..], "{engine}, round {n}");
         }
     }
 }
 
-#[test]
-fn results_may_become_longer_from_round_to_round() {
+pub(crate) fn results_may_become_longer_from_round_to_round(e: &Engine) {
     let tasks = DataSet::nothing(4).unwrap();
-    let m = Master::connect("proc:2").unwrap();
+    let m = e.master(2);
     // In the frame, in the smallest arena, at its end, and beyond it.
     for (n, len) in [10, 4_090, 50_000, 131_060, 131_072, 300_000, 20].into_iter().enumerate() {
         let theta = theta(n, len);
@@ -73,17 +69,17 @@ fn results_may_become_longer_from_round_to_round() {
     }
 }
 
-#[test]
-fn a_worker_that_is_killed_while_results_travel_leaves_the_bits_alone() {
+pub(crate) fn a_worker_that_is_killed_while_results_travel_leaves_the_bits_alone(e: &Engine) {
     let tasks = DataSet::nothing(6).unwrap();
     let theta = theta(1, 200_000);
     let expected = expected(&theta, &tasks, 0);
-    let m = Master::builder().on_log(|_| {}).connect("proc:3").unwrap();
+    let m = e.master(3);
     for n in 0..12_u64 {
         let pending = m.submit(scaled, &theta[..], &tasks).unwrap();
         std::thread::sleep(Duration::from_micros(n * 400));
-        let now = pids(&m);
-        signal(now[n as usize % now.len()], Signal::KILL);
+        if let Some(pid) = e.pids(&m).get(n as usize % 3) {
+            signal(*pid, Signal::KILL);
+        }
         let value = pending.wait().unwrap_or_else(|e| panic!("round {n}: {e}"));
         assert!(bits(&value) == expected, "round {n}: other bits");
     }

@@ -1,12 +1,11 @@
 //! Data in files: larger than what workers keep, moved, changed and cut short.
 
-use crate::support::{Folder, Walk, bits, rugged, serial};
-use crate::{ENGINES, is_here};
+use crate::Engine;
+use crate::support::{Folder, Gate, Walk, bits, rugged, serial};
 use qjam::job::FaultKind;
-use qjam::{DataSet, Dense, Error, Lines, Master};
+use qjam::{Ctx, DataSet, Dense, Error, Lines, Master};
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 #[qjam::map]
 fn sums(scale: &f64, x: &Dense<f64>) -> (f64, u64) {
@@ -42,8 +41,7 @@ fn is_well(m: &Master) {
     assert_eq!(m.run(sums, &2.0, &x).unwrap(), (24.0, 4));
 }
 
-#[test]
-fn files_larger_than_what_workers_keep_have_one_answer() {
+pub(crate) fn files_larger_than_what_workers_keep_have_one_answer(e: &Engine) {
     let folder = Folder::new();
     let values = rugged(400_000); // 3.2 MB, of which a worker keeps 200 kB
     let (raw, npy, text) = (folder.file("x.raw"), folder.file("x.npy"), folder.file("x.txt"));
@@ -57,8 +55,8 @@ fn files_larger_than_what_workers_keep_have_one_answer() {
     let walk = Walk { seed: 0, round: 0, chunk_bytes: 0 };
     let expected = bits(&serial(sums, &0.3, &x, walk));
     let expected_lines = bits(&serial(lengths, &(), &lines, walk));
-    for engine in ENGINES.iter() {
-        let m = Master::builder().cache_limit(200_000).connect(engine).unwrap();
+    for engine in e.shapes() {
+        let m = e.connect(Master::builder().cache_limit(200_000), engine);
         for _ in 0..2 {
             assert!(bits(&m.run(sums, &0.3, &x).unwrap()) == expected, "{engine}: raw");
             assert!(bits(&m.run(sums, &0.3, &same).unwrap()) == expected, "{engine}: npy");
@@ -67,15 +65,14 @@ fn files_larger_than_what_workers_keep_have_one_answer() {
         let misses = m.last_round().unwrap().cache_misses;
         // On another host nothing is read into memory: chunks are mapped from the cache on its disk.
         assert!(
-            misses > 0 || !is_here(engine),
+            misses > 0 || !e.caps.same_machine,
             "{engine}: everything was kept, under a limit that does not allow it"
         );
     }
 }
 
-#[test]
-fn a_file_that_changed_after_the_data_set_was_made_is_named() {
-    for engine in ENGINES.iter() {
+pub(crate) fn a_file_that_changed_after_the_data_set_was_made_is_named(e: &Engine) {
+    for engine in e.shapes() {
         let folder = Folder::new();
         let path = folder.file("changing.raw");
         // What is done to the file, and what the error says of it.
@@ -92,7 +89,7 @@ fn a_file_that_changed_after_the_data_set_was_made_is_named() {
                 fs::write(&path, bytes).unwrap();
             }),
         ];
-        let m = Master::connect(engine).unwrap();
+        let m = e.connect(Master::builder(), engine);
         for (n, (what, change)) in changes.into_iter().enumerate() {
             write_raw(&path, &vec![n as f64; 40_000]);
             let x = DataSet::<Dense<f64>>::raw(&path, 4).unwrap();
@@ -106,26 +103,26 @@ fn a_file_that_changed_after_the_data_set_was_made_is_named() {
     }
 }
 
-#[test]
-fn a_file_that_changes_in_the_middle_of_a_round_is_named_with_the_chunk() {
+pub(crate) fn a_file_that_changes_in_the_middle_of_a_round_is_named_with_the_chunk(e: &Engine) {
     #[qjam::map]
-    fn slow(_: &(), x: &Dense<f64>) -> f64 {
-        std::thread::sleep(Duration::from_millis(10));
+    fn held_up(gate: &str, x: &Dense<f64>, ctx: &Ctx) -> f64 {
+        Gate::pass(gate, ctx.chunk());
         x.as_slice().iter().sum()
     }
-    // Another host may have all it needs by then.
-    for engine in ENGINES.iter().filter(|e| !e.ends_with(":8") && is_here(e)) {
+    for engine in e.few() {
         let folder = Folder::new();
         let path = folder.file("changing.raw");
         let values = rugged(40_000);
         write_raw(&path, &values);
         let x = DataSet::<Dense<f64>>::raw(&path, 4).unwrap().partitions(60).unwrap();
-        let m = Master::connect(engine).unwrap();
-        let round = m.submit(slow, &(), &x).unwrap();
-        std::thread::sleep(Duration::from_millis(30));
+        let m = e.connect(Master::builder(), engine);
+        let gate = Gate::new();
+        let round = m.submit(held_up, gate.path().as_str(), &x).unwrap();
+        gate.wait_for(1);
         // Cut short and made whole again, as some editors do it.
         write_raw(&path, &values[..100]);
         write_raw(&path, &values);
+        gate.open();
         let error = round.wait().unwrap_err();
         let Error::Fault(fault) = &error else { panic!("{engine}: {error}") };
         assert_eq!(fault.fault.kind, FaultKind::Chunk, "{engine}");
@@ -139,15 +136,14 @@ fn a_file_that_changes_in_the_middle_of_a_round_is_named_with_the_chunk() {
     }
 }
 
-#[test]
-fn the_same_content_in_another_file_is_read_from_there() {
-    for engine in ENGINES.iter() {
+pub(crate) fn the_same_content_in_another_file_is_read_from_there(e: &Engine) {
+    for engine in e.shapes() {
         let folder = Folder::new();
         let (first, second) = (folder.file("first.raw"), folder.file("second.raw"));
         let values = rugged(40_000);
         write_raw(&first, &values);
         // A worker keeps one chunk at most, so that rounds read the file.
-        let m = Master::builder().cache_limit(0).connect(engine).unwrap();
+        let m = e.connect(Master::builder().cache_limit(0), engine);
         let x = DataSet::<Dense<f64>>::raw(&first, 4).unwrap();
         let expected = m.run(sums, &1.0, &x).unwrap();
 

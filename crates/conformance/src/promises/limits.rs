@@ -1,11 +1,11 @@
 //! At the limits of a host: few files, little memory, many chunks. An error that tells, or the right value; never a hang.
 
-use crate::program::{Program, say};
+use crate::Engine;
+use crate::program::{Program, Programs, say};
 use crate::support::rugged;
 use qjam::job::Cause;
 use qjam::{Ctx, DataSet, Dense, Error, Master, Nothing};
 use rustix::process::{Resource, Rlimit, setrlimit};
-use std::time::{Duration, Instant};
 
 #[qjam::map]
 fn wide(params: &[f64], _: &Nothing) -> Vec<f64> {
@@ -17,13 +17,11 @@ fn weigh(scale: &f64, x: &Dense<f64>, ctx: &Ctx) -> (f64, u64, u64) {
     (x.as_slice()[0] * scale, u64::from(ctx.chunk()), 1)
 }
 
-pub(crate) const PROGRAMS: &[(&str, fn())] = &[("few files", || {
+pub(crate) const PROGRAMS: Programs = &[("few files", |workers| {
     for files in FILES {
         let limit = Rlimit { current: Some(files), maximum: Some(4096) };
         setrlimit(Resource::Nofile, limit).unwrap();
-        let started = Instant::now();
-        let outcome = few_files();
-        say(format!("{files} {} {outcome}", started.elapsed().as_millis()));
+        say(format!("{files} {}", few_files(workers)));
     }
 })];
 
@@ -31,9 +29,9 @@ pub(crate) const PROGRAMS: &[(&str, fn())] = &[("few files", || {
 const FILES: [u64; 9] = [3, 7, 12, 18, 21, 23, 25, 30, 80];
 
 /// Connects and runs rounds that need more and more files, until something cannot be had.
-fn few_files() -> String {
+fn few_files(workers: &str) -> String {
     let told = |e: Error| format!("error {}", e.to_string().lines().next().unwrap_or_default());
-    let m = match Master::builder().on_log(|_| {}).connect("proc:3") {
+    let m = match Master::builder().on_log(|_| {}).connect(workers) {
         Ok(m) => m,
         Err(e) => return told(e),
     };
@@ -53,31 +51,20 @@ fn few_files() -> String {
     "all".into()
 }
 
-#[test]
-fn with_few_files_there_is_an_error_or_the_value() {
-    let mut program = Program::start("few files");
+pub(crate) fn with_few_files_there_is_an_error_or_the_value(e: &Engine) {
+    let mut program = Program::start("few files", &e.of(3));
     let (said, status) = program.finish();
     assert!(status.success(), "{status}: {said:?}");
-    let outcomes: Vec<(u64, String)> = said
-        .iter()
-        .map(|line| {
-            let (_, rest) = line.split_once(' ').unwrap();
-            let (ms, outcome) = rest.split_once(' ').unwrap();
-            (ms.parse().unwrap(), outcome.to_owned())
-        })
-        .collect();
+    let outcomes: Vec<&str> = said.iter().map(|line| line.split_once(' ').unwrap().1).collect();
     println!("{outcomes:#?}");
     assert_eq!(outcomes.len(), FILES.len(), "{outcomes:?}");
-    assert!(outcomes[0].1.starts_with("error"), "three files are too few");
-    assert_eq!(outcomes[FILES.len() - 1].1, "all", "eighty are enough");
-    assert!(outcomes.iter().all(|(ms, _)| *ms < 20_000), "{outcomes:?}");
-    program.leaves_nothing_within(Duration::from_secs(5)).unwrap();
+    assert!(outcomes[0].starts_with("error"), "three files are too few");
+    assert_eq!(outcomes[FILES.len() - 1], "all", "eighty are enough");
+    program.leaves_nothing("few files");
 }
 
-#[test]
-fn a_memory_limit_that_allows_nothing_is_told() {
-    let started = Instant::now();
-    let connected = Master::builder().memory_limit(4096).on_log(|_| {}).connect("proc:1");
+pub(crate) fn a_memory_limit_that_allows_nothing_is_told(e: &Engine) {
+    let connected = e.quiet().memory_limit(4096).connect(&e.of(1));
     let error = match connected {
         Err(e) => e,
         Ok(m) => m.run(wide, &[1.0], &DataSet::nothing(2).unwrap()).unwrap_err(),
@@ -88,22 +75,16 @@ fn a_memory_limit_that_allows_nothing_is_told() {
         _ => panic!("{error}"),
     };
     assert!(deaths.iter().all(|d| !matches!(d.cause, Cause::Silent(_))), "{error}");
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
-#[test]
-fn a_hundred_thousand_chunks_are_a_matter_of_seconds() {
+pub(crate) fn a_hundred_thousand_chunks_have_one_answer(e: &Engine) {
     let n = 100_000;
     let values = rugged(n);
     let expected = (n * (n - 1) / 2) as u64;
     let x = DataSet::dense(values, 1).unwrap().chunk_records(1).unwrap();
-    for engine in ["local:2", "proc:2"] {
-        let m = Master::connect(engine).unwrap();
-        for _ in 0..2 {
-            let started = Instant::now();
-            let (_, sum, count) = m.run(weigh, &0.5, &x).unwrap();
-            assert_eq!((sum, count), (expected, n as u64), "{engine}");
-            assert!(started.elapsed() < Duration::from_secs(20), "{engine}: {:?}", started.elapsed());
-        }
+    let m = e.master(2);
+    for _ in 0..2 {
+        let (_, sum, count) = m.run(weigh, &0.5, &x).unwrap();
+        assert_eq!((sum, count), (expected, n as u64));
     }
 }

@@ -1,0 +1,168 @@
+//! What is no longer used is given back: files, mappings, memory.
+
+use crate::program::{Program, Programs, say};
+use crate::support::{pids, rugged, signal, within};
+use crate::{Engine, HANG};
+use qjam::{DataSet, Dense, Master, Nothing};
+use std::time::Duration;
+
+#[qjam::map]
+fn total(_: &(), x: &Dense<f64>) -> f64 {
+    x.as_slice().iter().sum()
+}
+
+#[qjam::map]
+fn one(_: &(), _: &Nothing) -> u64 {
+    1
+}
+
+/// Longer than what travels in a frame, both ways.
+#[qjam::map]
+fn wide(params: &[f64], _: &Nothing) -> Vec<f64> {
+    params.to_vec()
+}
+
+/// Slow enough that the master keeps up.
+#[qjam::map]
+fn slow_and_wide(params: &[f64], _: &Nothing) -> Vec<f64> {
+    std::thread::sleep(Duration::from_millis(4));
+    params.to_vec()
+}
+
+/// Open files and mapped areas of a process and its workers, the largest of them.
+fn held(m: &Master) -> (usize, usize) {
+    let processes = pids(m).into_iter().chain([std::process::id()]);
+    let count = |pid: u32| {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+        let areas = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_or(0, |m| m.lines().count());
+        (files, areas)
+    };
+    let all: Vec<_> = processes.map(count).collect();
+    (all.iter().map(|c| c.0).max().unwrap_or(0), all.iter().map(|c| c.1).max().unwrap_or(0))
+}
+
+/// Does something often, and says what is held before and after.
+fn watch(engine: &str, warm_up: usize, times: usize, mut something: impl FnMut(&Master, usize)) {
+    let m = Master::builder().on_log(|_| {}).connect(engine).unwrap();
+    (0..warm_up).for_each(|n| something(&m, n));
+    let before = held(&m);
+    (warm_up..warm_up + times).for_each(|n| something(&m, n));
+    // Whoever has been told to let go of something may not have come to it.
+    within(HANG, || is_no_more(before, held(&m)));
+    let after = held(&m);
+    say(format!("{engine} {} {} {} {}", before.0, after.0, before.1, after.1));
+}
+
+/// Leaks grow with the number of times; a handful is a matter of timing.
+fn is_no_more(before: (usize, usize), after: (usize, usize)) -> bool {
+    after.0 <= before.0 + 8 && after.1 <= before.1 + 24
+}
+
+pub(crate) const PROGRAMS: Programs = &[
+    ("data sets", |engine| {
+        let mut values = rugged(20_000);
+        watch(engine, 10, 150, |m, n| {
+            values[0] = n as f64;
+            let x = DataSet::dense(values.clone(), 10).unwrap();
+            m.run(total, &(), &x).unwrap();
+            m.run(total, &(), &x.partitions(3).unwrap()).unwrap();
+        });
+    }),
+    ("tiny rounds", |engine| {
+        let tasks = DataSet::nothing(4).unwrap();
+        watch(engine, 100, 3_000, |m, _| assert_eq!(m.run(one, &(), &tasks).unwrap(), 4));
+    }),
+    ("wide rounds", |engine| {
+        let tasks = DataSet::nothing(4).unwrap();
+        watch(engine, 10, 150, |m, n| {
+            let params = vec![1.0; 10_000 + n];
+            let both = [m.submit(wide, &params, &tasks).unwrap(), m.submit(wide, &params, &tasks).unwrap()];
+            for round in both {
+                assert_eq!(round.wait().unwrap()[0], 4.0);
+            }
+        });
+    }),
+    ("deliveries", |engine| {
+        let m =
+            Master::builder().deliver_after(Duration::ZERO).blocks_per_slot(1_000).connect(engine).unwrap();
+        let before = held(&m);
+        m.run(slow_and_wide, &vec![1.0; 10_000], &DataSet::nothing(400).unwrap()).unwrap();
+        let after = held(&m);
+        // A few arenas serve all four hundred results.
+        say(format!("{engine} {} {} {} {}", before.0 + 30, after.0, before.1 + 30, after.1));
+    }),
+    ("cancelled rounds", |engine| {
+        let tasks = DataSet::nothing(40).unwrap();
+        watch(engine, 10, 100, |m, n| {
+            let params = vec![1.0; 10_000];
+            let round = m.submit(wide, &params, &tasks).unwrap();
+            std::thread::sleep(Duration::from_micros(n as u64 * 7));
+            round.cancel();
+            // Whoever does this has let go of the other.
+            assert_eq!(m.run(one, &(), &tasks).unwrap(), 40);
+        });
+    }),
+    ("deaths", |engine| {
+        let tasks = DataSet::nothing(4).unwrap();
+        watch(engine, 2, 30, |m, _| {
+            m.run(wide, &vec![1.0; 10_000], &tasks).unwrap();
+            for pid in pids(m) {
+                signal(pid, rustix::process::Signal::KILL);
+            }
+            assert_eq!(m.run(wide, &vec![1.0; 10_000], &tasks).unwrap()[0], 4.0);
+        });
+    }),
+    ("masters", |engine| {
+        let mut m = Master::connect(engine).unwrap();
+        let tasks = DataSet::nothing(4).unwrap();
+        let mut again = |times| {
+            for _ in 0..times {
+                m = Master::connect(engine).unwrap();
+                m.run(one, &(), &tasks).unwrap();
+            }
+            held(&m)
+        };
+        let (before, after) = (again(5), again(40));
+        say(format!("{engine} {} {} {} {}", before.0, after.0, before.1, after.1));
+    }),
+];
+
+fn check(e: &Engine, name: &str) {
+    let mut program = Program::start(name, &e.of(2));
+    let (said, status) = program.finish();
+    assert!(status.success() && !said.is_empty(), "{name}: {status} {said:?}");
+    for line in said {
+        let numbers: Vec<usize> = line.split(' ').skip(1).map(|n| n.parse().unwrap()).collect();
+        let [files_before, files_after, areas_before, areas_after] = numbers[..] else { panic!("{line}") };
+        let is_well = is_no_more((files_before, areas_before), (files_after, areas_after));
+        assert!(is_well, "{name}: open files and mapped areas on {line}");
+    }
+}
+
+pub(crate) fn data_sets_that_are_gone_are_given_back(e: &Engine) {
+    check(e, "data sets");
+}
+
+pub(crate) fn thousands_of_rounds_hold_no_more_than_a_hundred(e: &Engine) {
+    check(e, "tiny rounds");
+}
+
+pub(crate) fn shared_memory_is_used_again(e: &Engine) {
+    check(e, "wide rounds");
+}
+
+pub(crate) fn early_deliveries_share_a_few_arenas(e: &Engine) {
+    check(e, "deliveries");
+}
+
+pub(crate) fn cancelled_rounds_give_everything_back(e: &Engine) {
+    check(e, "cancelled rounds");
+}
+
+pub(crate) fn deaths_give_everything_back(e: &Engine) {
+    check(e, "deaths");
+}
+
+pub(crate) fn masters_that_are_gone_are_given_back(e: &Engine) {
+    check(e, "masters");
+}
