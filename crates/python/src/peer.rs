@@ -41,7 +41,7 @@ impl Peer {
     /// Both ends.
     pub(super) fn pair() -> io::Result<(Arc<Peer>, OwnedFd)> {
         static ONCE: Once = Once::new();
-        ONCE.call_once(|| mapped::tell_of_ends(unmapped));
+        ONCE.call_once(|| mapped::on_unmap(unmapped));
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let peer = Arc::new(Peer { socket: ours, mappings: Mutex::default() });

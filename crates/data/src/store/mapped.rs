@@ -1,8 +1,8 @@
-//! Where in shared memory bytes lie.
+//! A table of mapped regions: finds the file and the offset of bytes that lie in one.
 //!
-//! Chunks are handed around as plain bytes. Who wants to show one to another process asks here for the file and the
-//! offset behind them: every mapped [`Region`](super::Region) is noted for as long as it is mapped, and whoever has
-//! passed its file on is told when it is not any more.
+//! Chunks are passed around as plain bytes. To show one to another process, [`find`] gives the file and the offset of its
+//! bytes. Every [`Region`](super::Region) is in the table for as long as it is mapped; [`on_unmap`] sets a function that is
+//! called when one is unmapped.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,39 +25,39 @@ impl Mapped {
     }
 }
 
-/// By the address of their first byte.
+/// All mapped regions, by the address of their first byte.
 static MAPPED: RwLock<BTreeMap<usize, Arc<Mapped>>> = RwLock::new(BTreeMap::new());
 
-/// Who is told.
-static TOLD: OnceLock<fn(u64)> = OnceLock::new();
+/// Called with the number of every region that is unmapped.
+static ON_UNMAP: OnceLock<fn(u64)> = OnceLock::new();
 
-/// Has a function called with the number of every region that is unmapped. The first one counts.
-pub fn tell_of_ends(told: fn(u64)) {
-    let _ = TOLD.set(told);
+/// Has `f` called with the number of every region that is unmapped. Only the first such function is kept.
+pub fn on_unmap(f: fn(u64)) {
+    let _ = ON_UNMAP.set(f);
 }
 
-/// A note that a file is mapped; dropped before it is unmapped.
+/// Keeps a region in the table; dropped before it is unmapped.
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct MappingNote {
     id: u64,
     start: usize,
 }
 
-impl Note {
-    pub(super) fn of(id: u64, fd: Arc<OwnedFd>, mapping: &[u8]) -> Note {
+impl MappingNote {
+    pub(super) fn of(id: u64, fd: Arc<OwnedFd>, mapping: &[u8]) -> MappingNote {
         let start = mapping.as_ptr() as usize;
         let mapped = Arc::new(Mapped { id, fd, start, bytes: mapping.len() });
         MAPPED.write().unwrap_or_else(PoisonError::into_inner).insert(start, mapped);
-        Note { id, start }
+        MappingNote { id, start }
     }
 }
 
-impl Drop for Note {
+impl Drop for MappingNote {
     fn drop(&mut self) {
         let gone = MAPPED.write().unwrap_or_else(PoisonError::into_inner).remove(&self.start);
         drop(gone);
-        if let Some(told) = TOLD.get() {
-            told(self.id);
+        if let Some(f) = ON_UNMAP.get() {
+            f(self.id);
         }
     }
 }

@@ -20,7 +20,7 @@
 //! ```
 
 use super::map::Map;
-use super::mapped::Note;
+use super::mapped::MappingNote;
 use bytes::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -149,14 +149,14 @@ impl Region {
         let map = Map::new(&fd, bytes, ProtFlags::READ, flags)?;
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (id, fd) = (NEXT.fetch_add(1, Relaxed), Arc::new(fd));
-        let note = Note::of(id, fd.clone(), map.as_ref());
+        let note = MappingNote::of(id, fd.clone(), map.as_ref());
         Ok(Region { id, fd, all: Bytes::from_owner(Noted { _note: note, map }) })
     }
 }
 
 /// The memory of a region, which others can find by its bytes. The note goes before the mapping.
 struct Noted {
-    _note: Note,
+    _note: MappingNote,
     map: Map,
 }
 

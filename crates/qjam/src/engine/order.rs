@@ -288,3 +288,93 @@ pub(crate) struct Traffic {
     pub(crate) bytes_in: u64,
     pub(crate) chunks_sent: u64,
 }
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "registering a function puts a static into a section of its own")]
+mod tests {
+    use super::*;
+    use crate::codec::Encoder;
+    use crate::{DataSet, Dense, Job, Params};
+
+    #[crate::map]
+    fn scaled(scale: &f64, x: &Dense<f64>) -> f64 {
+        x.as_slice().iter().map(|v| scale * v).sum()
+    }
+
+    fn order(chunks: usize, level: u8) -> Order {
+        let data = DataSet::dense((0..12).map(f64::from).collect(), 1).unwrap().partitions(chunks).unwrap();
+        let (data, function) = (data.erased().clone(), scaled.erase());
+        let mut params = Encoder::new();
+        2.0.encode_params(&mut params);
+        let head = OrderHead {
+            round: RoundId(7),
+            function: function.name().into(),
+            seed: 3,
+            dataset: data.located,
+            cut: qjam_core::reduce::Cut::new(chunks as u32, level),
+            held: None,
+            slots_max: None,
+        };
+        Order { head, function, data, params: Parameters::of(params.to_bytes()) }
+    }
+
+    /// What another process would do with the bytes.
+    fn run_elsewhere(order: &Order, blocks: Range<u32>) -> Vec<u8> {
+        let mut copy = Order::from_bytes(&order.to_bytes()).unwrap();
+        for index in copy.chunks_of(blocks.clone()) {
+            copy.put_chunk(index, &order.chunk(index).unwrap()).unwrap();
+        }
+        assert_eq!(copy.to_bytes(), order.to_bytes());
+        let parts = copy.run(blocks, None).unwrap();
+        copy.parts_to_bytes(&parts).unwrap()
+    }
+
+    #[test]
+    fn an_order_in_bytes_gives_the_same_value_however_its_blocks_are_shared_out() {
+        for level in [0, 1] {
+            let order = order(5, level);
+            let blocks = order.blocks();
+            for middle in 0..=blocks {
+                let halves = [run_elsewhere(&order, 0..middle), run_elsewhere(&order, middle..blocks)];
+                let parts = halves.map(|bytes| order.parts_from_bytes(&bytes).unwrap());
+                let Ok(Value::Whole(value)) = order.combine(parts) else { panic!("no value") };
+                assert_eq!(*value.downcast::<f64>().unwrap(), 132.0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        let order = order(4, 0);
+        let mut copy = Order::from_bytes(&order.to_bytes()).unwrap();
+        let Err(Failure::Fault { fault, .. }) = copy.run(0..1, None) else {
+            panic!("it ran without its chunk")
+        };
+        assert!(fault.kind == FaultKind::Chunk && fault.message.contains("not here"), "{fault:?}");
+        let other = order.chunk(1).unwrap();
+        assert!(matches!(copy.put_chunk(0, &other), Err(OrderError::Impossible(_))));
+        assert!(matches!(copy.put_chunk(9, &other), Err(OrderError::Impossible(_))));
+        let half = order.run(0..2, None).unwrap();
+        assert!(
+            matches!(order.combine([half]), Err(Failure::Fault { .. })),
+            "half of the blocks are no value"
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_order_are_refused() {
+        let good = order(4, 0).to_bytes();
+        for cut in 0..good.len() - 8 {
+            // What is behind the names is the parameters, which only the function can judge.
+            let _ = Order::from_bytes(&good[..cut]).map(|order| order.run(0..1, None).map(|_| ()));
+        }
+        let mut rng = crate::Rng::keyed(11, 0, 0);
+        for _ in 0..5_000 {
+            let mut bytes = good.clone();
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.next_u64() as u8;
+            let _ = Order::from_bytes(&bytes).map(|order| order.run(0..1, None).map(|_| ()));
+        }
+        assert!(matches!(Order::from_bytes(b"nonsense"), Err(OrderError::Malformed(_))));
+    }
+}

@@ -17,22 +17,22 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) type Entries = Arc<RwLock<HashMap<u32, Arc<ChunkEntry>>>>;
 
 #[derive(Default)]
-struct DataSetHere {
+struct DataSetRecord {
     names: HashMap<u32, ChunkId>,
     entries: Entries,
 }
 
 /// Everything this executor has been told about data.
 #[derive(Default)]
-pub(crate) struct DataHere {
-    sets: HashMap<DataSetId, DataSetHere>,
+pub(crate) struct WorkerData {
+    sets: HashMap<DataSetId, DataSetRecord>,
     /// Shared memory of the master, by number; a set's chunks may lie in several.
     regions: HashMap<u64, Region>,
     /// Who waits for a chunk that has been asked for.
     awaited: HashMap<ChunkId, Vec<(RoundId, DataSetId, u32)>>,
 }
 
-impl DataHere {
+impl WorkerData {
     /// Takes in the names a task brought.
     pub(crate) fn introduce(&mut self, dataset: DataSetId, chunks: &[(u32, Vec<ChunkId>)]) {
         let set = self.sets.entry(dataset).or_default();

@@ -11,7 +11,7 @@
 //! it ends, and the socket's end is its own end.
 
 use super::chunks::OpenChunks;
-use super::data::{DataHere, Entries};
+use super::data::{Entries, WorkerData};
 use super::faults;
 use super::own_limit::OwnLimit;
 use super::recipes::{Arriving, StateRecipe};
@@ -122,7 +122,7 @@ struct Executor {
     started: Instant,
     todo: VecDeque<Action>,
     rounds: HashMap<RoundId, (Arc<BlockRunner>, Entries)>,
-    data: DataHere,
+    data: WorkerData,
     states: Arc<States>,
     /// Recipes of which not all is here; by round and question.
     arriving: HashMap<(RoundId, u32), Arriving>,
@@ -193,7 +193,7 @@ pub(super) fn serve(asked: &str) -> Result<(), ExecutorError> {
         started: Instant::now(),
         todo: VecDeque::new(),
         rounds: HashMap::new(),
-        data: DataHere::default(),
+        data: WorkerData::default(),
         states: Arc::new(States::new(memory_bytes_max)),
         arriving: HashMap::new(),
         questions: 0,

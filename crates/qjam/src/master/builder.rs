@@ -24,7 +24,7 @@ impl Builder {
 
     /// Most bytes of memory that one worker process may take, its results on their way to the master included; more ends
     /// it, and the error says so. Data in files streams through that much, and a round that cannot fit is refused with
-    /// [`Error::DoesNotFit`]. Threads (`local`) share this process's memory and are not limited.
+    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit). Threads (`local`) share this process's memory and are not limited.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.options.workers.memory_bytes_max = Some(bytes);
         self
@@ -136,7 +136,7 @@ impl Builder {
         self
     }
 
-    /// How long a round may take from its submission before it is cancelled with [`Error::TimedOut`].
+    /// How long a round may take from its submission before it is cancelled with [`Error::TimedOut`](crate::Error::TimedOut).
     pub fn round_timeout(mut self, limit: Duration) -> Self {
         self.options.round_timeout = Some(limit);
         self

@@ -46,7 +46,7 @@ pub(super) fn show(entry: &ChunkEntry) -> Shown {
 
 /// The chunks of one data set that a rank has.
 #[derive(Default)]
-pub(super) struct DataHere {
+pub(super) struct WorkerData {
     pub(super) entries: HashMap<u32, Arc<ChunkEntry>>,
     /// Memory of rank 0, by device and inode.
     regions: HashMap<(u64, u64), Region>,
@@ -59,7 +59,7 @@ pub(super) struct Missing {
     header: Header,
 }
 
-impl DataHere {
+impl WorkerData {
     /// Takes in what can be found; says what cannot.
     pub(super) fn find(&mut self, chunks: Vec<Introduced>, is_same_machine: bool) -> Vec<Missing> {
         let mut missing = Vec::new();

@@ -1,7 +1,7 @@
 //! What the ranks other than 0 do: one command after the other, until rank 0 sends them home.
 
 use super::gather::Gathering;
-use super::introduce::{DataHere, room_for};
+use super::introduce::{WorkerData, room_for};
 use super::join;
 use super::link::Link;
 use super::prints::Prints;
@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 struct MasterRecord {
     open: OpenChunks,
     states: Arc<States>,
-    data: HashMap<DataSetId, DataHere>,
+    data: HashMap<DataSetId, WorkerData>,
     /// How to make states that a round needs and this rank has not got.
     recipe: Option<(RoundId, Arc<StateRecipe>)>,
 }

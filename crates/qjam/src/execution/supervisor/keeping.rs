@@ -1,6 +1,6 @@
 //! How a supervisor keeps its executor: start, translate, bury.
 
-use super::shelf::{Found, Reply, ShelfRequest};
+use super::shelf::{ShelfReply, ShelfRequest, ShelvedChunk};
 use super::{ROUNDS_MAX, Ready, Supervisor, wrong};
 use crate::VERSION;
 use crate::chunk::ChunkId;
@@ -224,26 +224,26 @@ impl Supervisor {
     pub(super) fn take_replies(&mut self) -> io::Result<()> {
         for reply in self.shelf.replies() {
             match reply {
-                Reply::Here(found) => self.hand_over(found),
-                Reply::Missing(missing) => self.ask_for(missing),
-                Reply::Refused(chunk, why) => {
+                ShelfReply::Here(found) => self.hand_over(found),
+                ShelfReply::Missing(missing) => self.ask_for(missing),
+                ShelfReply::Refused(chunk, why) => {
                     self.requested.remove(&chunk);
                     self.say(&FromHost::Refused { chunk, why });
                 }
-                Reply::Trouble(text) => self.say(&FromHost::Trouble(text)),
-                Reply::Cached(facts) => self.say(&FromHost::Cached(facts)),
+                ShelfReply::Trouble(text) => self.say(&FromHost::Trouble(text)),
+                ShelfReply::Cached(facts) => self.say(&FromHost::Cached(facts)),
             }
         }
         Ok(())
     }
 
     /// Tells the executor where chunks are that it waits for.
-    fn hand_over(&mut self, found: Vec<Found>) {
+    fn hand_over(&mut self, found: Vec<ShelvedChunk>) {
         let Some(kept) = &mut self.kept else { return };
         let mut refs = Vec::new();
         let mut attached = Vec::new();
         let mut sent = Ok(());
-        for Found { id, header, pack, pack_bytes, file, offset } in found {
+        for ShelvedChunk { id, header, pack, pack_bytes, file, offset } in found {
             self.requested.remove(&id);
             let Some(sets) = kept.awaited.remove(&id) else {
                 continue; // for an executor, or a data set, that is no more

@@ -34,7 +34,7 @@ pub(super) enum ShelfRequest {
 }
 
 /// A chunk and where it is.
-pub(super) struct Found {
+pub(super) struct ShelvedChunk {
     pub(super) id: ChunkId,
     pub(super) header: Header,
     pub(super) pack: u64,
@@ -44,8 +44,8 @@ pub(super) struct Found {
 }
 
 /// What the disk has for the loop.
-pub(super) enum Reply {
-    Here(Vec<Found>),
+pub(super) enum ShelfReply {
+    Here(Vec<ShelvedChunk>),
     Missing(Vec<ChunkId>),
     /// It cannot be used, for this reason.
     Refused(ChunkId, String),
@@ -56,7 +56,7 @@ pub(super) enum Reply {
 /// The thread, as the loop sees it.
 pub(super) struct Shelf {
     orders: Sender<ShelfRequest>,
-    replies: Receiver<Reply>,
+    replies: Receiver<ShelfReply>,
     bell: Arc<OwnedFd>,
     queued: Arc<AtomicUsize>,
 }
@@ -96,7 +96,7 @@ impl Shelf {
         self.queued.load(Relaxed)
     }
 
-    pub(super) fn replies(&self) -> Vec<Reply> {
+    pub(super) fn replies(&self) -> Vec<ShelfReply> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.bell, &mut count);
         self.replies.try_iter().collect()
@@ -114,13 +114,13 @@ struct Keeper {
     cache: Option<Cache>,
     /// The chunk that arrives, with the bytes it still lacks.
     arriving: Option<(ChunkId, Arriving, u64)>,
-    replies: Sender<Reply>,
+    replies: Sender<ShelfReply>,
     bell: Arc<OwnedFd>,
     queued: Arc<AtomicUsize>,
 }
 
 impl Keeper {
-    fn say(&self, reply: Reply) {
+    fn say(&self, reply: ShelfReply) {
         tell(&self.replies, &self.bell, reply);
     }
 
@@ -154,17 +154,17 @@ impl Keeper {
             }
             ShelfRequest::Cache(order) => {
                 let facts = carry_out(&self.dir, order);
-                self.say(Reply::Cached(facts));
+                self.say(ShelfReply::Cached(facts));
             }
         }
         if let Some(trouble) = self.cache.as_mut().and_then(Cache::trouble) {
-            self.say(Reply::Trouble(trouble));
+            self.say(ShelfReply::Trouble(trouble));
         }
     }
 
     /// Looks for chunks and compares with their names those that nobody has compared yet.
     fn find(&mut self, ids: Vec<ChunkId>) {
-        let Some(cache) = &mut self.cache else { return self.say(Reply::Missing(ids)) };
+        let Some(cache) = &mut self.cache else { return self.say(ShelfReply::Missing(ids)) };
         cache.refresh();
         // Comparing takes a while. What is not here can be on its way meanwhile.
         let (listed, absent): (Vec<ChunkId>, Vec<ChunkId>) =
@@ -172,7 +172,7 @@ impl Keeper {
         let mut missing = Vec::new();
         let mut here = Vec::new();
         if !absent.is_empty() {
-            tell(&self.replies, &self.bell, Reply::Missing(absent));
+            tell(&self.replies, &self.bell, ShelfReply::Missing(absent));
         }
         for id in listed {
             match look_up(cache, id) {
@@ -180,14 +180,14 @@ impl Keeper {
                 None => missing.push(id),
             }
             if here.len() == 64 {
-                tell(&self.replies, &self.bell, Reply::Here(std::mem::take(&mut here)));
+                tell(&self.replies, &self.bell, ShelfReply::Here(std::mem::take(&mut here)));
             }
         }
         if !here.is_empty() {
-            self.say(Reply::Here(here));
+            self.say(ShelfReply::Here(here));
         }
         if !missing.is_empty() {
-            self.say(Reply::Missing(missing));
+            self.say(ShelfReply::Missing(missing));
         }
     }
 
@@ -201,7 +201,7 @@ impl Keeper {
                     self.finish();
                 }
             }
-            Err(e) => self.say(Reply::Refused(id, no_room(&e))),
+            Err(e) => self.say(ShelfReply::Refused(id, no_room(&e))),
         }
     }
 
@@ -211,7 +211,7 @@ impl Keeper {
         };
         if let Err(e) = cache.write(&mut arriving, bytes) {
             cache.abandon(arriving);
-            return self.say(Reply::Refused(id, no_room(&e)));
+            return self.say(ShelfReply::Refused(id, no_room(&e)));
         }
         let left = left.saturating_sub(bytes.len() as u64);
         self.arriving = Some((id, arriving, left));
@@ -225,17 +225,19 @@ impl Keeper {
         let found = match cache.finish(arriving) {
             Ok(_) => look_up(cache, id),
             Err(FinishError::Mismatch { .. }) => None,
-            Err(FinishError::Io { source, .. }) => return self.say(Reply::Refused(id, no_room(&source))),
+            Err(FinishError::Io { source, .. }) => {
+                return self.say(ShelfReply::Refused(id, no_room(&source)));
+            }
         };
         let changed = || format!("its content is not what it was when the data set was made ({id})");
         match found {
-            Some(found) => self.say(Reply::Here(vec![found])),
-            None => self.say(Reply::Refused(id, changed())),
+            Some(found) => self.say(ShelfReply::Here(vec![found])),
+            None => self.say(ShelfReply::Refused(id, changed())),
         }
     }
 }
 
-fn tell(replies: &Sender<Reply>, bell: &OwnedFd, reply: Reply) {
+fn tell(replies: &Sender<ShelfReply>, bell: &OwnedFd, reply: ShelfReply) {
     let _ = replies.send(reply);
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
@@ -276,7 +278,7 @@ fn free_bytes(folder: &Path) -> u64 {
     stat.map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-fn look_up(cache: &mut Cache, id: ChunkId) -> Option<Found> {
+fn look_up(cache: &mut Cache, id: ChunkId) -> Option<ShelvedChunk> {
     let spot = cache.find(&id)?;
     let file = cache.file(spot.pack)?;
     if !spot.verified {
@@ -287,5 +289,5 @@ fn look_up(cache: &mut Cache, id: ChunkId) -> Option<Found> {
         }
     }
     let CachedChunk { pack, pack_bytes, offset, header, .. } = spot;
-    Some(Found { id, header, pack, pack_bytes, file, offset })
+    Some(ShelvedChunk { id, header, pack, pack_bytes, file, offset })
 }

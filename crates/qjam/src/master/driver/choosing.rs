@@ -6,9 +6,7 @@
 use super::Driver;
 use super::rounds::Round;
 use crate::codec::Encoder;
-use crate::dataset::CutData;
-use crate::engine::Caps;
-use crate::function::Function;
+use crate::engine::{Caps, Order};
 use crate::function::language;
 use qjam_core::ids::{DataSetId, RoundId, SeatId};
 use qjam_core::journal::{RoundReport, What};
@@ -83,15 +81,9 @@ impl Driver {
     }
 
     /// Chooses for a round, if that is wanted. The caller's thread can be used only if it waits.
-    pub(super) fn choose(
-        &mut self,
-        round: RoundId,
-        function: &Function,
-        data: &CutData,
-        params: &Encoder<'_>,
-        waits: bool,
-    ) -> Option<Box<Chosen>> {
+    pub(super) fn choose(&mut self, order: &Order, params: &Encoder<'_>, waits: bool) -> Option<Box<Chosen>> {
         self.chooser.as_ref()?;
+        let (round, function, data) = (order.round(), &order.function, &order.data);
         // A call of Python's goes to another process in any case, and there it can be called off.
         let can_inline = waits && self.can_inline() && !language::is_foreign(function.name());
         self.update_teams();

@@ -5,12 +5,12 @@
 
 use super::Driver;
 use super::holding::HeldRound;
-use super::rounds::{DeferredWork, RoundRequest};
+use super::rounds::{Caller, DeferredWork};
 use crate::codec::Encoder;
-use crate::dataset::CutData;
+use crate::engine::Order;
 use crate::error::Error;
 use crate::execution::caught;
-use crate::function::{AnyBox, Function};
+use crate::function::AnyBox;
 use crate::runs::{self, Hash, Memory, Recall, Recorder, Saved};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
@@ -61,24 +61,24 @@ impl Recording {
     }
 
     /// Notes that a round begins.
-    pub(super) fn begin(&mut self, round: RoundId, function: &Function, data: &CutData) {
-        if let Some(recorder) = self.recorder.as_mut().filter(|_| !round.is_internal()) {
-            recorder.round_began(round.0, function, data);
+    pub(super) fn begin(&mut self, order: &Order) {
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| !order.round().is_internal()) {
+            recorder.round_began(order.round().0, &order.function, &order.data);
         }
     }
 
     /// Notes how a round ended.
     pub(super) fn end(
         &mut self,
-        round: RoundId,
-        function: &Function,
+        order: &Order,
         report: &RoundReport,
         params_hash: Option<Hash>,
         value: &Result<AnyBox, Error>,
     ) {
+        let round = order.round();
         let Some(recorder) = self.recorder.as_mut().filter(|_| !round.is_internal()) else { return };
         match value {
-            Ok(value) => recorder.round_done(report, params_hash, function, value, false),
+            Ok(value) => recorder.round_done(report, params_hash, &order.function, value, false),
             Err(error) => recorder.round_failed(round.0, error, matches!(error, Error::Cancelled)),
         }
     }
@@ -191,17 +191,18 @@ impl Driver {
     /// parameters, if it was taken.
     pub(super) fn recall(
         &mut self,
-        round: RoundId,
-        request: &RoundRequest,
+        order: &Order,
+        caller: &Caller,
         held: &mut Option<HeldRound>,
         params: &Encoder<'_>,
     ) -> Result<(), Option<Hash>> {
+        let (round, function) = (order.round(), &order.function);
         let Some(earlier) = self.recording.earlier.as_ref().filter(|_| !round.is_internal()) else {
             return Err(None);
         };
         let hash = self.holds.hash_of(held.as_mut(), runs::hash(params));
         let id = earlier.id.clone();
-        let payload = match earlier.recall(round.0, request.function.name(), &request.data.id, &hash) {
+        let payload = match earlier.recall(round.0, function.name(), &order.data.id, &hash) {
             Recall::Value(payload) => payload,
             Recall::Compute => return Err(Some(hash)),
             Recall::End => {
@@ -214,15 +215,15 @@ impl Driver {
                 return Err(Some(hash));
             }
         };
-        let decoded = caught(|| request.function.decode(payload)).map(Result::ok).unwrap_or_default();
+        let decoded = caught(|| function.decode(payload)).map(Result::ok).unwrap_or_default();
         let Some(value) = decoded else { return Err(Some(hash)) };
-        let total_us = request.submitted.elapsed().as_micros() as u64;
+        let total_us = caller.submitted.elapsed().as_micros() as u64;
         let report = RoundReport { round: round.0, total_us, master_us: total_us, ..Default::default() };
         if let Some(recorder) = &mut self.recording.recorder {
-            recorder.round_done(&report, Some(hash), &request.function, &value, true);
+            recorder.round_done(&report, Some(hash), function, &value, true);
         }
-        *request.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
-        request.answer.give(Ok(value));
+        *caller.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        caller.answer.give(Ok(value));
         if let Some(held) = held.take() {
             self.holds.end(held, true, None);
         }

@@ -28,14 +28,39 @@ use std::sync::Arc;
 
 /// A round in the making.
 struct Draft {
-    id: RoundId,
-    request: RoundRequest,
+    /// Its order: the cut is decided when it is admitted, and the parameters come last.
+    order: Order,
+    caller: Caller,
     held: Option<HeldRound>,
     params_hash: Option<Hash>,
     /// Who runs it, if not the scheduler's workers.
     crew: Option<Arc<dyn Crew>>,
     chosen: Option<Box<Chosen>>,
-    cut: Cut,
+}
+
+impl Draft {
+    fn into_round(self) -> Round {
+        let Draft { order, caller, held, params_hash, chosen, .. } = self;
+        let report = RoundReport {
+            round: order.round().0,
+            master_us: caller.submitted.elapsed().as_micros() as u64,
+            ..Default::default()
+        };
+        Round {
+            tree: Tree::new(order.head.cut),
+            order,
+            caller,
+            views: Arc::default(),
+            account: Account { report, ..Account::default() },
+            is_answered: false,
+            params_hash,
+            chosen,
+            held,
+            crew: None,
+            deferred: DeferredWork::None,
+            crowded: None,
+        }
+    }
 }
 
 impl Driver {
@@ -55,15 +80,15 @@ impl Driver {
         let placed = admitted.and_then(|()| self.place(&draft, params, lent));
         match placed {
             Ok(parameters) => self.hand_over(draft, parameters, params, waits),
-            Err(error) => (self.refuse(draft, params, error), None),
+            Err(error) => (self.refuse(draft, error), None),
         }
     }
 
     /// Numbers and notes a round; `Err` if it has its answer already.
     fn prepare(&mut self, request: RoundRequest, params: &Encoder<'_>) -> Result<Draft, RoundId> {
-        let function = &request.function;
-        if let Some(error) = request.held.and_then(|hold| self.holds.refusal(hold, function)) {
-            request.answer.give(Err(error));
+        let RoundRequest { function, data, answer, submitted, held } = request;
+        if let Some(error) = held.and_then(|hold| self.holds.refusal(hold, &function)) {
+            answer.give(Err(error));
             self.rounds.answered += 1;
             return Err(self.rounds.next_internal());
         }
@@ -71,41 +96,53 @@ impl Driver {
         let id = if only_looks { self.rounds.next_internal() } else { self.rounds.next_id() };
         // Parameters that will be in shared memory are logged from there, when the tasks are out.
         let kept = (!self.defers(params)).then_some(params);
-        let mut held = request.held.and_then(|hold| self.holds.begin(hold, id, function, kept));
-        self.recording.begin(id, &request.function, &request.data);
-        let params_hash = match self.recall(id, &request, &mut held, params) {
-            Ok(()) => return Err(id),
-            Err(hash) => hash,
+        let mut held = held.and_then(|hold| self.holds.begin(hold, id, &function, kept));
+        let head = OrderHead {
+            round: id,
+            function: function.name().into(),
+            seed: self.options.seed,
+            dataset: data.located,
+            cut: Cut::new(data.chunks.len() as u32, 0),
+            held: held.as_ref().map(|held| held.task),
+            slots_max: None,
         };
-        let cut = Cut::new(request.data.chunks.len() as u32, 0);
-        Ok(Draft { id, request, held, params_hash, crew: None, chosen: None, cut })
+        let order = Order { head, function, data, params: Parameters::none(params) };
+        // A limit beyond the end of time is none.
+        let deadline = self.options.round_timeout.and_then(|limit| submitted.checked_add(limit));
+        let caller = Caller { answer, submitted, deadline, told: None };
+        self.recording.begin(&order);
+        match self.recall(&order, &caller, &mut held, params) {
+            Ok(()) => Err(id),
+            Err(params_hash) => Ok(Draft { order, caller, held, params_hash, crew: None, chosen: None }),
+        }
     }
 
     /// Decides who runs a round, cuts it, and refuses what cannot fit into memory.
     fn admit(&mut self, draft: &mut Draft, params: &Encoder<'_>, waits: bool) -> Result<(), Error> {
         let params_bytes = params.payload_bytes() as u64;
-        let (function, data) = (draft.request.function.clone(), draft.request.data.clone());
+        let (mode, data) = (draft.order.function.mode(), draft.order.data.clone());
         self.remember(&data);
         if let Some(crew) = self.crews.exclusive() {
             if draft.held.is_some() && !crew.caps().keeps_state {
                 return Err(Error::NoState { workers: crew.awaited().join(", ") });
             }
             let slots = crew.workers().iter().map(|worker| worker.slots).sum();
-            draft.cut = self.cut(function.mode(), &data, params_bytes, slots);
+            draft.order.head.cut = self.cut(mode, &data, params_bytes, slots);
             draft.crew = Some(crew);
             return Ok(());
         }
         if draft.held.is_none() {
-            draft.chosen = self.choose(draft.id, &function, &data, params, waits);
+            draft.chosen = self.choose(&draft.order, params, waits);
         }
         let chosen = draft.chosen.as_ref();
         let slots = chosen.filter(|chosen| !chosen.is_inline()).map(|chosen| chosen.slots());
         let slots = slots.unwrap_or_else(|| self.decider.scheduler.slots().max(1));
-        draft.cut = self.cut(function.mode(), &data, params_bytes, slots);
+        draft.order.head.slots_max = chosen.map(|chosen| chosen.slots());
+        draft.order.head.cut = self.cut(mode, &data, params_bytes, slots);
         if let Some(chosen) = chosen.filter(|chosen| chosen.is_inline()) {
             draft.crew = Some(Arc::new(CallerThread { plan: chosen.plan().clone() }));
         }
-        self.admit_memory(&data, draft.cut, params_bytes)
+        self.admit_memory(&data, draft.order.head.cut, params_bytes)
     }
 
     /// Puts the parameters where those who run the round need them.
@@ -139,9 +176,10 @@ impl Driver {
         params: &Encoder<'_>,
         waits: bool,
     ) -> (RoundId, Option<CrewJob>) {
-        let (id, crew) = (draft.id, draft.crew.clone());
+        let (id, crew) = (draft.order.round(), draft.crew.clone());
         let is_deferred = parameters.placed().is_some() && self.defers(params);
-        let mut round = self.round(draft, parameters);
+        let mut round = draft.into_round();
+        round.order.params = parameters;
         if is_deferred {
             round.deferred = DeferredWork::All;
             round.crowded = self.is_crowded().then(Default::default);
@@ -167,48 +205,12 @@ impl Driver {
     }
 
     /// Answers a round that cannot begin.
-    fn refuse(&mut self, draft: Draft, params: &Encoder<'_>, error: Error) -> RoundId {
-        let id = draft.id;
-        let round = self.round(draft, Parameters::none(params));
-        self.rounds.insert(round);
+    fn refuse(&mut self, draft: Draft, error: Error) -> RoundId {
+        let id = draft.order.round();
+        self.rounds.insert(draft.into_round());
         self.answer(id, Err(error));
         self.rounds.remove(id);
         id
-    }
-
-    fn round(&self, draft: Draft, params: Parameters) -> Round {
-        let Draft { id, request, held, params_hash, chosen, cut, .. } = draft;
-        let RoundRequest { function, data, answer, submitted, .. } = request;
-        let head = OrderHead {
-            round: id,
-            function: function.name().into(),
-            seed: self.options.seed,
-            dataset: data.located,
-            cut,
-            held: held.as_ref().map(|held| held.task),
-            slots_max: chosen.as_ref().map(|chosen| chosen.slots()),
-        };
-        let report = RoundReport {
-            round: id.0,
-            master_us: submitted.elapsed().as_micros() as u64,
-            ..Default::default()
-        };
-        // A limit beyond the end of time is none.
-        let deadline = self.options.round_timeout.and_then(|limit| submitted.checked_add(limit));
-        Round {
-            order: Order { head, function, data, params },
-            caller: Caller { answer, submitted, deadline, told: None },
-            tree: Tree::new(cut),
-            views: Arc::default(),
-            account: Account { report, ..Account::default() },
-            is_answered: false,
-            params_hash,
-            chosen,
-            held,
-            crew: None,
-            deferred: DeferredWork::None,
-            crowded: None,
-        }
     }
 
     fn cut(&self, mode: Mode, data: &CutData, params_bytes: u64, slots: u32) -> Cut {

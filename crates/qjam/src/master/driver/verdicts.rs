@@ -87,7 +87,7 @@ impl Driver {
         round.is_answered = true;
         let report = round.closed_report();
         let held = round.held.take();
-        self.recording.end(id, &round.order.function, &report, round.params_hash, &value);
+        self.recording.end(&round.order, &report, round.params_hash, &value);
         if finished {
             self.learn(id, &report);
         }
