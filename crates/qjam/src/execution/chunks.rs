@@ -23,11 +23,11 @@ pub(crate) struct OpenChunks {
     bytes_max: u64,
     /// Whether this process is there for user code only.
     is_expendable: bool,
-    kept: Mutex<Kept>,
+    kept: Mutex<OpenSet>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct OpenSet {
     chunks: HashMap<(ChunkId, TypeId), KeptChunk>,
     /// Of those, and of those that are being opened to be kept.
     bytes: u64,
@@ -124,16 +124,16 @@ impl OpenChunks {
         function.open_chunk(&entry.header, bytes).map_err(|e| fault(e.to_string()))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, OpenSet> {
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl OpenSet {
     /// Sets room aside for so many bytes, if there is or can be some. Drops what was used longest ago, and an eighth
     /// more than needed, so that not every chunk pays for a search.
     fn make_room(&mut self, bytes_max: u64, bytes: u64, round: RoundId) -> bool {
-        let fits = |kept: &Kept, spare: u64| kept.bytes.saturating_add(bytes) <= bytes_max - spare;
+        let fits = |kept: &OpenSet, spare: u64| kept.bytes.saturating_add(bytes) <= bytes_max - spare;
         if !fits(self, 0) && bytes <= bytes_max && self.barren != Some(round) {
             let is_old = |chunk: &KeptChunk| chunk.bytes > 0 && chunk.used.0.saturating_add(1) < round.0;
             let mut old: Vec<(RoundId, (ChunkId, TypeId))> = self

@@ -39,7 +39,7 @@ pub(crate) struct Stdio {
 #[derive(Debug, Error)]
 pub(super) enum EntryError {
     #[error("started with `{0}`, which this version does not understand")]
-    Asked(String),
+    StartRequest(String),
     #[error("{step}: {source}")]
     Io { step: &'static str, source: io::Error },
 }
@@ -50,8 +50,8 @@ fn io_at<E: Into<io::Error>>(step: &'static str) -> impl Fn(E) -> EntryError {
 
 /// Serves until the connection ends; gives the code to exit with.
 pub(super) fn serve(asked: &OsStr) -> Result<i32, EntryError> {
-    let Asked { nonce, hash, dir } = understand(asked)
-        .ok_or_else(|| EntryError::Asked(asked.to_string_lossy().chars().take(80).collect()))?;
+    let StartRequest { nonce, hash, dir } = understand(asked)
+        .ok_or_else(|| EntryError::StartRequest(asked.to_string_lossy().chars().take(80).collect()))?;
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(io_at("asking to die with the connection"))?;
@@ -73,18 +73,18 @@ pub(super) fn serve(asked: &OsStr) -> Result<i32, EntryError> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct StartRequest {
     nonce: String,
     hash: String,
     dir: PathBuf,
 }
 
-fn understand(asked: &OsStr) -> Option<Asked> {
+fn understand(asked: &OsStr) -> Option<StartRequest> {
     let mut fields = asked.as_bytes().splitn(4, |b| *b == b';');
     let mut field = || fields.next();
     let (b"1", nonce, hash, dir) = (field()?, hex(field()?)?, hex(field()?)?, field()?) else { return None };
     let dir = PathBuf::from(OsStr::from_bytes(dir));
-    (nonce.len() >= 16 && hash.len() == 64 && dir.is_absolute()).then_some(Asked { nonce, hash, dir })
+    (nonce.len() >= 16 && hash.len() == 64 && dir.is_absolute()).then_some(StartRequest { nonce, hash, dir })
 }
 
 fn hex(field: &[u8]) -> Option<String> {
@@ -135,7 +135,8 @@ mod tests {
     fn what_is_asked_is_understood_or_refused() {
         let (nonce, hash) = ("0123456789abcdef", "a".repeat(64));
         let asked = |text: &str| understand(OsStr::new(text));
-        let good = Asked { nonce: nonce.into(), hash: hash.clone(), dir: "/people/a b;c/.cache/qjam".into() };
+        let good =
+            StartRequest { nonce: nonce.into(), hash: hash.clone(), dir: "/people/a b;c/.cache/qjam".into() };
         assert_eq!(asked(&format!("1;{nonce};{hash};/people/a b;c/.cache/qjam")), Some(good));
         for bad in [
             String::new(),

@@ -29,7 +29,7 @@ const NO_ROUND: u64 = u64::MAX;
 pub(crate) const COPIES: u64 = 3;
 
 /// The states of a hold.
-type Partitions = HashMap<u32, Arc<Mutex<Kept>>>;
+type Partitions = HashMap<u32, Arc<Mutex<PartitionVersions>>>;
 
 /// All states of a worker.
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub(crate) struct States {
 
 /// One partition's.
 #[derive(Default)]
-struct Kept {
+struct PartitionVersions {
     /// As a round found it and as it left it.
     versions: Vec<(Version, AnyState)>,
     /// Length of one of them, encoded.
@@ -57,7 +57,7 @@ impl States {
         States { holds: Mutex::default(), memory_bytes_max }
     }
 
-    fn of(&self, hold: HoldId, partition: u32) -> Arc<Mutex<Kept>> {
+    fn of(&self, hold: HoldId, partition: u32) -> Arc<Mutex<PartitionVersions>> {
         lock(&self.holds).entry(hold).or_default().entry(partition).or_default().clone()
     }
 
@@ -96,7 +96,7 @@ impl States {
     }
 }
 
-impl Kept {
+impl PartitionVersions {
     fn has(&self, version: Version) -> bool {
         self.versions.iter().any(|(v, _)| *v == version)
     }

@@ -106,7 +106,7 @@ pub(crate) struct Options {
     pub(crate) round_timeout: Option<Duration>,
     pub(crate) on_log: OnLog,
     pub(crate) on_wait: OnWait,
-    pub(crate) runs: runs::Wanted,
+    pub(crate) runs: runs::RunOptions,
     pub(crate) journal_entries_max: usize,
 }
 
@@ -123,7 +123,7 @@ impl Default for Options {
             round_timeout: None,
             on_log: Arc::new(print_line),
             on_wait: Arc::new(print_wait),
-            runs: runs::Wanted::default(),
+            runs: runs::RunOptions::default(),
             journal_entries_max: 100_000,
         }
     }

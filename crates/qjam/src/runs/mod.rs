@@ -8,8 +8,8 @@
 //! Files lie in `$XDG_DATA_HOME/qjam/runs` or `~/.local/share/qjam/runs`, for the user alone, at most 200 of them and
 //! 1 GiB: the oldest go when a new run begins. `QJAM_RUNS` names another folder, or is `off`.
 
+mod earlier;
 mod folder;
-mod memory;
 mod process;
 mod reader;
 mod record;
@@ -19,8 +19,8 @@ mod saved;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use earlier::{EarlierRun, Recalled};
 pub use folder::civil;
-pub(crate) use memory::{Memory, Recall};
 pub(crate) use process::Program;
 pub(crate) use record::Hash;
 pub(crate) use recorder::Recorder;
@@ -132,7 +132,7 @@ pub(crate) fn hash_bytes(payload: &[u8]) -> Hash {
 
 /// What a master was told about run files.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RunOptions {
     /// Another place than what the environment says.
     pub(crate) place: Option<At>,
     /// The run to go on from.
@@ -154,13 +154,13 @@ pub(crate) enum At {
 #[derive(Default)]
 pub(crate) struct Begun {
     pub(crate) recorder: Option<Box<Recorder>>,
-    pub(crate) memory: Option<Box<Memory>>,
+    pub(crate) memory: Option<Box<EarlierRun>>,
     /// What the user should know.
     pub(crate) words: Vec<String>,
 }
 
 /// Makes the run file of a new master, and opens that of the run it goes on from.
-pub(crate) fn begin(wanted: &Wanted, workers: &str, seed: u64) -> Result<Begun, CannotResume> {
+pub(crate) fn begin(wanted: &RunOptions, workers: &str, seed: u64) -> Result<Begun, CannotResume> {
     let nth = process::next_master();
     let program = wanted.program.clone().unwrap_or_default();
     let mut begun = Begun::default();
@@ -209,12 +209,12 @@ pub(crate) struct CannotResume {
 
 /// The run to go on from, with its seed.
 fn earlier(
-    wanted: &Wanted,
+    wanted: &RunOptions,
     program: &Program,
     folder: Option<&Path>,
     nth: u32,
     words: &mut Vec<String>,
-) -> Result<Option<(Memory, u64)>, CannotResume> {
+) -> Result<Option<(EarlierRun, u64)>, CannotResume> {
     let from_environment = || std::env::var(RESUME).ok().filter(|name| !name.is_empty());
     // What the environment names is a whole program's run: each of its masters finds the file of its own number.
     let (name, whole_program) = match &wanted.resume {
@@ -232,7 +232,7 @@ fn earlier(
         if whole_program { sibling(&path, nth).map_err(failed)? } else { Some(path) }
     };
     let Some(path) = path else { return Ok(None) };
-    let (memory, began, executable) = Memory::read(&path).map_err(failed)?;
+    let (memory, began, executable) = EarlierRun::read(&path).map_err(failed)?;
     if whole_program && began.program != program.program() {
         // The variable was handed down to a program that was not meant.
         words.push(format!("{RESUME} names a run of another program, {}", shown(&began.program)));

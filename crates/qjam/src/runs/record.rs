@@ -62,7 +62,7 @@ pub(crate) struct Began {
 
 /// What is there of a round's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kept {
+pub(crate) enum StoredValue {
     /// Nothing: it would have cost too much.
     Nothing,
     /// Its hash.
@@ -109,7 +109,7 @@ pub(crate) enum Record {
         /// The hash of the parameters, unless that would have cost too much.
         params: Option<Hash>,
         report: RoundReport,
-        kept: Kept,
+        kept: StoredValue,
         /// Its value was not computed but taken from the run before.
         recalled: bool,
     },

@@ -11,7 +11,7 @@
 use super::folder;
 use super::process::{Build, Program};
 use super::record::{
-    self, Began, Hash, Kept, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, shortened,
+    self, Began, Hash, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, StoredValue, shortened,
 };
 use crate::dataset::CutData;
 use crate::execution::caught;
@@ -323,11 +323,11 @@ impl Recorder {
                     }
                     let total = this.results_bytes + bytes as u64;
                     if bytes > RESULT_BYTES_MAX || total > RESULTS_BYTES_MAX {
-                        this.put(&done(at_us, Kept::Hash(super::hash(encoded))));
+                        this.put(&done(at_us, StoredValue::Hash(super::hash(encoded))));
                         return;
                     }
                     this.results_bytes = total;
-                    this.put_with(&done(at_us, Kept::Bytes), |out| {
+                    this.put_with(&done(at_us, StoredValue::Bytes), |out| {
                         out.reserve(bytes);
                         encoded.each_piece(|piece| out.extend_from_slice(piece));
                     });
@@ -336,7 +336,7 @@ impl Recorder {
         });
         if !matches!(kept, Some(Ok(()))) {
             self.cut(before);
-            self.put(&done(at_us, Kept::Nothing));
+            self.put(&done(at_us, StoredValue::Nothing));
         }
         if self.buffer.len() > BUFFER_BYTES {
             self.write();

@@ -3,7 +3,7 @@
 use super::RunError;
 use super::folder;
 use super::reader::Reader;
-use super::record::{Began, Kept, Record};
+use super::record::{Began, Record, StoredValue};
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::journal::{RoundReport, What};
 use std::collections::{BTreeMap, HashMap};
@@ -213,11 +213,11 @@ impl Run {
                     begun.report = Some(report);
                     begun.recalled = recalled;
                     begun.result = match kept {
-                        Kept::Nothing => None,
-                        Kept::Hash(hash) => Some(hex(&hash)),
-                        Kept::Bytes => item.tail_hash.map(|hash| hash.to_hex().to_string()),
+                        StoredValue::Nothing => None,
+                        StoredValue::Hash(hash) => Some(hex(&hash)),
+                        StoredValue::Bytes => item.tail_hash.map(|hash| hash.to_hex().to_string()),
                     };
-                    begun.kept_bytes = (kept == Kept::Bytes).then_some(item.tail_bytes as u64);
+                    begun.kept_bytes = (kept == StoredValue::Bytes).then_some(item.tail_bytes as u64);
                 }
                 Record::RoundFailed { round, error, .. } => {
                     if let Some(begun) = rounds.get_mut(&round) {
@@ -331,7 +331,7 @@ impl Gatherer {
                 run.lasted_us = run.lasted_us.max(at_us);
                 run.rounds += 1;
                 run.recalled += u64::from(recalled);
-                run.kept += u64::from(kept == Kept::Bytes);
+                run.kept += u64::from(kept == StoredValue::Bytes);
                 let function = self.open.remove(&round);
                 if !recalled {
                     add(&mut run.total, &report);

@@ -1,7 +1,7 @@
 //! Files that were cut, damaged or written by others.
 
 use super::reader::Reader;
-use super::record::{self, Kept, Record};
+use super::record::{self, Record, StoredValue};
 use super::{Run, State, process};
 use qjam_core::journal::RoundReport;
 use std::io::Cursor;
@@ -24,7 +24,8 @@ fn sample() -> (Vec<u8>, Vec<usize>) {
         put(Record::RoundBegan { round, at_us: round * 10, function: 0, data: 0 }, b"");
         let report = RoundReport { round, total_us: 5, ..Default::default() };
         let (at_us, params) = (round * 10 + 5, Some([round as u8; 32]));
-        let done = Record::RoundDone { round, at_us, params, report, kept: Kept::Bytes, recalled: false };
+        let done =
+            Record::RoundDone { round, at_us, params, report, kept: StoredValue::Bytes, recalled: false };
         put(done, &[round as u8; 100]);
     }
     put(Record::Ended { at_us: 30, error: None }, b"");

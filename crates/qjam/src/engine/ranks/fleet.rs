@@ -49,7 +49,7 @@ pub(crate) struct Fleet {
     link: Arc<Link>,
     ranks: Mutex<Vec<Rank>>,
     /// Held for as long as a round takes: ranks do one thing at a time.
-    told: Mutex<Told>,
+    told: Mutex<RankKnowledge>,
     /// What is to be said when it is free.
     notes: Mutex<Vec<Note>>,
     next_master: AtomicU64,
@@ -60,7 +60,7 @@ pub(crate) struct Fleet {
 
 /// What the ranks have been told.
 #[derive(Default)]
-struct Told {
+struct RankKnowledge {
     turn: u64,
     /// Whether a round is under way. Whoever finds it so has taken over from one that panicked in the middle of it.
     is_inside: bool,
@@ -109,7 +109,7 @@ impl Fleet {
         self.ranks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, RankKnowledge> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -205,11 +205,11 @@ impl Fleet {
         }
     }
 
-    fn pass_notes(&self, mut told: MutexGuard<'_, Told>) {
+    fn pass_notes(&self, mut told: MutexGuard<'_, RankKnowledge>) {
         self.tell_notes(&mut told);
     }
 
-    fn tell_notes(&self, told: &mut Told) {
+    fn tell_notes(&self, told: &mut RankKnowledge) {
         if self.is_over.load(Relaxed) || told.is_inside {
             return;
         }
@@ -277,7 +277,7 @@ impl Fleet {
     /// Sees to it that everybody has the chunks and knows how to make the states. Gives the recipe for rank 0's own.
     fn prepare(
         &self,
-        told: &mut Told,
+        told: &mut RankKnowledge,
         asked: &RankRound<'_>,
         out: &mut Traffic,
     ) -> Result<Option<StateRecipe>, (Option<u32>, Fault)> {
@@ -317,7 +317,7 @@ impl Fleet {
     /// Has a rank find the chunks of its blocks, and sends it those that it cannot find.
     fn introduce(
         &self,
-        told: &mut Told,
+        told: &mut RankKnowledge,
         asked: &RankRound<'_>,
         rank: u32,
         out: &mut Traffic,
@@ -371,7 +371,7 @@ impl Fleet {
 
     fn round(
         &self,
-        told: &mut Told,
+        told: &mut RankKnowledge,
         asked: RankRound<'_>,
         recipe: Option<StateRecipe>,
         mut out: Traffic,

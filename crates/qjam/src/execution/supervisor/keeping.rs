@@ -25,7 +25,7 @@ const START_WITHIN: Duration = Duration::from_secs(10);
 const LET_GO_WITHIN: Duration = Duration::from_millis(500);
 
 /// The executor and what it has been told.
-pub(super) struct Kept {
+pub(super) struct ExecutorRecord {
     pub(super) executor: Executor,
     /// Whether standard output and standard error have ended.
     pub(super) ended: [bool; 2],
@@ -39,7 +39,7 @@ pub(super) struct Kept {
     letting_go: HashMap<RoundId, Instant>,
 }
 
-impl Kept {
+impl ExecutorRecord {
     /// When something of it should be looked at besides what it says.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let start = (!self.executor.joined).then_some(self.started + START_WITHIN);
@@ -57,7 +57,7 @@ impl Supervisor {
             .and_then(|spawned| Executor::new(worker, slots, spawned, memory_bytes_max));
         match started {
             Ok(executor) => {
-                self.kept = Some(Kept {
+                self.kept = Some(ExecutorRecord {
                     executor,
                     ended: [false; 2],
                     started: Instant::now(),
@@ -117,7 +117,7 @@ impl Supervisor {
                 self.bury(None);
             }
         }
-        if self.kept.as_ref().and_then(Kept::next_deadline).is_some_and(|at| at <= Instant::now()) {
+        if self.kept.as_ref().and_then(ExecutorRecord::next_deadline).is_some_and(|at| at <= Instant::now()) {
             let joined = self.kept.as_ref().is_some_and(|kept| kept.executor.joined);
             let why = format!("no word from it within {START_WITHIN:?}");
             self.bury(Some(if joined { Cause::Unresponsive } else { Cause::Start(why) }));

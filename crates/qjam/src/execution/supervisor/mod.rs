@@ -19,7 +19,7 @@ use crate::VERSION;
 use crate::arenas::{OwnArenas, Placed};
 use crate::transport::{Inbox, Lanes, Read};
 use bytes::Bytes;
-use keeping::Kept;
+use keeping::ExecutorRecord;
 use qjam_core::chunk::{ChunkId, Header};
 use qjam_core::ids::{DataSetId, RoundId, WorkerId};
 use qjam_core::wire::frame::Frame;
@@ -85,7 +85,7 @@ struct Supervisor {
     /// Results on their way out: whose they are, and in which arena of theirs.
     tickets: HashMap<u64, (WorkerId, u64)>,
     next_ticket: u64,
-    kept: Option<Kept>,
+    kept: Option<ExecutorRecord>,
     stopping: bool,
 }
 
@@ -190,7 +190,7 @@ impl Supervisor {
             }
         }
         let mut nap = BEAT_EVERY.saturating_sub(self.said.elapsed());
-        if let Some(at) = self.kept.as_ref().and_then(Kept::next_deadline) {
+        if let Some(at) = self.kept.as_ref().and_then(ExecutorRecord::next_deadline) {
             nap = nap.min(at.saturating_duration_since(Instant::now()));
         }
         let nap = nap.max(Duration::from_millis(1));

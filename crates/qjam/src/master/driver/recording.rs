@@ -11,7 +11,7 @@ use crate::engine::Order;
 use crate::error::Error;
 use crate::execution::caught;
 use crate::function::AnyBox;
-use crate::runs::{self, Hash, Memory, Recall, Recorder, Saved};
+use crate::runs::{self, EarlierRun, Hash, Recalled, Recorder, Saved};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::{HoldId, RoundId, SeatId, Version};
@@ -25,14 +25,14 @@ use std::time::Duration;
 pub(super) struct Recording {
     recorder: Option<Box<Recorder>>,
     /// The earlier run, as long as this one does the same.
-    earlier: Option<Box<Memory>>,
+    earlier: Option<Box<EarlierRun>>,
     journal: Journal,
 }
 
 impl Recording {
     pub(super) fn new(
         recorder: Option<Box<Recorder>>,
-        earlier: Option<Box<Memory>>,
+        earlier: Option<Box<EarlierRun>>,
         entries_max: usize,
     ) -> Recording {
         Recording { recorder, earlier, journal: Journal::new(entries_max) }
@@ -203,13 +203,13 @@ impl Driver {
         let hash = self.holds.hash_of(held.as_mut(), runs::hash(params));
         let id = earlier.id.clone();
         let payload = match earlier.recall(round.0, function.name(), &order.data.id, &hash) {
-            Recall::Value(payload) => payload,
-            Recall::Compute => return Err(Some(hash)),
-            Recall::End => {
+            Recalled::Value(payload) => payload,
+            Recalled::Compute => return Err(Some(hash)),
+            Recalled::End => {
                 self.recording.earlier = None;
                 return Err(Some(hash));
             }
-            Recall::Differs(why) => {
+            Recalled::Differs(why) => {
                 self.recording.earlier = None;
                 self.say(format!("{round} is not that of run {id}: {why}; it and all after it are computed"));
                 return Err(Some(hash));

@@ -9,7 +9,7 @@
 use super::RunError;
 use super::folder;
 use super::reader::{Item, Reader, Spot};
-use super::record::{Began, Hash, Kept, Record};
+use super::record::{Began, Hash, Record, StoredValue};
 use super::saved::{self, Saved};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
@@ -27,7 +27,7 @@ struct Remembered {
 }
 
 /// An earlier run.
-pub(crate) struct Memory {
+pub(crate) struct EarlierRun {
     pub(crate) id: String,
     folder: PathBuf,
     file: File,
@@ -37,14 +37,14 @@ pub(crate) struct Memory {
     /// Rounds that were begun in all.
     end: u64,
     /// The run that this one went on from.
-    before: Option<Box<Memory>>,
+    before: Option<Box<EarlierRun>>,
 }
 
 /// So many runs are asked, the later first.
 const RUNS_MAX: u32 = 16;
 
 /// What memory has to say to a round.
-pub(crate) enum Recall {
+pub(crate) enum Recalled {
     /// The value, encoded.
     Value(Bytes),
     /// It is the same round, but its value is not known.
@@ -55,17 +55,17 @@ pub(crate) enum Recall {
     End,
 }
 
-impl Memory {
+impl EarlierRun {
     /// Reads a file; also gives who wrote it, and the hash of the executable if that is known.
-    pub(super) fn read(path: &Path) -> Result<(Memory, Began, Option<Hash>), RunError> {
-        Memory::read_chain(path, RUNS_MAX)
+    pub(super) fn read(path: &Path) -> Result<(EarlierRun, Began, Option<Hash>), RunError> {
+        EarlierRun::read_chain(path, RUNS_MAX)
     }
 
-    fn read_chain(path: &Path, runs_max: u32) -> Result<(Memory, Began, Option<Hash>), RunError> {
+    fn read_chain(path: &Path, runs_max: u32) -> Result<(EarlierRun, Began, Option<Hash>), RunError> {
         let file = folder::open(path)?;
         let mut reader = Reader::new(file.try_clone()?, true)?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let mut memory = Memory {
+        let mut memory = EarlierRun {
             id,
             folder: path.parent().map(Path::to_owned).unwrap_or_default(),
             file,
@@ -86,7 +86,7 @@ impl Memory {
         let began = began.ok_or(RunError::NotARun)?;
         if let (Some(id), Some(folder), 2..) = (&began.resumed, path.parent(), runs_max) {
             // It may be gone; what it knew and this one did not is then computed.
-            let before = Memory::read_chain(&folder::path_of(folder, id), runs_max - 1);
+            let before = EarlierRun::read_chain(&folder::path_of(folder, id), runs_max - 1);
             memory.before = before.ok().map(|(memory, ..)| Box::new(memory));
         }
         Ok((memory, began, executable))
@@ -107,7 +107,7 @@ impl Memory {
             Record::RoundDone { round, params, kept, .. } => {
                 if let Some(remembered) = self.rounds.get_mut(&round) {
                     remembered.params = params;
-                    remembered.value = (kept == Kept::Bytes).then_some((item.body, item.tail_bytes));
+                    remembered.value = (kept == StoredValue::Bytes).then_some((item.body, item.tail_bytes));
                 }
             }
             _ => {}
@@ -122,36 +122,36 @@ impl Memory {
     }
 
     /// What is known of this round.
-    pub(crate) fn recall(&self, round: u64, function: &str, data: &DataSetId, params: &Hash) -> Recall {
+    pub(crate) fn recall(&self, round: u64, function: &str, data: &DataSetId, params: &Hash) -> Recalled {
         let own = self.recall_own(round, function, data, params);
-        let (Recall::Compute | Recall::End, Some(before)) = (&own, &self.before) else { return own };
+        let (Recalled::Compute | Recalled::End, Some(before)) = (&own, &self.before) else { return own };
         match (own, before.recall(round, function, data, params)) {
-            (_, Recall::Value(value)) => Recall::Value(value),
+            (_, Recalled::Value(value)) => Recalled::Value(value),
             // Where the two went different ways the later one knows better.
-            (own, Recall::Differs(_) | Recall::End) => own,
-            (_, Recall::Compute) => Recall::Compute,
+            (own, Recalled::Differs(_) | Recalled::End) => own,
+            (_, Recalled::Compute) => Recalled::Compute,
         }
     }
 
-    fn recall_own(&self, round: u64, function: &str, data: &DataSetId, params: &Hash) -> Recall {
+    fn recall_own(&self, round: u64, function: &str, data: &DataSetId, params: &Hash) -> Recalled {
         let Some(remembered) = self.rounds.get(&round) else {
-            return if round < self.end { Recall::Compute } else { Recall::End };
+            return if round < self.end { Recalled::Compute } else { Recalled::End };
         };
         match self.functions.get(&remembered.function) {
             Some(name) if name == function => {}
-            Some(name) => return Recall::Differs(format!("it ran {name}, and now it is {function}")),
-            None => return Recall::Compute,
+            Some(name) => return Recalled::Differs(format!("it ran {name}, and now it is {function}")),
+            None => return Recalled::Compute,
         }
         if self.data.get(&remembered.data) != Some(&data.0) {
-            return Recall::Differs("it ran over other data".into());
+            return Recalled::Differs("it ran over other data".into());
         }
-        let Some(recorded) = remembered.params else { return Recall::Compute };
+        let Some(recorded) = remembered.params else { return Recalled::Compute };
         if recorded != *params {
-            return Recall::Differs("its parameters were others".into());
+            return Recalled::Differs("its parameters were others".into());
         }
         match remembered.value.and_then(|(spot, tail_bytes)| self.load(spot, tail_bytes)) {
-            Some(value) => Recall::Value(value),
-            None => Recall::Compute,
+            Some(value) => Recalled::Value(value),
+            None => Recalled::Compute,
         }
     }
 
