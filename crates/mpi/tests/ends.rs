@@ -29,8 +29,12 @@ const MARK: &str = "QJAM_TEST_MARK";
 /// What this executable can be started as.
 const PROGRAMS: Programs = &[
     ("waits", waits),
-    ("aborts_inside", |_| drop(connect().run_each(abort_on, &1).unwrap())),
-    ("exits_inside", |_| drop(connect().run_each(exit_on, &(1, 3)).unwrap())),
+    ("aborts_inside", |_| {
+        connect().run_each(abort_on, &1).unwrap();
+    }),
+    ("exits_inside", |_| {
+        connect().run_each(exit_on, &(1, 3)).unwrap();
+    }),
     ("panics", |_| {
         let _m = connect();
         panic!("rank 0 has had enough");

@@ -47,7 +47,7 @@ pub use model::{LinearModel, ModelError};
 pub use params::{Form, Kind, MultiClass, Solver, Spec, SpecError};
 pub use path::{grid, lambda_max, train_path};
 pub use scaling::{Penalty, PenaltyError, Scaling};
-pub use solvers::coordinate::cocoa::{Fit, FitError, Objective, Outcome, Seen, Times, fit, fit_from};
+pub use solvers::coordinate::cocoa::{CocoaRound, Fit, FitError, Objective, Outcome, Times, fit, fit_from};
 pub use solvers::coordinate::columns::{Columns, Value};
 pub use solvers::coordinate::learners::{Given, Learned, Margin, logistic, path, regress, svm};
 pub use solvers::coordinate::loss::Loss;
@@ -57,6 +57,10 @@ pub use solvers::coordinate::separable::Separable;
 pub use solvers::coordinate::tuner::{Choice, Reason};
 pub use solvers::coordinate::wide::{partitions_for, row_partitions_for};
 pub use train::{Progress, Trained, train};
+
+/// The name that [`CocoaRound`] had.
+#[deprecated(note = "it is called CocoaRound")]
+pub type Seen = CocoaRound;
 
 /// The name that [`Solver`] had.
 #[deprecated(note = "it is called Solver")]

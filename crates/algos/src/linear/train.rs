@@ -9,7 +9,7 @@ use super::rows::Survey;
 use super::scaled::{deviations, scaled, surveyed};
 use super::scaling::Penalty;
 use super::solvers::coordinate::baselines::{Problem, RowLoss, minibatch_sgd};
-use super::solvers::coordinate::cocoa::{Fit, Outcome, Seen};
+use super::solvers::coordinate::cocoa::{CocoaRound, Fit, Outcome};
 use super::solvers::coordinate::learners::Margin;
 use super::solvers::coordinate::partition::{PrepareError, must_be_targets};
 use super::solvers::coordinate::wide::{self, Dealt};
@@ -57,7 +57,7 @@ pub struct Progress<'a> {
     /// How far above the optimum that is at most; infinite before it is known.
     pub gap: f64,
     /// What CoCoA says of the round.
-    pub seen: Option<&'a Seen>,
+    pub seen: Option<&'a CocoaRound>,
 }
 
 /// Learns from rows with their targets, and weights if there are any.
@@ -143,7 +143,7 @@ pub fn train(
             }
             None => (targets.to_vec(), weights.map(<[f64]>::to_vec)),
         };
-        let mut tell = |round: usize, objective: f64, gap: f64, seen: Option<&Seen>| {
+        let mut tell = |round: usize, objective: f64, gap: f64, seen: Option<&CocoaRound>| {
             let (objective, gap) = (spec.told(objective, weight), spec.told(gap, weight));
             observer(&Progress { model, models, round, objective, gap, seen });
         };
@@ -286,7 +286,7 @@ struct Training<'a> {
     trained: Parts,
 }
 
-type Tell<'a> = &'a mut dyn FnMut(usize, f64, f64, Option<&Seen>);
+type Tell<'a> = &'a mut dyn FnMut(usize, f64, f64, Option<&CocoaRound>);
 
 impl Training<'_> {
     fn one(

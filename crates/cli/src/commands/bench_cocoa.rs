@@ -10,7 +10,7 @@ use crate::output;
 use anyhow::{anyhow, bail};
 use qjam::Master;
 use qjam_algos::linear::{
-    Columns, Fit, Local, Loss, Objective, Params, Partitioned, Penalty, Scaling, Seen, fit,
+    CocoaRound, Columns, Fit, Local, Loss, Objective, Params, Partitioned, Penalty, Scaling, fit,
 };
 use qjam_algos::models::hash;
 use qjam_readers::{OpenOptions, ReadError, Rows, open};
@@ -144,7 +144,7 @@ fn measure<C: Columns>(
         free: false,
     };
     let params = params(args, partitions)?;
-    let found = fit(master, &data, &objective, &params, |seen: &Seen| {
+    let found = fit(master, &data, &objective, &params, |seen: &CocoaRound| {
         output::passing(&format!(
             "  round {}: objective {:.8e}, gap {:.2e}, {:.3} passes",
             seen.round, seen.objective, seen.gap, seen.passes

@@ -19,7 +19,9 @@ fn endless(chunk: &u32, _: &Nothing, ctx: &Ctx) -> u64 {
 /// Waits for the end of its round; says before that it is there.
 #[qjam::map]
 fn patient(marks: &String, _: &Nothing, ctx: &Ctx) -> u64 {
-    let _ = std::fs::write(format!("{marks}at-{}", ctx.chunk()), []);
+    if !marks.is_empty() {
+        let _ = std::fs::write(format!("{marks}at-{}", ctx.chunk()), []);
+    }
     while !ctx.cancelled() {
         std::thread::sleep(Duration::from_millis(1));
     }

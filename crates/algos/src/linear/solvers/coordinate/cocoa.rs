@@ -153,7 +153,7 @@ impl Fit {
 
 /// One round, as an observer sees it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct CocoaRound {
     /// Counted from 1.
     pub round: usize,
     /// After it.
@@ -201,7 +201,7 @@ pub fn fit<C: Columns>(
     data: &Partitioned<C>,
     objective: &Objective,
     params: &Params,
-    observer: impl FnMut(&Seen),
+    observer: impl FnMut(&CocoaRound),
 ) -> Result<Fit, FitError> {
     fit_from(master, data, objective, params, &[], observer)
 }
@@ -214,7 +214,7 @@ pub fn fit_from<C: Columns>(
     objective: &Objective,
     params: &Params,
     start: &[f64],
-    mut observer: impl FnMut(&Seen),
+    mut observer: impl FnMut(&CocoaRound),
 ) -> Result<Fit, FitError> {
     if let Some(value) = start.iter().find(|value| !value.is_finite()) {
         return Err(FitError::Start { value: *value });
@@ -425,7 +425,7 @@ impl<'a> Descent<'a> {
         choice
     }
 
-    fn round<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<Seen, FitError> {
+    fn round<C: Columns>(&mut self, held: &mut Held<Coordinates<C>>) -> Result<CocoaRound, FitError> {
         let choice = self.choose();
         let tolerance = self.params.tolerance();
         let is_due = self.certificates.is_due(self.passes, self.value(), tolerance, self.is_rounding);
@@ -505,7 +505,7 @@ impl<'a> Descent<'a> {
             false => self.tuner.learn(&outcome),
         }
         let gap = objective - self.bound;
-        Ok(Seen { round: rounds, objective, gap, step: self.step, passes, seconds, choice })
+        Ok(CocoaRound { round: rounds, objective, gap, step: self.step, passes, seconds, choice })
     }
 
     /// Second derivatives as the workers are told. Where gains are so small that the difference of two vectors is mostly rounding,

@@ -3,7 +3,7 @@
 //! Each makes an [`Objective`] of what it is given, and of the fit the numbers that people ask for: coefficients, intercept, and
 //! objective and gap in the scaling that λ was given in.
 
-use super::cocoa::{Fit, Objective, Seen, fit, fit_from};
+use super::cocoa::{CocoaRound, Fit, Objective, fit, fit_from};
 use super::columns::Columns;
 use super::loss::Loss;
 use super::params::Params;
@@ -48,7 +48,7 @@ pub fn regress<C: Columns>(
     targets: &[f64],
     given: &Given,
     params: &Params,
-    observer: impl FnMut(&Seen),
+    observer: impl FnMut(&CocoaRound),
 ) -> Result<Learned, LearnError> {
     regress_from(master, columns, targets, given, params, &[], observer)
 }
@@ -79,7 +79,7 @@ fn regress_from<C: Columns>(
     given: &Given,
     params: &Params,
     start: &[f64],
-    observer: impl FnMut(&Seen),
+    observer: impl FnMut(&CocoaRound),
 ) -> Result<Learned, LearnError> {
     let rows = columns.rows();
     must_be_targets(targets, rows)?;
@@ -106,7 +106,7 @@ pub fn logistic<C: Columns>(
     labels: &[f64],
     given: &Given,
     params: &Params,
-    observer: impl FnMut(&Seen),
+    observer: impl FnMut(&CocoaRound),
 ) -> Result<Learned, LearnError> {
     let rows = columns.rows();
     must_be_labels(labels, rows)?;
@@ -155,7 +155,7 @@ pub fn svm<C: Columns>(
     margin: Margin,
     constant: f64,
     params: &Params,
-    observer: impl FnMut(&Seen),
+    observer: impl FnMut(&CocoaRound),
 ) -> Result<Learned, LearnError> {
     if !(price > 0.0 && price.is_finite()) {
         return Err(LearnError::Price { value: price });

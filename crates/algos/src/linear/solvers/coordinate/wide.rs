@@ -1,7 +1,7 @@
 //! Many columns: CoCoA on columns for regressions and logistic regression, on rows for support vector machines.
 
 use super::baselines::{Descended, minibatch_scd};
-use super::cocoa::{Fit, Objective, Outcome, Seen, fit_from};
+use super::cocoa::{CocoaRound, Fit, Objective, Outcome, fit_from};
 use super::learners::Margin;
 use super::loss::Loss;
 use super::partition::Partitioned;
@@ -176,7 +176,7 @@ pub(in crate::linear) fn logistic(
 }
 
 /// What is told of a round: its number, objective and gap, and what CoCoA has to say.
-pub(in crate::linear) type Observer<'a> = &'a mut dyn FnMut(usize, f64, f64, Option<&Seen>);
+pub(in crate::linear) type Observer<'a> = &'a mut dyn FnMut(usize, f64, f64, Option<&CocoaRound>);
 
 fn minimise(
     master: &Master,
@@ -187,7 +187,7 @@ fn minimise(
     observer: Observer<'_>,
 ) -> Result<Fit, LearnError> {
     let params = spec.params_for(dealt.partitions())?;
-    let seen = |seen: &Seen| observer(seen.round, seen.objective, seen.gap, Some(seen));
+    let seen = |seen: &CocoaRound| observer(seen.round, seen.objective, seen.gap, Some(seen));
     Ok(each_dealt!(dealt, data => fit_from(master, data, objective, &params, start, seen))?)
 }
 
@@ -259,7 +259,7 @@ pub(in crate::linear) fn svm(
     let features = each_dealt!(dealt, data => data.rows());
     let objective = Objective { loss: Loss::norm(features), terms, centred: false, free: false };
     // What is descended on is less the dual, below which the objective cannot be.
-    let mut told = |round: usize, dual: f64, gap: f64, seen: Option<&Seen>| {
+    let mut told = |round: usize, dual: f64, gap: f64, seen: Option<&CocoaRound>| {
         observer(round, (gap - dual) / price, gap / price, seen);
     };
     let (mut weights, bound, rounds, outcome, fit) = match spec.solver {
