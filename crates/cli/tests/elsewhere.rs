@@ -85,7 +85,7 @@ fn the_run_file_says_what_an_interpreter_runs() {
     let first = recon(&m).expect("a value");
     // The hash is taken aside, and written when it is there.
     let file = || Run::read(runs::list(&runs_folder).ok()?.first()?).ok();
-    while !file().is_some_and(|run| run.executable.is_some()) {
+    while file().is_none_or(|run| run.executable.is_none()) {
         recon(&m).expect("a value");
         std::thread::sleep(std::time::Duration::from_millis(2));
     }

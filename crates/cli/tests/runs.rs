@@ -138,12 +138,13 @@ fn rounds(folder: &Folder) -> u64 {
 /// Starts a program and stops it when some rounds are done; nothing if it was over before.
 fn stopped_in_its_rounds(folder: &Folder, args: &[&str]) -> Option<Child> {
     let _ = std::fs::remove_dir_all(&folder.0);
-    let mut program = folder.command(args).stdout(Stdio::null()).spawn().unwrap();
-    while rounds(folder) < 5 && program.try_wait().unwrap().is_none() {
+    let mut program = folder.command(args).stdout(Stdio::null()).spawn().expect("the command starts");
+    while rounds(folder) < 5 && program.try_wait().expect("it can be waited for").is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let stopped = Command::new("kill").args(["-s", "STOP", &program.id().to_string()]).status().unwrap();
-    (stopped.success() && program.try_wait().unwrap().is_none()).then_some(program)
+    let stopped =
+        Command::new("kill").args(["-s", "STOP", &program.id().to_string()]).status().expect("kill runs");
+    (stopped.success() && program.try_wait().expect("it can be waited for").is_none()).then_some(program)
 }
 
 #[test]
