@@ -278,7 +278,7 @@ impl Master {
         self.begin(f, &encoder, None, data, submitted, None)
     }
 
-    /// A caller that lends the parameters waits at once; otherwise the tender takes the round on.
+    /// A caller that lends the parameters waits at once; otherwise the background thread goes on with the round.
     fn begin<F, M>(
         &self,
         f: F,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! connect ─▶ authenticate ─▶ place ─▶ copy (if it is not there) ─▶ start ─▶ handshake
-//!   └─────── ssh ───────┘     └────── shell script ──────┘          └─ worker/entry.rs
+//!   └─────── ssh ───────┘     └────── shell script ──────┘          └─ execution/entry.rs
 //! ```
 //!
 //! [`start`](start()) goes that way up to the moment when the worker says it is ready, and hands over a connection over

@@ -65,9 +65,9 @@ impl Shelf {
     pub(super) fn start(dir: PathBuf) -> io::Result<Shelf> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let queued = Arc::new(AtomicUsize::new(0));
-        let (orders, for_keeper) = channel();
+        let (orders, requests) = channel();
         let (to_loop, replies) = channel();
-        let mut keeper = Keeper {
+        let mut disk = DiskThread {
             dir,
             cache: None,
             arriving: None,
@@ -76,8 +76,8 @@ impl Shelf {
             queued: queued.clone(),
         };
         std::thread::Builder::new().name("qjam-shelf".into()).spawn(move || {
-            for order in for_keeper {
-                keeper.obey(order);
+            for order in requests {
+                disk.obey(order);
             }
         })?;
         Ok(Shelf { orders, replies, bell, queued })
@@ -109,7 +109,7 @@ impl AsFd for Shelf {
     }
 }
 
-struct Keeper {
+struct DiskThread {
     dir: PathBuf,
     cache: Option<Cache>,
     /// The chunk that arrives, with the bytes it still lacks.
@@ -119,7 +119,7 @@ struct Keeper {
     queued: Arc<AtomicUsize>,
 }
 
-impl Keeper {
+impl DiskThread {
     fn say(&self, reply: ShelfReply) {
         tell(&self.replies, &self.bell, reply);
     }

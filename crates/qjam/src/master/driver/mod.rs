@@ -402,7 +402,7 @@ impl Driver {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.decider.scheduler.is_busy() || self.rounds.open().any(|round| round.crew.is_some())
+        self.decider.scheduler.is_busy() || self.has_crew() && self.rounds.open().next().is_some()
     }
 }
 
