@@ -21,14 +21,14 @@ pub struct Run {
 }
 
 impl Run {
-    /// A program without arguments and with a limit of a quarter of an hour.
+    /// A program without arguments and with a limit of half an hour.
     pub fn new(program: &Path) -> Self {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
         if !std::io::stdin().is_terminal() {
             command.process_group(0);
         }
-        Run { command, limit: Duration::from_secs(15 * 60) }
+        Run { command, limit: Duration::from_secs(30 * 60) }
     }
 
     /// Adds arguments.

@@ -105,6 +105,7 @@ impl ProcessSeat {
         let is_limited = cx.settings.memory_bytes_max.is_some();
         let views = self.views.get(&round).and_then(Weak::upgrade);
         let mut received = 0;
+        let mut said = Vec::with_capacity(parts.len());
         for Part { node, spans, payload } in parts {
             let Some(executor) = self.executor(worker) else { return Ok(()) };
             let inbox = &mut executor.inbox;
@@ -122,11 +123,11 @@ impl ProcessSeat {
                     None => executor.released.put(arena),
                 }
             }
-            self.say(worker, Said::Part { round, node, spans, value: PartValue::Encoded(value) });
+            said.push(Said::Part { round, node, spans, value: PartValue::Encoded(value) });
         }
-        if received > 0 {
-            self.say(worker, Said::Received { round, bytes: received });
-        }
+        // Before the parts: the last of them may end the round.
+        self.say(worker, Said::Received { round, bytes: received });
+        self.said.extend(said.into_iter().map(|said| (worker, said)));
         self.say(worker, Said::Delivered { round });
         Ok(())
     }
