@@ -2,7 +2,7 @@
 //!
 //! The master's loop writes one as it goes ([`recorder`]). It says who ran, on what and with what, what happened, where
 //! the time of every round went, and, as far as that is cheap, what every round's value was. The commands `qjam runs`
-//! and `qjam show` read it ([`Run`]); a run that goes on from another takes values from it ([`earlier`]). The layout is
+//! and `qjam show` read it ([`Run`]); a run that goes on from another takes values from it (`runs/earlier.rs`). The layout is
 //! in [`record`].
 //!
 //! Files lie in `$XDG_DATA_HOME/qjam/runs` or `~/.local/share/qjam/runs`, for the user alone, at most 200 of them and

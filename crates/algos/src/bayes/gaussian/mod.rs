@@ -1,6 +1,6 @@
 //! Gaussian naive Bayes: in each class every column has a normal distribution of its own.
 //!
-//! One round ([`moments`]) finds weight, mean and variance of each column in each class; [`model`] applies Bayes' rule to them.
+//! One round ([`mod@moments`]) finds weight, mean and variance of each column in each class; [`model`] applies Bayes' rule to them.
 //! A model can learn from one more batch ([`update`]), which merges moments as the round does.
 //!
 //! ```
