@@ -136,15 +136,16 @@ impl Program {
     /// away by then. A process that is stopped before that stays so, whatever becomes of its parent: nothing of ours has
     /// run in it.
     pub fn executors(&self) -> Vec<u32> {
-        let words = |pid: &u32| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).count()
+        // Before `exec` a process has its parent's environment, in which nothing asks for an executor.
+        let is_executor = |pid: &u32| {
+            let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|variable| variable.starts_with(b"QJAM_EXECUTOR="))
         };
         // Before, its standard input is the socket. Other files may have come from whoever started the tests.
         let has_put_away = |pid: &u32| {
             std::fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|file| file.as_os_str() == "/dev/null")
         };
-        self.others().into_iter().filter(|pid| words(pid) == 1 && has_put_away(pid)).collect()
+        self.others().into_iter().filter(|pid| is_executor(pid) && has_put_away(pid)).collect()
     }
 
     /// Waits until nobody of it is left on this machine.
