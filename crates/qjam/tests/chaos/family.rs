@@ -23,8 +23,8 @@ pub(crate) fn members(mark: &str) -> Vec<u32> {
 /// Whether a process is through its `exec` and has become an executor. One that is stopped before that stays so,
 /// whatever becomes of its parent: nothing of ours has run in it.
 pub(crate) fn is_executor(pid: u32) -> bool {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    line.split(|byte| *byte == 0).filter(|word| !word.is_empty()).count() == 1
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable.starts_with(b"QJAM_EXECUTOR="))
 }
 
 /// What a process that should not be there is called and does.
