@@ -363,6 +363,9 @@ impl Executor {
             self.inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
         {
             self.on_message(incoming.message, &incoming.tail)?;
+            // One message at a time: what one of them has dropped, the next may bring again.
+            let run = self.work()?;
+            assert!(run.is_none(), "the only slot is taken");
         }
         Ok(())
     }
