@@ -28,6 +28,7 @@ use qjam_core::time::Time;
 use qjam_core::wire::host::Line;
 use rustix::event::epoll::EventFlags;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// One seat of an engine.
 pub(crate) trait SeatEngine: Send {
@@ -108,7 +109,8 @@ pub(crate) trait SeatEngine: Send {
 
 /// What a seat may use of the master.
 pub(crate) struct SeatContext<'a> {
-    pub(crate) now: Time,
+    /// When the loop began: the zero of its clock.
+    pub(crate) started: Instant,
     pub(crate) poller: &'a Poller,
     pub(crate) queue: &'a Arc<EventQueue>,
     pub(crate) spawner: &'a Spawner,
@@ -120,6 +122,13 @@ pub(crate) struct SeatContext<'a> {
     pub(crate) is_starting: bool,
     /// What travelled during this call.
     pub(crate) traffic: Traffic,
+}
+
+impl SeatContext<'_> {
+    /// The time by the loop's clock. It is read only when a seat asks: most calls do not.
+    pub(crate) fn now(&self) -> Time {
+        Time(self.started.elapsed().as_micros() as u64)
+    }
 }
 
 /// Who else is on the same machine as a seat.

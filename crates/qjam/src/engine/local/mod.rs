@@ -63,14 +63,14 @@ impl SeatEngine for ThreadSeat {
         share.order.params.make_whole(share.arenas);
         let round = share.order.round();
         self.with(worker, |group, out| {
-            if let Err(fault) = group.assign(cx.now, share, out) {
+            if let Err(fault) = group.assign(cx.now(), share, out) {
                 out.push(Said::Faulted { round, fault, is_ours: true });
             }
         });
     }
 
     fn notify(&mut self, worker: WorkerId, notice: Notice, cx: &mut SeatContext<'_>) {
-        let now = cx.now;
+        let now = cx.now();
         self.with(worker, |group, out| match notice {
             Notice::Ping => out.push(Said::Spoke),
             Notice::Cancel { round, .. } => group.cancel(now, round, out),
@@ -92,7 +92,7 @@ impl SeatEngine for ThreadSeat {
     fn on_event(&mut self, worker: WorkerId, event: SeatEvent, cx: &mut SeatContext<'_>) {
         if let SeatEvent::BlockDone(done) = event {
             self.with(worker, |group, out| {
-                group.done(cx.now, done, out);
+                group.done(cx.now(), done, out);
                 out.push(Said::Spoke);
             });
         }

@@ -21,8 +21,8 @@ impl Driver {
         seat: SeatId,
         f: impl FnOnce(&mut dyn SeatEngine, &mut SeatContext<'_>),
     ) {
-        let now = self.now();
-        if self.seats.with(seat, now, false, f).is_some() {
+        let started = self.decider.started;
+        if self.seats.with(seat, started, false, f).is_some() {
             self.hear(seat);
         }
     }
@@ -33,20 +33,20 @@ impl Driver {
         worker: WorkerId,
         f: impl FnOnce(&mut dyn SeatEngine, &mut SeatContext<'_>),
     ) {
-        let now = self.now();
+        let started = self.decider.started;
         let is_starting = self.decider.scheduler.is_starting(worker);
-        if self.seats.with(worker.seat, now, is_starting, f).is_some() {
+        if self.seats.with(worker.seat, started, is_starting, f).is_some() {
             self.hear(worker.seat);
         }
     }
 
     /// Takes the next thing that a seat has to say; says whether there was one.
     pub(super) fn hear_next(&mut self, seat: SeatId) -> bool {
-        let now = self.now();
-        let said = self.seats.with(seat, now, false, |engine, cx| engine.next(cx));
+        let started = self.decider.started;
+        let said = self.seats.with(seat, started, false, |engine, cx| engine.next(cx));
         let Some((Some((worker, said)), _)) = said else { return false };
         if let Err(why) = self.on_said(worker, said) {
-            self.seats.with(seat, now, false, |engine, cx| engine.expel(worker, why, cx));
+            self.seats.with(seat, started, false, |engine, cx| engine.expel(worker, why, cx));
         }
         true
     }
@@ -144,10 +144,10 @@ impl Driver {
     }
 
     fn send_chunks(&mut self, worker: WorkerId, round: RoundId, data: &Arc<CutData>, indices: &[u32]) {
-        let now = self.now();
+        let started = self.decider.started;
         let sent = self
             .seats
-            .with(worker.seat, now, false, |engine, cx| engine.send_chunks(worker, data, indices, cx));
+            .with(worker.seat, started, false, |engine, cx| engine.send_chunks(worker, data, indices, cx));
         if let Some(((), traffic)) = sent {
             self.rounds.count(round, traffic);
         }
@@ -186,8 +186,9 @@ impl Driver {
     ) -> Result<(), String> {
         let Some(recipe) = self.recipe(round, partitions)? else { return Ok(()) };
         let notice = Notice::Recipe { round, question, recipe: Arc::new(recipe) };
-        let now = self.now();
-        let sent = self.seats.with(worker.seat, now, false, |engine, cx| engine.notify(worker, notice, cx));
+        let started = self.decider.started;
+        let sent =
+            self.seats.with(worker.seat, started, false, |engine, cx| engine.notify(worker, notice, cx));
         if let Some(((), traffic)) = sent {
             self.rounds.count(round, traffic);
         }

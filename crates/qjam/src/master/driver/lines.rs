@@ -17,8 +17,8 @@ impl Driver {
     /// Calls the engine of a seat, and logs the lines that come of it. Nothing else that the seat has to say is heard: this
     /// is also called in the middle of an answer.
     fn with_lines(&mut self, seat: SeatId, f: impl FnOnce(&mut dyn SeatEngine, &mut SeatContext<'_>)) {
-        let now = self.now();
-        let lines = self.seats.with(seat, now, false, |engine, cx| {
+        let started = self.decider.started;
+        let lines = self.seats.with(seat, started, false, |engine, cx| {
             f(engine, cx);
             engine.take_lines()
         });

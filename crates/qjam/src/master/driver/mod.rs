@@ -275,9 +275,9 @@ impl Driver {
     }
 
     fn kill(&mut self, worker: WorkerId, cause: Cause) {
-        let now = self.now();
+        let started = self.decider.started;
         let death =
-            self.seats.with(worker.seat, now, false, |engine, cx| engine.end(worker, Some(cause), cx));
+            self.seats.with(worker.seat, started, false, |engine, cx| engine.end(worker, Some(cause), cx));
         self.hear(worker.seat);
         if let Some((death, _)) = death {
             self.tell(Event::WorkerLost { worker, death });
@@ -285,7 +285,7 @@ impl Driver {
     }
 
     fn assign(&mut self, worker: WorkerId, id: RoundId, spans: Vec<BlockRun>) {
-        let now = self.now();
+        let started = self.decider.started;
         let threads_max = self.threads_of(worker.seat, id);
         let Some(round) = self.rounds.get_mut(id) else { return };
         let share = Share {
@@ -295,7 +295,8 @@ impl Driver {
             views: &round.views,
             threads_max,
         };
-        let sent = self.seats.with(worker.seat, now, false, |engine, cx| engine.assign(worker, share, cx));
+        let sent =
+            self.seats.with(worker.seat, started, false, |engine, cx| engine.assign(worker, share, cx));
         if let Some(((), traffic)) = sent {
             round.account.add(traffic);
         }

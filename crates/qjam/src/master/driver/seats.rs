@@ -17,7 +17,6 @@ use crate::engine::{Caps, Seat};
 use crate::execution::chunks::OpenChunks;
 use crate::executor::Throttle;
 use qjam_core::ids::{SeatId, WorkerId};
-use qjam_core::time::Time;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -209,7 +208,7 @@ impl Seats {
     pub(super) fn with<R>(
         &mut self,
         seat: SeatId,
-        now: Time,
+        started: Instant,
         is_starting: bool,
         f: impl FnOnce(&mut dyn SeatEngine, &mut SeatContext<'_>) -> R,
     ) -> Option<(R, Traffic)> {
@@ -218,7 +217,7 @@ impl Seats {
         let SeatTools { poller, queue, spawner, settings, open, memory_bytes } = &self.tools;
         let Machine { workers, slots, .. } = self.machines[self.records[n].machine];
         let mut cx = SeatContext {
-            now,
+            started,
             poller,
             queue,
             spawner,
