@@ -6,10 +6,11 @@
 
 `run` has four parts, and ends with 1 when a bar is missed:
 
-- *speed*: we are told nothing and use two workers; the MPI program has one rank, or two, and its best H of a grid.
+- *speed*: we are told nothing and use two workers, and beside it choose by the clock; the MPI program has one rank, or two, and its
+  best H of a grid.
 - *communication*: what a round with as many doubles as rows costs beside computing, on two processes and on two ranks.
-- *delays*: with nothing, 5 ms and 50 ms more in every round, we choose H and sigma' while it runs, against the best of a grid.
-- *shapes*: ten other matrices, against the cautious sigma' = K.
+- *delays*: with nothing, 5 ms and 50 ms more in every round, we choose H and sigma' by the clock, against the best of a grid.
+- *shapes*: ten other matrices: as it comes, by the clock, and with the cautious sigma' = K.
 
 How the time depends on H is drawn by `cocoa_figures.py`. The optimum is what our own run to a small duality gap ends at, and
 objective and gap are computed again here, by NumPy. The MPI program is
@@ -42,7 +43,7 @@ from sparse import Problem
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "book" / "how-much-between-exchanges.md"
-LOCAL, PROC = "qjam, 2 threads", "qjam, 2 processes"
+LOCAL, PROC, CLOCK = "qjam, 2 threads", "qjam, 2 processes", "qjam, 2 threads, by the clock"
 ONE, TWO = "MPI, 1 rank", "MPI, 2 ranks"
 SNAP = ["Snap ML, 1 thread", "Snap ML, 2 threads"]
 # Within this share of the optimum.
@@ -156,15 +157,16 @@ def speed(programs: Programs, options: argparse.Namespace) -> Found:
         def mpi(ranks: int, h: float, of: Problem = problem) -> Callable[[], dict[str, Any]]:
             return lambda: programs.theirs(of, ranks, h)
 
-        def ours(workers: str, of: Problem = problem) -> Callable[[], dict[str, Any]]:
-            return lambda: programs.ours(of, workers)
+        def ours(workers: str, *more: str, of: Problem = problem) -> Callable[[], dict[str, Any]]:
+            return lambda: programs.ours(of, workers, *more)
 
-        contenders = {LOCAL: ours("local:2"), PROC: ours("proc:2"), ONE: mpi(1, one), TWO: mpi(2, two)}
+        contenders = {LOCAL: ours("local:2"), PROC: ours("proc:2"), CLOCK: ours("local:2", "--tuning", "clock")}
+        contenders.update({ONE: mpi(1, one), TWO: mpi(2, two)})
         contenders.update(python_peers(problem, options))
         case = comparison.in_turns(Case(f"{name}, to 1e-3 of the optimum"), contenders, options.turns, "ms")
         case.notes["H of the MPI program"] = {"one rank": one, "two ranks": two, "sigma": "ranks"}
         cases.append(case)
-        bars += [Bar(case, LOCAL, ONE, 1 / 0.6), Bar(case, LOCAL, TWO, 1.0)]
+        bars += [Bar(case, LOCAL, ONE, 1 / 0.6), Bar(case, LOCAL, TWO, 1.0), Bar(case, LOCAL, CLOCK, 1 / 1.3)]
         bars += [Bar(case, LOCAL, snap, 1 / 0.7) for snap in SNAP if snap in case.times_ms]
     return cases, bars
 
@@ -174,7 +176,7 @@ def communication(programs: Programs, options: argparse.Namespace) -> Found:
     problem.target, rounds, h = 0.0, 200, 0.2
 
     def of_ours() -> dict[str, Any]:
-        fixed = ["--h", h, "--sigma", 2, "--combine", "added", "--rounds", rounds]
+        fixed = ["--h", h, "--sigma", 2, "--partitions", 2, "--combine", "added", "--rounds", rounds]
         said = programs.ours(problem, "proc:2", *fixed)
         beside, made = said["overhead_s"], said["rounds"]
         return {**said, "ms": 1e3 * beside / made, "ms_with_master": 1e3 * (beside + said["master_s"]) / made}
@@ -193,7 +195,7 @@ def delays(programs: Programs, options: argparse.Namespace) -> Found:
     problem = optimum(programs, main_problem(programs, options, "ridge", 1.0, 1.0))
     cases, bars = [], []
     for delay in [0, 5, 50]:
-        given = ["--delay-ms", delay]
+        given = ["--partitions", 2, "--tuning", "clock", "--delay-ms", delay]
         grid = [(h, sigma) for sigma in (1, 2) for h in [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0]]
         tried = (
             (at, programs.ours(problem, "local:2", "--h", at[0], "--sigma", at[1], *given)) for at in grid
@@ -220,12 +222,16 @@ def shapes(programs: Programs, options: argparse.Namespace) -> Found:
         problem = optimum(programs, sparse.shape(programs.folder, make, lam, eta))
 
         def cautious(h: float, of: Problem = problem) -> dict[str, Any]:
-            return programs.ours(of, "local:2", "--h", h, "--sigma", 2, "--combine", "added")
+            fixed = ["--h", h, "--sigma", 2, "--partitions", 2, "--combine", "added"]
+            return programs.ours(of, "local:2", *fixed)
 
         at = best(f"{problem.name}, sigma' = K", ((h, cautious(h)) for h in [0.25, 1.0, 4.0]))
 
         def chosen(of: Problem = problem) -> dict[str, Any]:
             return programs.ours(of, "local:2")
+
+        def clock(of: Problem = problem) -> dict[str, Any]:
+            return programs.ours(of, "local:2", "--tuning", "clock")
 
         def usual() -> dict[str, Any]:
             return cautious(1.0)
@@ -235,12 +241,14 @@ def shapes(programs: Programs, options: argparse.Namespace) -> Found:
 
         contenders = {
             "chosen while running": chosen,
+            "by the clock": clock,
             "sigma' = K, H = 1": usual,
             "sigma' = K, best H": best_h,
         }
         case = comparison.in_turns(Case(problem.name), contenders, options.turns, "ms")
         cases.append(case)
         bars.append(Bar(case, "chosen while running", "sigma' = K, H = 1", 1.0))
+        bars.append(Bar(case, "chosen while running", "by the clock", 1 / 1.3))
     return cases, bars
 
 

@@ -55,6 +55,11 @@ class Engine:
     dashed: bool = False
 
 
+def setting(h: Optional[float]) -> list[Any]:
+    """Work that is given, or chosen for this engine: by the clock. Two partitions in any case, as in the paper."""
+    return ["--partitions", 2, *(["--tuning", "clock"] if h is None else ["--h", h, "--sigma", 2])]
+
+
 def engines(
     programs: Programs, problem: Problem, options: argparse.Namespace, ends: contextlib.ExitStack
 ) -> list[Engine]:
@@ -62,8 +67,7 @@ def engines(
 
     def ours(workers: str, *more: Any, environment: Optional[dict[str, str]] = None) -> Run:
         def run(h: Optional[float]) -> dict[str, Any]:
-            given = [] if h is None else ["--h", h, "--sigma", 2]
-            return programs.ours(problem, workers, *given, *more, environment=environment)
+            return programs.ours(problem, workers, *setting(h), *more, environment=environment)
 
         return run
 
@@ -72,9 +76,7 @@ def engines(
         return {**said, "worker_s": said["worker"], "seconds": said["ms"] / 1e3}
 
     def under_mpi(h: Optional[float]) -> dict[str, Any]:
-        return programs.ours_on_ranks(
-            options.mpi_qjam, problem, 2, *([] if h is None else ["--h", h, "--sigma", 2])
-        )
+        return programs.ours_on_ranks(options.mpi_qjam, problem, 2, *setting(h))
 
     found = [
         Engine("threads", ours("local:2")),
@@ -218,6 +220,8 @@ def log(programs: Programs, problem: Problem) -> str:
         f"{problem.target:.17g}",
         "--workers",
         "proc:2",
+        "--tuning",
+        "clock",
         "--delay-ms",
         5,
     ]

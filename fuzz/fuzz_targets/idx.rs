@@ -2,19 +2,4 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-const FACTOR: usize = 16;
-const SLACK_BYTES: usize = 1024;
-
-fuzz_target!(|input: &[u8]| {
-    let bytes_max = FACTOR * input.len() + SLACK_BYTES;
-    match qjam_fuzz::bounded(bytes_max, || qjam_readers::idx::parse_header(input)) {
-        Ok(header) => assert!(header.data_bytes > 0 && header.shape.iter().all(|length| *length > 0)),
-        Err(message) => assert!(!message.is_empty()),
-    }
-    match qjam_fuzz::bounded(bytes_max, || qjam_readers::npz::parse_directory(input)) {
-        Ok(members) => assert!(members.len() * 46 <= input.len()),
-        Err(message) => assert!(!message.is_empty()),
-    }
-});
+libfuzzer_sys::fuzz_target!(init: qjam_fuzz::plant("idx"), |input: &[u8]| qjam_fuzz::targets::idx::target(input));

@@ -1,42 +1,5 @@
 //! Run files: any bytes, and any records with valid checksums.
-//!
-//! Memory is bounded by the input: a list in a record never reserves room for more elements than the record has bytes left, and an element
-//! takes less than 256 bytes.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-/// The beginning of a file of this version.
-const HEAD: &[u8; 16] = b"qjam run\x01\0\0\0\0\0\0\0";
-/// Bytes of memory for each byte of a file, and for buffers.
-const FACTOR: usize = 512;
-const SLACK_BYTES: usize = 128 << 10;
-
-/// CRC-32 as the format has it, bit by bit.
-fn crc(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0_u32, |crc, byte| {
-        (0..8).fold(
-            crc ^ u32::from(*byte),
-            |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 },
-        )
-    })
-}
-
-fuzz_target!(|input: &[u8]| {
-    let Some((kind, rest)) = input.split_first() else { return };
-    let mut file = Vec::new();
-    if *kind % 2 == 0 {
-        file.extend_from_slice(rest);
-    } else {
-        // Every run of bytes up to a 0xff is the body of a record.
-        file.extend_from_slice(HEAD);
-        for body in rest.split(|byte| *byte == 0xff) {
-            file.extend_from_slice(&(body.len() as u32).to_le_bytes());
-            file.extend_from_slice(&crc(body).to_le_bytes());
-            file.extend_from_slice(body);
-        }
-    }
-    let bytes_max = FACTOR * file.len() + SLACK_BYTES;
-    qjam_fuzz::bounded(bytes_max, || qjam::runs::read_bytes(&file));
-});
+libfuzzer_sys::fuzz_target!(init: qjam_fuzz::plant("run_file"), |input: &[u8]| qjam_fuzz::targets::run_file::target(input));

@@ -1,7 +1,9 @@
-//! What the fuzz targets share: a measure of how much memory an input makes a parser ask for.
+//! The fuzz targets, and what they share: a measure of how much memory an input makes a parser ask for.
 //!
 //! A few bytes that claim to be a gigabyte are the oldest trick against a parser. So each target states a bound on
 //! what an input of a given length may cost, and [`bounded`] holds it to that.
+
+pub mod targets;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -57,4 +59,21 @@ pub fn bounded<T>(bytes_max: usize, work: impl FnOnce() -> T) -> T {
     let held = PEAK_BYTES.load(Relaxed) - before;
     assert!(held <= bytes_max, "{held} bytes held at once, over the bound of {bytes_max}");
     value
+}
+
+/// Puts the inputs that a target begins from where libFuzzer looks for them.
+///
+/// # Panics
+/// When they cannot be written.
+pub fn plant(name: &str) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let write = |seeds: Vec<Vec<u8>>| -> std::io::Result<()> {
+        std::fs::create_dir_all(&folder)?;
+        for (index, seed) in seeds.iter().enumerate() {
+            std::fs::write(folder.join(format!("seed-{index}")), seed)?;
+        }
+        Ok(())
+    };
+    let target = targets::ALL.iter().find(|target| target.name == name).expect("a target of that name");
+    write((target.seeds)()).expect("the corpus can be written");
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ._pending import Pending
     from ._report import Entry, RoundReport, Worker
     from ._worker.context import context
+    from ._worker.states import StepResult
     from ._workers import RemoteWorker
     from .dataset import (
         AudioDataSet,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         ListDataSet,
         NumpyMatrixDataSet,
         NumpyMatrixFileDataSet,
+        ZippedDataSet,
     )
     from .errors import (
         Busy,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
         MissingPackages,
         PicklingError,
         QjamError,
+        RefusedResult,
+        Released,
         RemoteError,
         RemoteWorkerError,
         ResumeError,
@@ -75,15 +79,19 @@ __all__ = [
     "Pending",
     "PicklingError",
     "QjamError",
+    "RefusedResult",
+    "Released",
     "RemoteError",
     "RemoteWorker",
     "RemoteWorkerError",
     "ResumeError",
     "RoundReport",
+    "StepResult",
     "TimedOut",
     "Worker",
     "WorkerDied",
     "WorkerStringError",
+    "ZippedDataSet",
     "__version__",
     "context",
 ]
@@ -105,7 +113,9 @@ _WHERE: Dict[str, str] = {
     "ListDataSet": ".dataset",
     "NumpyMatrixDataSet": ".dataset",
     "NumpyMatrixFileDataSet": ".dataset",
+    "ZippedDataSet": ".dataset",
     "__version__": "._native",
+    "StepResult": "._worker.states",
     "context": "._worker.context",
 }
 

@@ -19,10 +19,11 @@ import sys
 import types
 from typing import Any, Callable, Dict, FrozenSet, Optional, Sequence, Set, Tuple
 
-from qjam import _own, _pickling
+from qjam import _assigned, _own, _pickling
 from qjam._functions import Noted, Watch, captured, lines_of
 from qjam._pickling import pack_params, pickle_functions, pickle_params
 from qjam._worker import loader
+from qjam.common.reducing import default_reduce
 
 __all__ = ["Prepared", "pack_params", "pickle_params", "prepare", "support"]
 
@@ -90,11 +91,17 @@ def prepare(
 ) -> Prepared:
     """Serialises a function, or a module with `mapfunc`.
 
-    `init` makes the state of a chunk, for functions that keep one; `reduce` combines two values. A module may have both.
+    `init` makes the state of a chunk, for functions that keep one; `reduce` combines two values. A module may have both, and
+    its `reduce` is also that of its functions. `default_reduce` stands for adding values up, whatever the module has.
 
     >>> prepare(lambda params, chunk: sum(chunk)).map(None, [1, 2])
     3
     """
+    if not isinstance(function, types.ModuleType):
+        if reduce is None:
+            reduce = _beside(function)
+        elif reduce is default_reduce:
+            reduce = None
     key = (id(function), id(init), id(reduce))
     known = _known.get(key)
     if known is not None and known.still_holds():
@@ -119,6 +126,9 @@ class _Known:
         self.files = files
         self.pickled = b""
         self.sent = len(_pickling.sent_modules)
+        # The own modules of the blob, and what has been assigned to their variables since they were imported.
+        self.sources: Dict[str, _own.Own] = {}
+        self.assigned: _assigned.Assigned = {}
         # The prepared objects, kept alive so that their identities are not reused.
         self.given: Tuple[Any, ...] = ()
         # The external variables of these objects; None if some could change unnoticed.
@@ -131,7 +141,7 @@ class _Known:
         for filename, before in self.files.items():
             if _own.stamp(filename) != before:
                 return False
-        return True
+        return _assigned.of(self.sources) == self.assigned
 
     def still_holds(self) -> bool:
         """Whether the blob is still valid."""
@@ -177,6 +187,19 @@ def _make(function: Any, init: Any, reduce: Any, known: Optional[_Known]) -> _Kn
     return _assemble(finder, _name_of(function), None, functions, lambda: functions, known)
 
 
+def _beside(function: Any) -> Optional[Callable[[Any, Any], Any]]:
+    """The `reduce` of the module that has a function under some name."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not isinstance(function, types.FunctionType):
+        return None
+    known = vars(sys.modules.get(function.__module__ or "", None) or types.ModuleType(""))
+    found = loader.reduce_of(known.get("reduce"))
+    if found is None or found is function or not any(value is function for value in known.values()):
+        return None
+    return found
+
+
 def _kind_of(obj: Any) -> str:
     return "None" if obj is None else "a value of type {}".format(type(obj).__name__)
 
@@ -218,7 +241,7 @@ def _assemble(
     if alike is not None and alike.same_modules():
         # The same lambda, created again in a loop.
         made = _Known(Prepared(name, alike.prepared.blob, alike.prepared.needs, live), alike.files)
-        made.pickled = pickled
+        made.pickled, made.sources, made.assigned = pickled, alike.sources, alike.assigned
         return made
     names = set(noted.names) | _pickling.sent_modules
     if module is not None:
@@ -243,12 +266,16 @@ def _assemble(
         "lines": lines_of(noted.codes),
         "needs": tuple(sorted(needs)),
     }
+    _pickling.sent_names.update(sources)
+    assigned = _assigned.of(sources)
+    if assigned:
+        parts["assigned"] = assigned
     blob = loader.pack(parts)
-    if len(blob) > BLOB_BYTES_WARN:
-        _warn_of_size(name, len(blob), functions)
+    if len(pickled) > BLOB_BYTES_WARN:
+        _warn_of_size(name, len(pickled), functions)
     files = {own.filename: _own.stamp(own.filename) for own in sources.values()}
     made = _Known(Prepared(name, blob, frozenset(needs), live), files)
-    made.pickled = pickled
+    made.pickled, made.sources, made.assigned = pickled, sources, assigned
     if len(blob) <= BLOB_BYTES_WARN:
         _alike[module, pickled] = made
         while len(_alike) > 64:
@@ -268,6 +295,11 @@ def _warn_of_size(name: str, size: int, functions: Dict[str, Callable[..., Any]]
     for function in functions.values():
         inner = getattr(function, "__func__", getattr(function, "func", function))
         outside = captured(inner) if isinstance(inner, types.FunctionType) else {}
+        if isinstance(function, functools.partial):
+            outside.update({"args[{}]".format(n): value for n, value in enumerate(function.args)})
+            outside.update(function.keywords)
+        elif isinstance(function, types.MethodType):
+            outside["self"] = function.__self__
         for variable, value in outside.items():
             try:
                 value_bytes = len(_pickling.cloudpickle().dumps(value, protocol=5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, TypeVar
 
 from ._code import pack_params, prepare
@@ -10,7 +9,6 @@ from ._interpreter import enter, leave
 from ._pending import Pending
 from ._progress import deliver
 from ._ready import code_of, seconds
-from ._worker.values import load
 from .errors import DataError
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ class Held(Generic[S]):
     its round has a value.
     """
 
-    __slots__ = ("_data", "_init", "_master", "_native", "_set")
+    __slots__ = ("_data", "_init", "_master", "_native", "_rounds", "_set")
 
     def __init__(
         self, master: Master, init: Callable[[Any], S], made: Any, data: Any, native: _native.Held
@@ -39,41 +37,76 @@ class Held(Generic[S]):
         self._set = made  # keeps the user's memory alive
         self._data = data
         self._native = native
+        # Rounds begun so far.
+        self._rounds = 0
+
+    def _step(self, given: Optional[int]) -> int:
+        """The step of a round that begins now: the caller's, that of a loop, or the number of the round of these states."""
+        step = self._master._steps.next(given)
+        if step is None:
+            step = self._rounds
+            self._rounds += 1
+        return step
 
     def _must_be_unchanged(self) -> None:
         if self._data is not None and self._data.changed():
             raise DataError("the data set has changed since `hold`: the states belong to the old data; hold it again")
 
-    def run(self, step: Any, params: Any = None, *, timeout: Optional[float] = None) -> Any:
-        """Runs ``step(params, chunk, state)`` on every chunk, which changes the state in place, and combines the results."""
+    def run(
+        self,
+        step: Any,
+        params: Any = None,
+        *,
+        reduce: Optional[Callable[[Any, Any], Any]] = None,
+        step_number: Optional[int] = None,
+        timeout: Optional[float] = None,
+    ) -> Any:
+        """Runs ``step(params, chunk, state)`` on every chunk and combines the results.
+
+        The step changes the state in place, or returns a :class:`StepResult`, which has its result and the state.
+        ``reduce`` is that of :meth:`Master.run`, and ``step_number`` is its ``step``.
+        """
         master = self._master
         stream, buffers = pack_params(params)
-        prepared, code, name = code_of(prepare(step, init=self._init))
+        prepared, code, name = code_of(prepare(step, init=self._init, reduce=reduce))
         self._must_be_unchanged()
         line = master._line
         if line is not None:
             line.begin()
-        if master._has_hosts:
-            master._native.python_ready(list(prepared.needs), master._tick)
-        enter(name, prepared)
+        number = self._step(step_number)
         try:
-            parts = self._native.run(code, stream, buffers, seconds(timeout), master._tick)
+            if master._has_hosts:
+                master._ready(prepared.needs, master._tick)
+            enter(name, prepared, master._reader)
+            try:
+                parts = self._native.run(code, stream, buffers, seconds(timeout), master._tick, number)
+            finally:
+                leave(name)
         finally:
-            leave(name)
+            if line is not None:
+                line.pause()
             deliver(line)
         master._told(line, None)
-        return load(parts)
+        return master._reader.load(parts)
 
-    def submit(self, step: Any, params: Any = None) -> Pending:
+    def submit(
+        self,
+        step: Any,
+        params: Any = None,
+        *,
+        reduce: Optional[Callable[[Any, Any], Any]] = None,
+        step_number: Optional[int] = None,
+    ) -> Pending:
         """Starts a round and returns immediately. The next one can start when it has ended."""
         stream, buffers = pack_params(params)
-        prepared, code, name = code_of(prepare(step, init=self._init))
+        prepared, code, name = code_of(prepare(step, init=self._init, reduce=reduce))
         self._must_be_unchanged()
+        number = self._step(step_number)
         if self._master._has_hosts:
-            self._master._native.python_ready(list(prepared.needs), self._master._tick)
-        enter(name, prepared)
+            self._master._ready(prepared.needs, self._master._tick)
+        enter(name, prepared, self._master._reader)
         try:
-            return Pending(self._native.submit(code, stream, buffers), name, self._master)
+            return Pending(self._native.submit(code, stream, buffers, number), name, self._master)
         except BaseException:
             leave(name)
             raise
@@ -82,9 +115,10 @@ class Held(Generic[S]):
         """Returns all states, in the order of the chunks."""
         states = self._native.collect(self._master._tick)
         if None in states:
-            self.run(_nothing)  # some have not been needed yet: create them now
+            self.run(_nothing, step_number=self._rounds)  # some have not been needed yet: create them now
             states = self._native.collect(self._master._tick)
-        return [pickle.loads(state[0], buffers=state[1]) for state in states if state is not None]
+        load = self._master._reader.load_pickle
+        return [load(state[0], state[1]) for state in states if state is not None]
 
     def checkpoint(self) -> None:
         """Makes a checkpoint now, in addition to the automatic ones."""

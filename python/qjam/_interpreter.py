@@ -7,18 +7,20 @@ can hold. A round registers its code with ``enter`` while it runs; no code outsi
 
 from __future__ import annotations
 
-import pickle
 import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ._pickling import cloudpickle
+from ._reading import Reader, stricter
 from ._worker import values
 from ._worker.chunks import open_chunk
 from ._worker.context import entered
+from ._worker.scripts import dumps as _cloudpickle
+from ._worker.states import StepResult, lost
 
 Pickle = Tuple[bytes, Sequence[Any]]
 Chunk = Tuple[str, str, Tuple[int, ...], Any]
-Where = Tuple[int, int, int]
+# Seed, round, chunk, and the step if there is one.
+Where = Tuple[int, int, int, Optional[int]]
 
 
 class Stopped(BaseException):
@@ -29,14 +31,15 @@ _live: Dict[bytes, List[Any]] = {}
 _lock = threading.Lock()
 
 
-def enter(code: bytes, prepared: Any) -> None:
-    """Registers a round that runs this code."""
+def enter(code: bytes, prepared: Any, reader: Reader) -> None:
+    """Registers a round that runs this code, of a master that reads results in this way."""
     with _lock:
         entry = _live.get(code)
         if entry is None:
-            _live[code] = [prepared, 1]
+            _live[code] = [prepared, 1, reader]
         else:
             entry[1] += 1
+            entry[2] = stricter(reader, entry[2])
 
 
 def leave(code: bytes) -> None:
@@ -48,16 +51,16 @@ def leave(code: bytes) -> None:
             del _live[code]
 
 
-def _prepared(code: bytes) -> Any:
+def _entry(code: bytes) -> Tuple[Any, Reader]:
     entry = _live.get(code)
     if entry is None:
         raise RuntimeError("the round that this call belonged to has ended")
-    return entry[0]
+    return entry[0], entry[2]
 
 
 def map_chunk(code: bytes, params: Pickle, chunk: Chunk, where: Where) -> Tuple[Any, ...]:
     """The value of one chunk, as parts."""
-    prepared = _prepared(code)
+    prepared, _ = _entry(code)
     with entered(*where):
         value = prepared.map(values.unpack(*params), open_chunk(*chunk))
         return values.dump(value, prepared.reduce is None, _cloudpickle)
@@ -68,19 +71,25 @@ def step_chunk(
 ) -> Tuple[Tuple[Any, ...], Pickle]:
     """The value of one chunk, as parts, and its new state."""
     code, params, chunk, where = given
-    prepared = _prepared(code)
+    prepared, reader = _entry(code)
     with entered(*where):
         opened = open_chunk(*chunk)
-        state = prepared.init(opened) if memory is None else pickle.loads(memory[0], buffers=memory[1])
+        state = prepared.init(opened) if memory is None else reader.load_pickle(*memory)
         value = prepared.step(values.unpack(*params), opened, state)
-        _, stream, buffers = values.dump(state, False, _cloudpickle)
+        if isinstance(value, StepResult):
+            value, state = value.value, value.state
+        else:
+            why = lost(prepared.step, state)
+            if why is not None:
+                raise TypeError(why)
+        _, stream, buffers = values.dump(state, False, _cloudpickle, "the state")
         return values.dump(value, prepared.reduce is None, _cloudpickle), (stream, buffers)
 
 
 def merge(code: bytes, left: Tuple[Any, ...], right: Tuple[Any, ...]) -> Tuple[Any, ...]:
     """Combines two neighbouring results."""
-    prepared = _prepared(code)
-    one, other = values.load(left), values.load(right)
+    prepared, reader = _entry(code)
+    one, other = reader.load(left), reader.load(right)
     reduce = prepared.reduce
     if reduce is None:
         from .common.reducing import default_reduce
@@ -100,8 +109,3 @@ def describe(error: BaseException) -> Tuple[str, Optional[str], str, bytes]:
         error.__traceback__ = trace
     return told(error, _cloudpickle)
 
-
-def _cloudpickle(obj: object, **options: Any) -> bytes:
-    """Pickles what plain pickle refuses: classes and functions of the script or a notebook."""
-    stream: bytes = cloudpickle().dumps(obj, **options)
-    return stream

@@ -10,27 +10,35 @@ import atexit
 import os
 import sys
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Type, TypeVar, Union
 
 from . import _native
 from ._code import pack_params, prepare, support
+from ._ending import failure, uncaught
 from ._held import Held
 from ._interpreter import enter, leave
 from ._pending import Pending
 from ._progress import Line, Progress, deliver, line_for, warn
-from ._ready import arguments, code_of, for_processes, seconds
+from ._reading import Reader, extra_classes
+from ._ready import NOT_GIVEN, arguments, byte_count, code_of, for_processes, given, seconds, thread_count
 from ._report import Entry, RoundReport, Worker
-from ._worker.values import load
+from ._steps import Loop, Steps
 from ._workers import WorkersLike, remote_python, worker_string
 from .dataset import as_dataset
+from .errors import RemoteWorkerError
 
 __all__ = ["Master"]
 
 OnRound = Callable[[RoundReport], object]
+#: Combines two results.
+Reduce = Callable[[Any, Any], Any]
 S = TypeVar("S")
 
 #: Masters that have not been closed. They are closed when the interpreter ends.
 _open: weakref.WeakSet[Master] = weakref.WeakSet()
+
+
 class Master:
     """Runs functions over data sets on workers, and combines the results.
 
@@ -48,8 +56,12 @@ class Master:
     Results have the same bits on all workers. ``close``, or the end of the ``with`` block or of the program, ends all workers.
     Several threads may use one master; a forked process may not.
 
-    :param seed: seed of the random numbers of ``qjam.context().rng()``, together with round and chunk.
-    :param memory_limit: maximum bytes of memory of one worker.
+    :param seed: seed of the random numbers of ``qjam.context().rng()``, together with step and chunk: see :meth:`loop`.
+    :param library_threads: threads that NumPy's linear algebra and other libraries use in each interpreter: a number, or
+        ``"share"`` for the slot's share of the cores, with which bits may depend on the number of workers. Environment
+        variables such as ``OMP_NUM_THREADS`` that are set where a worker runs come first. ``inproc`` workers use the
+        threads of this process.
+    :param memory_limit: maximum bytes of memory of one worker; this and the other limits may be texts such as ``"500M"``.
     :param cache_limit: maximum bytes of opened chunks that one worker keeps.
     :param disk_limit: maximum bytes of the cache on a host's disk.
     :param min_workers: start with this many workers if others cannot be reached.
@@ -63,6 +75,10 @@ class Master:
     :param balance: whether idle workers take over work of slow ones.
     :param blocks_per_slot: number of blocks into which the work of a slot is divided.
     :param deliver_after: maximum time in seconds that a worker keeps finished results before sending them.
+    :param result_classes: classes of installed packages that hosts may send back, or functions that rebuild such objects, or names
+        of packages. Numbers, arrays, texts, containers, tables and objects of your own classes need not be named.
+    :param hosts_may_run_code_here: read whatever hosts send back. Then each of them can run any program on this machine, as
+        you. Without it, what is not known as plain data raises :class:`RefusedResult`.
     """
 
     __slots__ = (
@@ -73,7 +89,10 @@ class Master:
         "_lost",
         "_native",
         "_on_round",
+        "_compared",
+        "_reader",
         "_shares",
+        "_steps",
         "_text",
         "_tick",
     )
@@ -83,9 +102,10 @@ class Master:
         workers: WorkersLike = None,
         *,
         seed: int = 0,
-        memory_limit: Optional[int] = None,
-        cache_limit: Optional[int] = None,
-        disk_limit: Optional[int] = None,
+        library_threads: Union[int, str] = 1,
+        memory_limit: Union[None, int, str] = None,
+        cache_limit: Union[None, int, str] = None,
+        disk_limit: Union[None, int, str] = None,
         min_workers: Optional[int] = None,
         round_timeout: Optional[float] = None,
         resume: Union[None, bool, str] = None,
@@ -96,13 +116,16 @@ class Master:
         balance: bool = True,
         blocks_per_slot: Optional[int] = None,
         deliver_after: Optional[float] = None,
+        result_classes: Optional[Iterable[Any]] = None,
+        hosts_may_run_code_here: bool = False,
     ) -> None:
         text, in_process = worker_string(workers)
         options: Dict[str, Any] = {
             "seed": seed,
-            "memory_limit": memory_limit,
-            "cache_limit": cache_limit,
-            "disk_limit": disk_limit,
+            "library_threads": thread_count(library_threads),
+            "memory_limit": byte_count(memory_limit, "memory_limit"),
+            "cache_limit": byte_count(cache_limit, "cache_limit"),
+            "disk_limit": byte_count(disk_limit, "disk_limit"),
             "min_workers": min_workers,
             "round_timeout": seconds(round_timeout),
             "balance": bool(balance),
@@ -123,8 +146,12 @@ class Master:
         path = [folder for folder in sys.path if folder]
         _native.set_up(sys.executable or "", path, modules)
         options["program"] = (sys.executable or "python3", arguments(), _native.__file__)
-        if has_processes or has_hosts:
+        try:
             options.update(for_processes(path, modules))
+        except RemoteWorkerError:
+            # Threads do not need the executable; workers that are added later may.
+            if has_processes or has_hosts:
+                raise
         options = {name: value for name, value in options.items() if value is not None}
         self._line = line_for(progress, _counting(self))
         self._tick = _ticking(self._line)
@@ -135,6 +162,14 @@ class Master:
         # Worker processes on this machine must be able to map the data.
         self._shares = has_processes
         self._has_hosts = has_hosts
+        # Whether the interpreters of hosts have been compared.
+        self._compared = not has_hosts
+        self._steps = Steps()
+        self._reader = Reader(extra_classes(result_classes), bool(hosts_may_run_code_here))
+        # What an earlier run has recorded may have come from hosts.
+        if has_hosts or resume or os.environ.get("QJAM_RESUME"):
+            self._reader.use_hosts()
+        options["state_reader"] = self._reader
         try:
             self._native = _native.Master(text, in_process, options, self._tick)
         finally:
@@ -146,18 +181,27 @@ class Master:
     def run(
         self,
         function: Any,
-        params: Any = None,
-        dataset: Any = None,
+        params: Any = NOT_GIVEN,
+        dataset: Any = NOT_GIVEN,
         *,
+        reduce: Optional[Reduce] = None,
+        step: Optional[int] = None,
         timeout: Optional[float] = None,
         on_round: Optional[OnRound] = None,
         progress: Progress = None,
     ) -> Any:
         """Runs ``function(params, chunk)`` on every chunk of a data set and combines the results.
 
-        ``function`` is a function, a lambda, or a module with ``mapfunc`` and optionally ``reduce``. Without a ``reduce``,
-        numbers and arrays are added, lists and tuples element by element. Without a data set, the function is called once for
-        every slot of every worker, with ``[]``.
+        ``function`` is a function, a lambda, or a module with ``mapfunc``. ``reduce(left, right)`` combines two neighbouring
+        results; without it, the function ``reduce`` of the module is used, also if one of the module's functions is passed
+        instead of the module. If there is none, results are added: see :func:`qjam.common.reducing.default_reduce`, which can be
+        passed to have them added in any case.
+
+        With ``dataset=None``, or if only the function is passed, it is called once for every slot of every worker, with ``[]``.
+        An empty data set, and parameters without a data set, are errors.
+
+        ``step`` is what random numbers of ``qjam.context().rng()`` are keyed by, such as the number of the iteration: see
+        :meth:`loop`.
 
         An exception in the function is raised here, with a :class:`RemoteError` as its cause that says where it happened.
         After ``timeout`` seconds the round is cancelled and :class:`TimedOut` is raised. Ctrl-C also cancels the round. The
@@ -171,34 +215,47 @@ class Master:
         array([20., 25.])
         84
         """
+        params, dataset = given(params, dataset, "run")
         # Parameters and data first: they determine which modules must be sent.
         stream, buffers = pack_params(params)
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
-        prepared, code, name = code_of(prepare(function))
+        prepared, code, name = code_of(prepare(function, reduce=reduce))
+        number = self._steps.next(step)
         line, tick = self._line, self._tick
         if progress is not None:
             line = line_for(progress, _counting(self))
             tick = _ticking(line)
         if line is not None:
             line.begin()
-        if self._has_hosts:
-            self._native.python_ready(list(prepared.needs), tick)
-        enter(name, prepared)
         try:
-            parts = self._native.run(
-                code, stream, buffers, data, self._shares, None if timeout is None else seconds(timeout), tick
-            )
+            if self._has_hosts:
+                self._ready(prepared.needs, tick)
+            enter(name, prepared, self._reader)
+            try:
+                limit = None if timeout is None else seconds(timeout)
+                parts = self._native.run(code, stream, buffers, data, self._shares, limit, tick, number)
+            finally:
+                leave(name)
         finally:
-            leave(name)
+            if line is not None:
+                line.pause()
             deliver(line)
         self._told(line, on_round)
         if progress is not None and line is not None:
             line.close()
-        return load(parts)
+        return self._reader.load(parts)
 
-    def submit(self, function: Any, params: Any = None, dataset: Any = None) -> Pending:
-        """Starts a round and returns immediately; the :class:`Pending` gives its value.
+    def submit(
+        self,
+        function: Any,
+        params: Any = NOT_GIVEN,
+        dataset: Any = NOT_GIVEN,
+        *,
+        reduce: Optional[Reduce] = None,
+        step: Optional[int] = None,
+    ) -> Pending:
+        """Starts a round like :meth:`run` and returns immediately; the :class:`Pending` gives its value.
 
         >>> from qjam import Master
         >>> with Master("local:2") as m:
@@ -206,22 +263,58 @@ class Master:
         ...     [r.result() for r in rounds]
         [45, 90, 135]
         """
+        params, dataset = given(params, dataset, "submit")
         stream, buffers = pack_params(params)
         made = None if dataset is None else as_dataset(dataset)
         data = None if made is None else made._native_data()
-        entry = code_of(prepare(function))
+        entry = code_of(prepare(function, reduce=reduce))
+        number = self._steps.next(step)
         if self._has_hosts:
-            self._native.python_ready(list(entry[0].needs), self._tick)
-        enter(entry[2], entry[0])
+            self._ready(entry[0].needs, self._tick)
+        enter(entry[2], entry[0], self._reader)
         try:
-            pending = self._native.submit(entry[1], stream, buffers, data, self._shares)
+            pending = self._native.submit(entry[1], stream, buffers, data, self._shares, number)
         except BaseException:
             leave(entry[2])
             raise
         return Pending(pending, entry[2], self)
 
+    def loop(self) -> Loop:
+        """Counts the rounds of a ``with`` block from 0, so that a training gets the same random numbers every time.
+
+        ``qjam.context().rng()`` is keyed by seed, step and chunk. Inside the block, the step of a round is its number in the
+        block; ``run(..., step=n)`` sets it. States have their own count: see :meth:`hold`. Other rounds are keyed by their
+        number among all rounds of the master, so repeating them gives other numbers.
+
+        >>> import qjam
+        >>> def draw(params, chunk):
+        ...     return int(qjam.context().rng().integers(1000))
+        >>> def train(m):
+        ...     with m.loop():
+        ...         return [m.run(draw, None, ["a", "b"]) for _ in range(3)]
+        >>> with qjam.Master("local:2") as m:
+        ...     train(m) == train(m), m.run(draw, None, ["a"], step=7) == m.run(draw, None, ["a"], step=7)
+        (True, True)
+
+        One loop is meant for a whole training. A loop inside of another counts from 0 again. Each thread has its own.
+        """
+        return Loop(self._steps)
+
+    def _ready(self, needs: Iterable[str], tick: Callable[[], None]) -> None:
+        """Waits until all hosts are known to have what a function needs; compares their interpreters, once."""
+        self._native.python_ready(list(needs), tick)
+        if not self._compared:
+            from ._numbers import warning
+
+            self._compared = True
+            text = warning(self._native.interpreters(sys.executable or ""))
+            if text:
+                warn(text)
+
     def hold(self, init: Callable[[Any], S], dataset: Any) -> Held[S]:
         """Creates a state for every chunk with ``init(chunk)`` on the workers, which keep it between rounds.
+
+        The rounds of these states are counted from 0 for the random numbers of ``qjam.context().rng()``: see :meth:`loop`.
 
         >>> from qjam import Master
         >>> def count(params, chunk, state):
@@ -256,9 +349,10 @@ class Master:
                     tell(report)
 
     def _tell_losses(self, lost: int) -> None:
-        losses = [entry.text for entry in self.journal if entry.kind == "worker lost"]
+        whose = {"worker lost": "worker", "interpreter lost": "an interpreter of"}
+        losses = [f"lost {whose[entry.kind]} {entry.text}" for entry in self.journal if entry.kind in whose]
         for text in losses[self._lost :]:
-            warn(f"lost worker {text}")
+            warn(text)
         self._lost = max(lost, len(losses))
 
     # ---- workers ------------------------------------------------------------------------------------------------
@@ -282,6 +376,10 @@ class Master:
         _, has_processes, has_hosts = _native.worker_kinds(text)
         self._shares = self._shares or has_processes
         self._has_hosts = self._has_hosts or has_hosts
+        # New hosts are compared, too.
+        self._compared = self._compared and not has_hosts
+        if has_hosts:
+            self._reader.use_hosts()
         try:
             self._native.add_workers(text, self._tick)
         finally:
@@ -305,7 +403,10 @@ class Master:
         return [Entry(*entry) for entry in self._native.journal()]
 
     def explain(self) -> str:
-        """With ``auto`` workers: the measurements of each kind of work, and the number of workers chosen."""
+        """With ``auto`` workers: the measurements of each kind of work, and the number of workers chosen.
+
+        With all workers: functions whose results are so long that fewer and larger slices would be cheaper.
+        """
         return "\n".join(self._native.explain())
 
     # ---- the end ------------------------------------------------------------------------------------------------
@@ -317,19 +418,25 @@ class Master:
 
     def close(self) -> None:
         """Ends all workers and cancels pending rounds. Calling it again does nothing."""
+        self._close(None)
+
+    def _close(self, why: Optional[str]) -> None:
+        """Ends all workers; `why` goes into the run file as the reason of a run that failed."""
         _open.discard(self)
         if self._native.closed:
             return
         if self._line is not None and not self._native.elsewhere:
             self._line.close()
-        self._native.close()
+        self._native.close(why)
         deliver()
 
     def __enter__(self) -> Master:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, _kind: Optional[Type[BaseException]], error: Optional[BaseException], _trace: Optional[TracebackType]
+    ) -> None:
+        self._close(failure(error))
 
     def __repr__(self) -> str:
         return f"Master({self._text!r}{', closed' if self.closed else ''})"
@@ -363,5 +470,6 @@ def _ticking(line: Optional[Line]) -> Callable[[], None]:
 
 @atexit.register
 def _close_all() -> None:
+    why = failure(uncaught())
     for master in list(_open):
-        master.close()
+        master._close(why)

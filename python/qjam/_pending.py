@@ -8,7 +8,6 @@ from ._interpreter import leave
 from ._progress import deliver
 from ._ready import seconds
 from ._report import RoundReport
-from ._worker.values import load
 from .errors import Cancelled, TimedOut
 
 if TYPE_CHECKING:
@@ -41,6 +40,9 @@ class Pending:
         """Waits until the round has ended, at most ``timeout`` seconds; returns whether it has ended."""
         if self._parts is not None or self._value or self._error is not None:
             return True
+        line = self._master._line
+        if line is not None:
+            line.begin()
         try:
             parts = self._native.wait(seconds(timeout), self._master._tick)
         except (KeyboardInterrupt, SystemExit):
@@ -50,12 +52,14 @@ class Pending:
             self._leave()
             return True
         finally:
-            deliver(self._master._line)
+            if line is not None:
+                line.pause()
+            deliver(line)
         if parts is None:
             return False
         self._parts = parts
         self._leave()
-        self._master._told(self._master._line, None)
+        self._master._told(line, None)
         return True
 
     def result(self, timeout: Optional[float] = None) -> Any:
@@ -65,7 +69,7 @@ class Pending:
         if self._error is not None:
             raise self._error
         if not self._value:
-            self._value.append(load(self._parts))
+            self._value.append(self._master._reader.load(self._parts))
             self._parts = None
         return self._value[0]
 

@@ -24,6 +24,8 @@ SEARCH_SECONDS = 2.0
 
 # Own modules of the classes of pickled objects. They are sent with every function from then on.
 sent_modules: Set[str] = set()
+# Names of all own modules whose sources have been sent to workers.
+sent_names: Set[str] = set()
 
 
 @functools.lru_cache(maxsize=None)
@@ -138,15 +140,17 @@ def _noting_pickler() -> Any:
     return Pickler
 
 
-def refused(obj: Any, what: str, error: BaseException) -> Exception:
+_ADVICE = (
+    "Workers are other processes, so locks, files, sockets, generators and the like cannot travel. "
+    "Leave it out, make it inside the function, or give its class a __getstate__ that leaves it out."
+)
+
+
+def refused(obj: Any, what: str, error: BaseException, advice: str = _ADVICE) -> Exception:
     """The error for an object that cannot be pickled."""
     from qjam.errors import PicklingError
 
     path, reason = find_trouble(obj, what, error)
-    advice = (
-        "Workers are other processes, so locks, files, sockets, generators and the like cannot travel. "
-        "Leave it out, make it inside the function, or give its class a __getstate__ that leaves it out."
-    )
     if _is_too_deep(reason):
         return PicklingError(
             path + ": nested too deeply to be pickled. Flatten it: lists of parts instead of links."

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any, Callable, List, Optional, Union
 
-from ._native import has_news, take_news
+from ._native import has_news, printable, take_news
 
 __all__ = ["Line", "Progress", "deliver", "line_for"]
 
@@ -37,13 +37,14 @@ def deliver(line: Optional[Line] = None) -> None:
     """Passes output of workers and messages about long waits to ``logging``."""
     if not has_news():
         return
-    for kind, worker, text in take_news():
+    for kind, worker, text, level in take_news():
         if kind == "line":
             if line is not None:
                 line.clear()
-            _say(_worker_log, logging.INFO, f"[{worker}] {text}")
+            # The worker's own logging has let it pass, so it is shown.
+            _say(_worker_log, max(level or 0, logging.INFO), f"[{worker}] {text}")
         elif line is not None and line.is_shown:
-            line.waits = text
+            line.waits = printable(text)
         else:
             _say(_log, logging.WARNING, text)
 
@@ -54,6 +55,8 @@ def warn(text: str) -> None:
 
 
 def _say(logger: logging.Logger, level: int, text: str) -> None:
+    # Hosts have their words in it, and a terminal obeys control characters.
+    text = printable(text)
     if logger.hasHandlers():
         logger.log(level, "%s", text)
     elif logger.isEnabledFor(level):
@@ -86,13 +89,20 @@ def _is_watched() -> bool:
 
 
 class Line:
-    """One line on standard error."""
+    """One line on standard error.
+
+    Its seconds are those that callers spent waiting for rounds; what a program does between rounds is not counted.
+    """
 
     def __init__(self, workers: Callable[[], int], patience: float) -> None:
         self._workers = workers
         self._patience = patience
-        self._began = 0.0
-        self._last_round = 0.0
+        # Callers that wait for rounds now, and when the first of them began to.
+        self._waiting = 0
+        self._since = 0.0
+        # Seconds of earlier waits of this loop, and when the last of them ended.
+        self._waited = 0.0
+        self._last = float("-inf")
         self._drawn = 0.0
         self._width = 0
         self._lock = threading.Lock()
@@ -102,10 +112,23 @@ class Line:
         self.is_shown = False
 
     def begin(self) -> None:
-        """A round has begun."""
+        """A caller begins to wait for a round."""
         now = time.monotonic()
-        if now - max(self._last_round, self._began) > _PAUSE or self._began == 0.0:
-            self._began, self.rounds = now, 0
+        with self._lock:
+            if self._waiting == 0:
+                if now - self._last > _PAUSE:
+                    self._waited, self.rounds = 0.0, 0
+                self._since = now
+            self._waiting += 1
+
+    def pause(self) -> None:
+        """A caller no longer waits, whether or not its round has ended."""
+        now = time.monotonic()
+        with self._lock:
+            self._waiting -= 1
+            if self._waiting == 0:
+                self._waited += now - self._since
+                self._last = now
 
     def tick(self) -> None:
         """Called periodically while the caller waits."""
@@ -115,13 +138,14 @@ class Line:
         """A round has ended."""
         self.rounds += 1
         self.waits = ""
-        self._last_round = time.monotonic()
-        if self.is_shown or self._last_round - self._began >= self._patience:
-            self._draw()
+        self._draw()
+
+    def _seconds(self, now: float) -> float:
+        return self._waited + (now - self._since if self._waiting else 0.0)
 
     def _draw(self) -> None:
         now = time.monotonic()
-        if now - self._began < self._patience or now - self._drawn < _EVERY:
+        if now - self._drawn < _EVERY or (not self.is_shown and self._seconds(now) < self._patience):
             return
         with self._lock:
             self._drawn = now
@@ -132,7 +156,7 @@ class Line:
             self._width = len(text)
 
     def _text(self, now: float) -> str:
-        took = max(now - self._began, 1e-9)
+        took = max(self._seconds(now), 1e-9)
         rate = self.rounds / took
         words: List[str] = [f"{self.rounds} rounds" if self.rounds != 1 else "1 round", f"{took:.0f} s"]
         if self.rounds:
@@ -156,7 +180,7 @@ class Line:
         """Ends the line; its last state stays on the screen."""
         with self._lock:
             if self.is_shown:
-                text = self._text(max(self._last_round, self._began))
+                text = self._text(self._last)
                 self._write("\r" + text.ljust(self._width) + "\n")
                 self.is_shown = False
 
@@ -177,6 +201,9 @@ class _Foreign(Line):
         self._update = update
 
     def begin(self) -> None:
+        pass
+
+    def pause(self) -> None:
         pass
 
     def tick(self) -> None:

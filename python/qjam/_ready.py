@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 import sys
 import threading
 from collections import OrderedDict
@@ -10,13 +12,39 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import _native
 
-__all__ = ["arguments", "code_of", "for_processes", "seconds"]
+__all__ = ["NOT_GIVEN", "arguments", "byte_count", "code_of", "for_processes", "given", "seconds", "thread_count"]
 
 #: Functions whose code the native part knows, the latest last.
 _codes: OrderedDict[int, Tuple[Any, _native.Code, bytes]] = OrderedDict()
 _codes_lock = threading.Lock()
 _CODES_MAX = 64
 _CODE_BYTES_MAX = 1 << 20
+
+
+class _NotGiven:
+    """The default of arguments for which None means something."""
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
+NOT_GIVEN: Any = _NotGiven()
+
+
+def given(params: Any, dataset: Any, method: str) -> Tuple[Any, Any]:
+    """Parameters and data set of a round, as passed; refuses parameters that may be a data set.
+
+    A round without data is asked for by passing neither, or by ``dataset=None``.
+    """
+    if dataset is NOT_GIVEN:
+        if params is not NOT_GIVEN:
+            raise TypeError(
+                f"{method}(function, params) has no data set. If the second argument ({type(params).__name__}) is the data, "
+                f"write {method}(function, None, data). To call the function once for every slot of every worker, without "
+                f"data, write {method}(function, params, None)."
+            )
+        dataset = None
+    return None if params is NOT_GIVEN else params, dataset
 
 
 def code_of(prepared: Any) -> Tuple[Any, _native.Code, bytes]:
@@ -42,6 +70,49 @@ def seconds(timeout: Optional[float]) -> Optional[float]:
     number = float(timeout)
     if isnan(number) or number < 0:
         raise ValueError(f"a timeout is a number of seconds, 0 or more; not {timeout!r}")
+    return number
+
+
+_BYTES = re.compile(r"\s*(\d+)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
+
+
+def byte_count(limit: Any, name: str) -> Optional[int]:
+    """A number of bytes, which may be written as on the command line: ``"500M"``, ``"20 GiB"``.
+
+    >>> byte_count("500MB", "memory_limit") == 500 << 20
+    True
+    """
+    if limit is None:
+        return None
+    wrong = f"{name} is a number of bytes, or a text such as '500M' or '20G' (1K is 1024 bytes); not {limit!r}"
+    if isinstance(limit, str):
+        read = _BYTES.fullmatch(limit)
+        if read is None:
+            raise ValueError(wrong)
+        number = int(read[1]) << 10 * " kmgt".index(read[2].lower() or " ")
+    else:
+        try:
+            number = operator.index(limit)
+        except TypeError:
+            raise TypeError(wrong) from None
+    if not 0 <= number < 2**64:
+        raise ValueError(wrong)
+    return number
+
+
+def thread_count(threads: Any) -> int:
+    """What ``library_threads`` says: a number, or 0 for a share of the cores."""
+    wrong = f"library_threads is a number of threads, 1 or more, or 'share' for each slot's share of the cores; not {threads!r}"
+    if isinstance(threads, str):
+        if threads == "share":
+            return 0
+        raise TypeError(wrong)
+    try:
+        number = operator.index(threads)
+    except TypeError:
+        raise TypeError(wrong) from None
+    if not 1 <= number < 2**16:
+        raise ValueError(wrong)
     return number
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional, Tuple, Union
 
+from . import _native
 from .errors import WorkerStringError
 
 __all__ = ["RemoteWorker", "WorkersLike", "worker_string"]
@@ -89,7 +90,14 @@ def _in_process(text: str) -> Tuple[str, bool]:
             "write for example `inproc:4` or `local:4`"
         )
     local = "local" + inproc[0][len("inproc") :]
-    return ("auto:" + local if chosen else local), True
+    local = "auto:" + local if chosen else local
+    try:
+        _native.worker_kinds(local)
+    except WorkerStringError as error:
+        # In the user's words.
+        said = str(error).replace(f"`{local}`", f"`{text.strip()}`").replace("local", "inproc")
+        raise WorkerStringError(said) from None
+    return local, True
 
 
 def remote_python() -> Optional[str]:

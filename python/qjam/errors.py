@@ -14,8 +14,10 @@ with the same class and arguments, with a :class:`RemoteError` as its cause that
     ├── WorkerStringError       (also a ValueError)
     ├── DataError               (also a ValueError)
     ├── PicklingError           (also a TypeError): something cannot be sent
+    ├── RefusedResult           (also a TypeError): a host sent back something that could run code here
     ├── DoesNotFit              (also a MemoryError)
     ├── MasterClosed            (also a RuntimeError)
+    ├── Released                (also a RuntimeError)
     ├── Busy                    (also a RuntimeError)
     └── ResumeError
 
@@ -29,7 +31,6 @@ worker string `proc:two`, at `two`: not a number; write for example `proc:4`
 
 from __future__ import annotations
 
-import pickle
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 __all__ = [
@@ -42,6 +43,8 @@ __all__ = [
     "MissingPackages",
     "PicklingError",
     "QjamError",
+    "RefusedResult",
+    "Released",
     "RemoteError",
     "RemoteWorkerError",
     "ResumeError",
@@ -169,12 +172,23 @@ class PicklingError(QjamError, TypeError):
     """Something cannot be sent to a worker. The message names the attribute."""
 
 
+class RefusedResult(QjamError, TypeError):
+    """A host sent back something that is neither a plain value nor an object of your classes. It was not read.
+
+    See ``result_classes`` and ``hosts_may_run_code_here`` of :class:`Master`.
+    """
+
+
 class DoesNotFit(QjamError, MemoryError):
     """A round, or the states that workers keep, would not fit into memory. Nothing was started."""
 
 
 class MasterClosed(QjamError, RuntimeError):
     """The master has been closed, or belongs to the process that this one was forked from."""
+
+
+class Released(QjamError, RuntimeError):
+    """States were used after :meth:`Held.release`. The master can be used."""
 
 
 class Busy(QjamError, RuntimeError):
@@ -191,17 +205,27 @@ _BY_KIND: Dict[str, type] = {
     "start": RemoteWorkerError,
     "no workers": RemoteWorkerError,
     "missing": MissingPackages,
+    "refused": RefusedResult,
     "cancelled": Cancelled,
     "timed out": TimedOut,
     "does not fit": DoesNotFit,
     "closed": MasterClosed,
+    "released": Released,
     "busy": Busy,
     "resume": ResumeError,
 }
 
 
 def _from_native(kind: str, message: str, facts: Dict[str, Any]) -> BaseException:
-    """The exception for an error of the native part, which calls this."""
+    """The exception for an error of the native part, which calls this. Its texts can be shown on a terminal."""
+    from ._native import printable
+
+    message = printable(message)
+    for name in ("host", "remote_traceback", "function"):
+        if facts.get(name):
+            facts[name] = printable(facts[name])
+    if facts.get("last_lines"):
+        facts["last_lines"] = tuple(printable(line) for line in facts["last_lines"])
     if kind == "hosts":
         return ConnectError(message, facts.get("failures"))
     if kind == "system":
@@ -211,7 +235,9 @@ def _from_native(kind: str, message: str, facts: Dict[str, Any]) -> BaseExceptio
     if kind == "poison" or facts.get("died"):
         return WorkerDied(message, **_where(facts))
     remote = RemoteError(message, **_where(facts))
-    original = _rebuilt(facts.get("pickled") or b"")
+    from ._reading import read_exception
+
+    original = read_exception(facts.get("pickled") or b"")
     if original is None:
         return remote
     original.__cause__ = remote
@@ -228,16 +254,3 @@ def _where(facts: Dict[str, Any]) -> Dict[str, Any]:
     names = ("host", "chunk", "chunk_hash", "remote_traceback", "last_lines", "function")
     return {name: facts[name] for name in names if name in facts}
 
-
-def _rebuilt(pickled: bytes) -> Optional[Exception]:
-    """The original exception of the worker, if it can be rebuilt.
-
-    Only subclasses of ``Exception``: a ``SystemExit`` must not end the program that requested a result.
-    """
-    if not pickled:
-        return None
-    try:
-        found = pickle.loads(pickled)
-    except Exception:  # the class cannot be imported or built here: the RemoteError has the details
-        return None
-    return found if isinstance(found, Exception) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import pickle
+import re
 import socket
 import sys
 import threading
@@ -129,6 +130,31 @@ def test_a_large_captured_variable_is_warned_of_by_name(caplog: pytest.LogCaptur
         _code.prepare(multiply)
     assert "the variable 'matrix' has 2.3 MiB" in caplog.text and "params" in caplog.text
     assert len(caplog.records) == 1
+
+
+def test_the_size_of_captured_variables_is_that_of_their_bytes(caplog: pytest.LogCaptureFixture) -> None:
+    # Both compress to almost nothing.
+    zeros = np.zeros(3 << 17)
+    numbers = [float(n % 2) for n in range(1 << 18)]
+
+    def with_array(params: Any, chunk: Any) -> float:
+        return float(zeros[0])
+
+    def with_list(params: Any, chunk: Any) -> float:
+        return numbers[0]
+
+    def added(more: Any, params: Any, chunk: Any) -> float:
+        return float(more[0])
+
+    with caplog.at_level(logging.WARNING, "qjam"):
+        _code.prepare(with_array)
+        _code.prepare(with_list)
+        _code.prepare(functools.partial(added, zeros))
+    texts = [record.getMessage() for record in caplog.records]
+    sizes = [float(re.findall(r"takes ([0-9.]+) MiB", text)[0]) for text in texts]
+    parts = [re.findall(r"the variable '(.+)' has ([0-9.]+) MiB of it", text)[0] for text in texts]
+    assert [name for name, _ in parts] == ["zeros", "numbers", "args[0]"]
+    assert [float(size) for _, size in parts] == sizes == [3.0, 2.3, 3.0]
 
 
 def test_what_was_prepared_is_used_again_when_nothing_has_changed() -> None:

@@ -149,3 +149,147 @@ def test_mistakes_in_modules_are_told_and_mended_by_an_edit(workers: str, tmp_pa
         print(m.run(job, None, [1]))
     """
     assert run(tmp_path, script, workers, {}) == "SyntaxError True\n7\n"
+
+
+SETTINGS = {
+    "settings.py": """
+        rate = 1
+        shape: tuple = (2, 3)
+        layers = [1, 2]
+        size = len("abc")
+        calls = 0
+        _cache = None
+        lookup = object()
+        depth = 1 << 4
+        if rate:
+            depth = 5
+
+        def count():
+            global calls, _cache
+            calls += 1
+            _cache = {}
+    """,
+    "user.py": """
+        import settings
+        from settings import rate as rate_then
+
+        def mapfunc(params, chunk):
+            extra = getattr(settings, "extra", None)
+            return [(settings.rate, settings.shape, settings.layers, rate_then, extra, settings.calls, settings.depth)]
+
+        def reduce(a, b):
+            assert a == b
+            return a
+    """,
+}
+
+
+@pytest.mark.parametrize("workers", ["local:2", "proc:1", "inproc:2"])
+def test_what_is_assigned_to_a_module_is_seen_by_workers(workers: str, tmp_path: Path) -> None:
+    script = """
+    import settings, user
+    def ask():
+        print(m.run(user, None, [1, 2])[0])
+    ask()
+    settings.rate = 50
+    settings.shape = (2.5, None)
+    settings.extra = {"a": 1}
+    ask()
+    settings.layers.append("x")
+    settings.extra["a"] = 2
+    ask()
+    print(m.run(lambda p, c: [settings.rate], None, [1]))
+    settings.rate, settings.shape, settings.layers = 1, (2, 3), [1, 2]
+    del settings.extra
+    ask()
+    """
+    assert run(tmp_path, script, workers, SETTINGS).splitlines() == [
+        "(1, (2, 3), [1, 2], 1, None, 0, 5)",
+        "(50, (2.5, None), [1, 2], 1, {'a': 1}, 0, 5)",
+        "(50, (2.5, None), [1, 2, 'x'], 1, {'a': 2}, 0, 5)",
+        "[50]",
+        "(1, (2, 3), [1, 2], 1, None, 0, 5)",
+    ]
+
+
+def test_an_edited_file_and_an_assigned_variable_both_count(tmp_path: Path) -> None:
+    script = """
+    import settings, user
+    from pathlib import Path
+    settings.rate = 50
+    m.run(user, None, [1, 2])
+    text = Path("settings.py").read_text()
+    Path("settings.py").write_text(text.replace("(2, 3)", "(7, 8)").replace("rate = 1", "rate = 9"))
+    print(m.run(user, None, [1, 2])[0][:2])
+    """
+    assert run(tmp_path, script, "local:1", SETTINGS) == "(50, (7, 8))\n"
+
+
+def test_what_is_assigned_and_cannot_travel_is_warned_of_once(tmp_path: Path) -> None:
+    script = """
+    import logging, sys, threading
+    logging.basicConfig(stream=sys.stdout, format="%(message)s")
+    import settings, user
+    settings.rate = threading.Lock()
+    settings.count()
+    for _ in range(3):
+        m.run(user, None, [1, 2])
+    """
+    said = run(tmp_path, script, "local:1", SETTINGS).splitlines()
+    assert len(said) == 2, said
+    assert said[0].startswith("settings.rate is a lock here, and workers see the value in the file of settings: its value ca")
+    assert said[1].startswith("settings.calls is 1 here") and said[1].endswith("Pass it as params.")
+
+
+def test_code_without_assignments_is_prepared_once(tmp_path: Path) -> None:
+    script = """
+    import settings, user
+    from qjam import _code
+    first = _code.prepare(user)
+    assert all(_code.prepare(user) is first for _ in range(100))
+    settings.rate = 2
+    second = _code.prepare(user)
+    assert second is not first and second.blob != first.blob
+    assert _code.prepare(user) is second
+    settings.rate = 1
+    assert _code.prepare(user).blob == first.blob
+    """
+    run(tmp_path, script, "inproc:1", SETTINGS)
+
+
+# As if the files had been written long after the program began, and nothing says which text was imported.
+YOUNG = """
+import os, sys, time
+sys.dont_write_bytecode = True
+for name in ("settings.py", "user.py"):
+    os.utime(name, (time.time() + 100,) * 2)
+"""
+
+
+def test_what_is_assigned_is_seen_also_if_the_file_is_younger_than_the_program(tmp_path: Path) -> None:
+    script = f"""{YOUNG}
+import settings, user
+from pathlib import Path
+print(m.run(user, None, [1, 2])[0][:2])
+text = Path("settings.py").read_text()
+Path("settings.py").write_text(text.replace("(2, 3)", "(7, 8)").replace("rate = 1", "rate = 9"))
+print(m.run(user, None, [1, 2])[0][:2])
+settings.rate = 50
+print(m.run(user, None, [1, 2])[0][:2])
+"""
+    assert run(tmp_path, script, "local:1", SETTINGS).splitlines() == ["(1, (2, 3))", "(9, (7, 8))", "(50, (7, 8))"]
+
+
+def test_a_value_that_differs_from_a_younger_file_is_warned_of_and_later_ones_are_seen(tmp_path: Path) -> None:
+    script = f"""{YOUNG}
+import logging
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+import settings, user
+settings.rate = 50
+for rate in (50, 50, 60):
+    settings.rate = rate
+    print(m.run(user, None, [1, 2])[0][0])
+"""
+    said = run(tmp_path, script, "local:1", SETTINGS).splitlines()
+    assert said[0].startswith("settings.rate is 50 here, and workers see the value in the file of settings: it was assigned, or")
+    assert said[1:] == ["1", "1", "60"], said

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from qjam._worker.chunks import open_chunk
 from qjam.dataset import (
@@ -17,6 +19,7 @@ from qjam.dataset import (
     ListDataSet,
     NumpyMatrixDataSet,
     NumpyMatrixFileDataSet,
+    ZippedDataSet,
     as_dataset,
 )
 from qjam.errors import PicklingError
@@ -29,7 +32,7 @@ def as_workers_see_it(data: BaseDataSet) -> list[Any]:
 
 
 def test_units_are_counted_and_slices_are_groups_of_them() -> None:
-    data = ListDataSet(list("abcdefg"), slice_size=3)
+    data = DataSet(list("abcdefg"), slice_size=3)
     assert (data.chunks(), len(data), data.slices(), data.slice_size) == (7, 7, 3, 3)
     assert [data.slice(i) for i in range(3)] == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
     assert data.raw_data() == list("abcdefg")
@@ -40,7 +43,7 @@ def test_units_are_counted_and_slices_are_groups_of_them() -> None:
 
 @pytest.mark.parametrize("index", [-1, 3, 100])
 def test_slices_that_are_not_there_are_an_index_error(index: int) -> None:
-    data = ListDataSet(list("abcdefg"), slice_size=3)
+    data = DataSet(list("abcdefg"), slice_size=3)
     for ask in (data.slice, data.hash):
         with pytest.raises(IndexError, match="has 3"):
             ask(index)
@@ -118,7 +121,8 @@ def test_matrices_are_cut_by_rows_or_by_columns() -> None:
     assert (columns.chunks(), columns.slices()) == (4, 2)
     assert [x.tolist() for x in as_workers_see_it(columns)] == [matrix[:, :3].tolist(), matrix[:, 3:].tolist()]
     assert columns.slice(1).tolist() == matrix[:, 3:].tolist()
-    assert columns[1].tolist() == [1, 5, 9]
+    assert len(columns) == 2 and columns[1].tolist() == matrix[:, 3:].tolist()
+    assert DataSet(matrix)[1].tolist() == [4, 5, 6, 7]
     with pytest.raises(TypeError, match="1 dimensions"):
         NumpyMatrixDataSet(np.ones(3), row_major=False)
 
@@ -174,7 +178,7 @@ def test_slices_of_ones_own_may_have_several_units() -> None:
     data = Blocks()
     assert data.slices() == 3
     assert as_workers_see_it(data) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert data._native_data().records == 10 and data[9] == 9
+    assert data._native_data().records == 10 and len(data) == 3 and data[2] == [8, 9]
 
 
 def test_what_a_data_set_of_ones_own_lacks_is_named() -> None:
@@ -218,8 +222,76 @@ def test_a_data_set_is_not_put_into_another() -> None:
         DataSet(data)
 
 
-def test_no_data_and_an_empty_list_are_no_data_set() -> None:
-    assert as_dataset(None) is None and as_dataset([]) is None and as_dataset(()) is None
+def test_none_is_no_data_set_and_an_empty_one_is_an_error() -> None:
+    assert as_dataset(None) is None
+    nothings: list[Any] = [[], (), range(0)]
+    for empty in nothings:
+        with pytest.raises(ValueError, match="empty.*dataset=None"):
+            as_dataset(empty)
+
+
+def test_length_and_items_of_the_classes_of_the_report_are_those_of_slices(tmp_path: Path) -> None:
+    matrix = np.arange(10.0).reshape(5, 2)
+    np.savetxt(tmp_path / "matrix.txt", matrix, fmt="%3d")
+    sets: list[tuple[Any, Any]] = [
+        (ListDataSet(list("abcde"), 2), list("abcde")),
+        (NumpyMatrixDataSet(matrix, 2), matrix),
+        (NumpyMatrixFileDataSet(tmp_path / "matrix.txt", 2), matrix),
+    ]
+    for data, all_of_it in sets:
+        slices = [list(map(repr, data.slice(index))) for index in range(data.slices())]
+        assert slices == [list(map(repr, all_of_it[at : at + 2])) for at in (0, 2, 4)]
+        assert (data.chunks(), len(data)) == (5, 3)
+        assert [list(map(repr, data[index])) for index in range(len(data))] == slices
+        assert [list(map(repr, some)) for some in data] == slices == [list(map(repr, some)) for some in data[0:3]]
+        assert list(map(repr, data[-1])) == slices[-1]
+        with pytest.raises(IndexError, match="no slice 3.* has 3"):
+            data[3]
+
+
+def test_a_data_set_of_ones_own_may_call_the_base_with_a_slice_size_as_the_report_does() -> None:
+    class Words(BaseDataSet):
+        def __init__(self, words: Any, slice_size: int) -> None:
+            BaseDataSet.__init__(self, slice_size)
+            self.words = words
+
+        def chunks(self) -> int:
+            return len(self.words)
+
+        def slice(self, index: int) -> Any:
+            return self.words[index * self.slice_size : (index + 1) * self.slice_size]
+
+    one, two = Words(["a", "b", "c"], 1), Words(["a", "b", "c"], 2)
+    assert (len(one), one[2], as_workers_see_it(one)) == (3, ["c"], [["a"], ["b"], ["c"]])
+    assert (len(two), two[1], as_workers_see_it(two)) == (2, ["c"], [["a", "b"], ["c"]])
+    with pytest.raises(ValueError, match="at least 1"):
+        Words(["a"], 0)
+
+
+def test_zipped_data_is_cut_at_the_same_rows_and_watched() -> None:
+    x, y = np.arange(10.0).reshape(5, 2), [1, 0, 1, 1, 0]
+    data = ZippedDataSet(x, y, slice_size=2)
+    assert (data.chunks(), data.slices()) == (5, 3)
+    rows, labels = as_workers_see_it(data)[1]
+    assert rows.tolist() == x[2:4].tolist() and labels == [1, 1]
+    assert data[4][1] == 0 and data[1:3][0].tolist() == x[1:3].tolist() and data.raw_data()[0] is x
+    before = data.hash_list()
+    x[4, 1] = 7
+    after = data.hash_list()
+    assert before[:2] == after[:2] and before[2] != after[2]
+    with pytest.raises(ValueError, match=r"same length.*\[5, 4\]"):
+        ZippedDataSet(x, y[:4])
+    with pytest.raises(TypeError, match="two or more"):
+        ZippedDataSet(x)
+
+
+def test_a_tuple_of_arrays_is_refused_and_what_to_write_is_said() -> None:
+    x, y = np.ones((4, 2)), np.ones(4)
+    for wrong in ((x, y), (x, [1, 2, 3, 4]), (pd.DataFrame(x), y), (sp.csr_matrix(x), y)):
+        with pytest.raises(TypeError, match=r"data set of 2 items.*ZippedDataSet\(x, y\).*list"):
+            as_dataset(wrong)
+    assert as_dataset([x, y]).chunks() == 2  # type: ignore[union-attr]
+    assert as_dataset((np.float64(1), 2.5)).chunks() == 2  # type: ignore[union-attr]
 
 
 def test_an_item_that_cannot_be_pickled_is_named_by_its_slice() -> None:
@@ -312,7 +384,8 @@ def test_a_text_file_of_numbers_is_a_matrix(tmp_path: Path) -> None:
     assert (data.chunks(), data.slices()) == (50, 3)
     assert np.array_equal(np.vstack(as_workers_see_it(data)), matrix)
     assert np.array_equal(data.slice(2), matrix[40:])
-    assert np.array_equal(data[7], matrix[7]) and np.array_equal(data[3:9], matrix[3:9])
+    rows = DataSet(matrix)
+    assert np.array_equal(rows[7], matrix[7]) and np.array_equal(rows[3:9], matrix[3:9])
     path.write_bytes(b"1,2\n3,4\n5,6")
     assert data.chunks() == 3 and data.raw_data().tolist() == [[1, 2], [3, 4], [5, 6]], "it was written anew"
     again = NumpyMatrixFileDataSet(path, slice_size=2)

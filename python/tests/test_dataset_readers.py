@@ -165,6 +165,31 @@ def test_what_is_wrong_is_told_with_its_place(
         FileDataSet(path, **options)
 
 
+def test_small_files_that_claim_to_be_large_are_errors_and_the_interpreter_goes_on(tmp_path: Path) -> None:
+    def claims(shape: str) -> bytes:
+        header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+        return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(800)
+
+    endless, csc = claims("(40, 99999999999)"), sp.csc_matrix((1000, 3))
+    files = {
+        "endless.npy": (endless, "copy it again"),
+        "wide.npy": (claims("(2, 30000000)"), "copy it again"),
+        "endless.npy.gz": (gzip.compress(endless), "confirm it with `features`"),
+        "wide.svm": (b"1 1:1 4294967294:1\n", "confirm it with `features`"),
+    }
+    for name, (content, words) in files.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=words):
+            FileDataSet(path)
+    tall = tmp_path / "tall.npz"
+    sp.save_npz(tall, csc)
+    with np.load(tall) as parts:
+        np.savez(tall, **{**parts, "shape": np.array([2_000_000_000, 3])})
+    with pytest.raises(ValueError, match="2000000000 rows"):
+        FileDataSet(tall)
+
+
 def test_files_that_are_not_there_are_the_errors_of_python(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FileDataSet(tmp_path / "none.csv")

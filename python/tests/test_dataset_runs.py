@@ -69,7 +69,7 @@ def test_arrays_that_nobody_has_any_more_are_let_go(master: Master) -> None:
 
     def are_gone() -> bool:
         master.run(lambda params, chunk: 1, None, [1])
-        return [ref() for ref in gone] == [None, None]
+        return all(ref() is None for ref in gone)
 
     wait_until(are_gone, "the end of the arrays")
 
@@ -123,8 +123,8 @@ def test_the_programs_of_the_report_and_the_poster_have_their_results(master: Ma
 
 
 def test_no_data_set_runs_once_on_every_worker(master: Master) -> None:
-    assert master.run(lambda params, chunk: params + len(chunk), 42) == 84
-    assert master.run(lambda params, chunk: params + len(chunk), 42, []) == 84
+    assert master.run(lambda params, chunk: params + len(chunk), 42, None) == 84
+    assert master.run(lambda params, chunk: params + len(chunk), 42, dataset=None) == 84
 
 
 def test_tables_and_sparse_matrices_arrive(master: Master) -> None:

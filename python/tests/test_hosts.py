@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib
 import os
 import re
 import signal
@@ -95,6 +96,57 @@ def rows(seed: int = 1) -> np.ndarray[Any, Any]:
 def digest(value: Any) -> str:
     parts = [np.asarray(part).tobytes() for part in value]
     return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+# ---- what hosts compute with -------------------------------------------------------------------------------------
+
+
+def test_hosts_that_compute_with_something_else_are_told_once(caplog: Any, monkeypatch: Any) -> None:
+    name = "numpy._core._multiarray_umath"
+    core = importlib.import_module(name if int(np.__version__.split(".")[0]) > 1 else name.replace("_core", "core"))
+    used = [name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)]
+    assert used, "this processor has nothing that NumPy could do without"
+
+    def told() -> List[str]:
+        caplog.clear()
+        with master("py*1,py2*1") as m:
+            assert [m.run(moments, 1.0, rows())[2] for _ in range(2)] == [2000, 2000]
+        return [record.getMessage() for record in caplog.records if "interpreters differ" in record.getMessage()]
+
+    assert told() == [], "all of them use one processor and one NumPy"
+    # As if hosts had older processors.
+    name = "python-of-an-older-processor"
+    for host in ("py", "py2"):
+        bin_ = Path(facts()[host + ".home"]) / ".local" / "bin"
+        bin_.mkdir(parents=True, exist_ok=True)
+        less = f"NPY_DISABLE_CPU_FEATURES='{' '.join(used)}' OPENBLAS_CORETYPE=Prescott"
+        (bin_ / name).write_text(f'#!/bin/sh\n{less} exec /usr/bin/python3 "$@"\n')
+        (bin_ / name).chmod(0o755)
+    monkeypatch.setenv("QJAM_REMOTE_PYTHON", name)
+    said = told()
+    assert len(said) == 1 and "different CPU features: this machine; py and py2." in said[0], said
+    assert "different libraries for linear algebra (BLAS)" in said[0] and "kernels for Prescott (py, py2)" in said[0], said
+    caplog.clear()
+    with master("local:1") as m:
+        m.add_workers("py*1")
+        m.run(moments, 1.0, rows())
+    assert "different CPU features: this machine; py." in caplog.text, "hosts that are added are compared, too"
+
+
+def numerics(params: None, chunk: List[str]) -> List[Any]:
+    """What this interpreter was told of how to compute."""
+    names = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "UNRELATED")
+    return [tuple(os.environ.get(name, "") for name in names)]
+
+
+def test_how_libraries_compute_is_chosen_here_for_all_hosts(monkeypatch: Any) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("UNRELATED", "stays here")
+    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    with master("py*1") as m:
+        assert m.run(numerics, None, ["a"]) == [("Prescott", "", "3", "1", "")]
 
 
 # ---- what runs ---------------------------------------------------------------------------------------------------
@@ -316,3 +368,65 @@ def test_learners_run_on_hosts_without_python_with_the_same_bits_and_rows_are_se
     # Eight chunks on two hosts: each has had each once at most.
     assert 8 <= first and sent() <= 16
     close_workers()
+
+
+# ---- hosts that mean harm ----------------------------------------------------------------------------------------
+
+
+def test_a_hostile_host_gets_nothing(tmp_path: Path) -> None:
+    mark = tmp_path / "owned"
+    # The host's own interpreter may run it, and has no such folder.
+    harm = f"open({str(mark)!r}, 'w') if __import__('os').path.isdir({str(tmp_path)!r}) else None"
+
+    def taken_over(params: Any, chunk: Any) -> Any:
+        """What whoever has taken over a host does to its interpreter: all pickles are another one."""
+        import pickle
+
+        text = params["harm"].encode()
+        call = b"\x80\x05\x8c\x08builtins\x8c\x04eval\x93X" + len(text).to_bytes(4, "little") + text + b"\x85R."
+        pickle.dumps = lambda *_, **__: call
+        if params["raises"]:
+            # It is read again there before it is sent.
+            pickle.loads = lambda *_, **__: ValueError("any")
+            raise ValueError("any")
+        return {"any": "value"}
+
+    def step(params: Any, chunk: Any, state: Any) -> Any:
+        taken_over(params, chunk)
+        return 1
+
+    for raises, refused in ((False, qjam.RefusedResult), (True, qjam.RemoteError)):
+        with master("py*1") as m:
+            with pytest.raises(refused):
+                m.run(taken_over, {"harm": harm, "raises": raises}, [1])
+    with master("py*1,py2*1") as m:
+        held: Any = m.hold(lambda chunk: {}, qjam.DataSet([1, 2, 3, 4], slice_size=1))
+        assert held.run(step, {"harm": harm, "raises": False}) == 4
+        with pytest.raises(qjam.RefusedResult):
+            held.checkpoint()
+        with pytest.raises(qjam.RefusedResult):
+            held.collect()
+    assert not mark.exists(), "a host has run code on this machine"
+    # With the switch that says so, it does.
+    with master("py*1", hosts_may_run_code_here=True) as m:
+        m.run(taken_over, {"harm": harm, "raises": False}, [1])
+    assert mark.exists()
+
+
+def test_own_classes_and_tables_come_back_from_hosts() -> None:
+    class Local:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def __add__(self, other: Local) -> Local:
+            return Local(self.n + other.n)
+
+    data = qjam.DataSet([1, 2, 3, 4], slice_size=1)
+    with master("py*1,py2*1") as m:
+        result = m.run(lambda params, chunk: Local(chunk[0]), None, data)
+        assert type(result) is Local and result.n == 10
+        assert type(m.run(tally, 2, data)) is Tally
+        assert m.run(lambda params, chunk: {"a": np.ones(3), "b": {str(chunk[0])}}, None, data)["a"].tolist() == [4, 4, 4]
+        with pytest.raises(KeyError) as told:
+            m.run(lambda params, chunk: dict(a=1)["missing"], None, data)
+        assert told.value.args == ("missing",)

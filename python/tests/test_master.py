@@ -19,7 +19,7 @@ import pytest
 from events import HANG_S, PRESSING, RECORDED, is_there, wait_until
 
 import qjam
-from qjam import Master, RemoteWorker, RoundReport
+from qjam import Master, MasterClosed, Released, RemoteError, RemoteWorker, RoundReport
 
 KINDS = ["local:2", "inproc:2"]
 
@@ -130,7 +130,26 @@ def test_hosts_that_cannot_be_reached_are_told_one_by_one() -> None:
 
 def test_without_data_every_slot_runs_once(master: Master) -> None:
     assert master.run(lambda params, chunk: 42 if chunk == [] else 0) == 84
-    assert master.run(lambda params, chunk: 42, None, []) == 84
+    assert master.run(lambda params, chunk: 42, None, None) == 84
+
+
+def test_forgotten_parameters_and_empty_data_are_errors_that_say_so(master: Master) -> None:
+    for start in (master.run, master.submit):
+        with pytest.raises(TypeError, match=r"no data set.*\(ndarray\) is the data.*\(function, None, data\)"):
+            start(lambda params, chunk: 42, np.ones(3))
+        with pytest.raises(ValueError, match="empty.*dataset=None"):
+            start(lambda params, chunk: 42, None, [])
+
+
+def test_features_and_labels_are_cut_at_the_same_rows(master: Master) -> None:
+    x, y = np.arange(600.0).reshape(300, 2), np.arange(300.0)
+
+    def fit(w: Any, chunk: Any) -> Any:
+        rows, labels = chunk
+        return len(rows), rows.T @ labels
+
+    count, sums = master.run(fit, None, qjam.ZippedDataSet(x, y, slice_size=7))
+    assert count == 300 and sums.tolist() == (x.T @ y).tolist()
 
 
 def test_results_are_added_and_parts_of_them_too(master: Master) -> None:
@@ -466,6 +485,46 @@ def test_what_functions_print_goes_through_logging_if_that_is_set_up() -> None:
     assert len(lines) == 1 and lines[0].startswith("qjam.worker INFO [local")
 
 
+@pytest.mark.parametrize("workers", ["local:1", "proc:1"])
+def test_what_functions_log_keeps_its_level(workers: str) -> None:
+    records: List[logging.LogRecord] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    def speak(params: Any, chunk: Any) -> int:
+        import logging
+        import warnings
+
+        logging.getLogger("mine").warning("late\nand slow")
+        logging.getLogger("mine").error("wrong")
+        logging.basicConfig(format="%(levelname)s:%(message)s", level=logging.DEBUG)
+        logging.getLogger("mine").debug("detail")
+        warnings.warn("old", stacklevel=1)
+        print("said")
+        raise ValueError("no")
+
+    logger, handler = logging.getLogger("qjam.worker"), Keep()
+    logger.addHandler(handler)
+    try:
+        with Master(workers, run_folder=False) as m, pytest.raises(ValueError) as raised:
+            m.run(speak, None, [1])
+    finally:
+        logger.removeHandler(handler)
+    said = {record.getMessage().partition("] ")[2]: record.levelname for record in records}
+    assert [said[line] for line in ("late", "and slow", "wrong", "DEBUG:detail", "said")] == [
+        "WARNING",
+        "WARNING",
+        "ERROR",
+        "INFO",
+        "INFO",
+    ]
+    assert [said[line] for line in said if "UserWarning: old" in line] == ["WARNING"]
+    assert isinstance(raised.value.__cause__, RemoteError)
+    assert raised.value.__cause__.last_lines[:3] == ["late", "and slow", "wrong"]
+
+
 def test_nothing_is_printed_for_short_loops_or_where_nobody_looks() -> None:
     script = """
 from qjam import Master
@@ -490,6 +549,50 @@ with Master("inproc:2", progress=True) as m:
     assert done.stderr.endswith("\n")
 
 
+def test_the_line_counts_the_time_of_rounds_and_not_the_time_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    from qjam import _progress
+
+    now = [100.0]
+    monkeypatch.setattr("qjam._progress.time.monotonic", lambda: now[0])
+    line = _progress.Line(lambda: 2, 0.0)
+    shown: List[str] = []
+    monkeypatch.setattr(line, "_write", shown.append)
+    for _ in range(4):
+        line.begin()
+        now[0] += 0.5
+        line.pause()
+        line.end()
+        now[0] += 3.0  # what the program does with the value
+    assert shown[-1].strip() == "4 rounds, 2 s, 2.0 rounds/s, 2 workers"
+    # Two threads that wait at the same time wait once.
+    line.begin()
+    line.begin()
+    now[0] += 2.0
+    line.pause()
+    line.pause()
+    line.end()
+    line.end()
+    line.close()
+    assert shown[-1].strip() == "6 rounds, 4 s, 1.5 rounds/s, 2 workers"
+
+
+def test_a_round_that_fails_or_is_left_waiting_does_not_count_the_time_after_it() -> None:
+    from qjam import _progress
+
+    with Master("local:1", progress=True, run_folder=False) as m:
+        line = m._line
+        assert isinstance(line, _progress.Line)
+        with pytest.raises(ZeroDivisionError):
+            m.run(lambda p, c: 1 // 0, None, [1])
+        assert line._waiting == 0
+        pending = m.submit(total, None, [1])
+        pending.result()
+        assert (line._waiting, line.rounds) == (0, 1)
+        held = m.hold(lambda chunk: [0], [1])
+        held.run(lambda p, c, s: 1)
+        assert (line._waiting, line.rounds) == (0, 2)
+
+
 def test_any_bar_with_update_is_told_of_rounds(master: Master) -> None:
     class Bar:
         seen = 0
@@ -503,6 +606,62 @@ def test_any_bar_with_update_is_told_of_rounds(master: Master) -> None:
     assert bar.seen == 3
     with pytest.raises(TypeError, match=r"update\(1\)"):
         master.run(total, None, [1], progress="yes")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "pass",
+        "time.sleep(0.001)",
+        """
+        try:
+            time.sleep(0.001)
+        except BaseException:
+            pass""",
+    ],
+    ids=["computes", "sleeps", "swallows"],
+)
+def test_ctrl_c_never_aborts_a_program_with_functions_of_its_own_process(body: str, tmp_path: Path) -> None:
+    script = """
+import sys, time
+{PRESSING}
+from qjam import Master
+def endless(params, chunk):
+    open(sys.argv[1], "a").close()
+    while True:
+        {body}
+ctrl_c_when_there(sys.argv[1])
+Master("inproc:2", run_folder=False).run(endless, None, [1, 2, 3, 4])
+"""
+    program = tmp_path / "program.py"
+    program.write_text(script.format(PRESSING=PRESSING, body=body))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    ends = []
+    for n in range(20):
+        command = [sys.executable, str(program), str(tmp_path / f"begun {n}")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, env=env)
+        ends.append(done.returncode)
+        assert "KeyboardInterrupt" in done.stderr
+    assert ends == [-signal.SIGINT] * 20
+
+
+def test_released_states_say_so() -> None:
+    with Master("local:1", run_folder=False) as m:
+        held = m.hold(lambda chunk: [0], [1])
+        held.run(lambda p, c, s: 1)
+        held.release()
+        for use in (
+            lambda: held.run(lambda p, c, s: 1),
+            lambda: held.submit(lambda p, c, s: 1),
+            held.collect,
+            held.checkpoint,
+        ):
+            with pytest.raises(Released, match="released.*hold the data set again"):
+                use()
+        held.release()
+        assert m.run(total, None, [1, 2]) == 3
+    with pytest.raises(MasterClosed):
+        held.collect()
 
 
 # ---- resuming ----------------------------------------------------------------------------------------------------

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List
+from typing import Any, Dict, List
 
-from events import RECORDED
+import pytest
+from events import PRESSING, RECORDED
 
 from qjam._find import worker
 
@@ -69,3 +71,86 @@ def test_the_command_starts_the_script_again(tmp_path: Path) -> None:
     assert again.stdout.startswith("['a b'] ") and again.stdout.endswith(" 3\n"), (again.stdout, again.stderr)
     shown = run(tmp_path, [worker(), "replay", "last"])
     assert shown.returncode == 0 and "equal" in shown.stdout, (shown.stdout, shown.stderr)
+
+
+ENDING = (
+    PRESSING
+    + """
+import sys
+import qjam
+
+def total(params, chunk):
+    return params * sum(chunk)
+
+def waits(params, chunk):
+    open("waiting", "w").close()
+    while True:
+        time.sleep(0.01)
+
+def work(m):
+    value = 1
+    for n in range(3):
+        value = m.run(total, value, [1, 2, n])
+    if "QJAM_RESUME" not in os.environ:
+        how = sys.argv[1]
+        if how == "ctrl-c":
+            ctrl_c_when_there("waiting")
+            m.run(waits, None, [1])
+        if how == "exception":
+            raise ValueError("no such column")
+        if how == "round":
+            m.run(lambda params, chunk: params["nothing"], {}, [1])
+        if how == "exit":
+            sys.exit(3)
+    recalled = sum(entry.kind == "round recalled" for entry in m.journal)
+    print(value, recalled, flush=True)
+
+if "closed" in sys.argv:
+    with qjam.Master("local:1", progress=False) as m:
+        work(m)
+else:
+    work(qjam.Master("local:1", progress=False))
+"""
+)
+
+
+def last_run(folder: Path) -> Dict[str, Any]:
+    shown = run(folder, [worker(), "runs", "--json"])
+    assert shown.returncode == 0, shown.stderr
+    found: Dict[str, Any] = json.loads(shown.stdout)["runs"][0]
+    return found
+
+
+WHYS = {
+    "ctrl-c": "KeyboardInterrupt: interrupted by Ctrl-C",
+    "exception": "ValueError: no such column",
+    "round": "KeyError: 'nothing'",
+    "exit": "SystemExit: 3",
+}
+
+
+@pytest.mark.parametrize(
+    "how, closes",
+    # An interpreter that ends keeps no trace of sys.exit, so that is seen only by masters that are closed.
+    [(how, closes) for how in WHYS for closes in ("closed", "left open") if (how, closes) != ("exit", "left open")],
+)
+def test_a_run_that_an_exception_ended_has_failed_says_why_and_goes_on(how: str, closes: str, tmp_path: Path) -> None:
+    why = WHYS[how]
+    (tmp_path / "program.py").write_text(ENDING)
+    ended = run(tmp_path, [sys.executable, "program.py", how, closes])
+    assert ended.returncode != 0 and ended.stdout == "", ended.stderr
+    listed = last_run(tmp_path)
+    assert (listed["state"], listed["error"], listed["rounds"]) == ("failed", why, 3)
+    assert f"failed: {why}"[:48] in run(tmp_path, [worker(), "runs"]).stdout
+    assert why in run(tmp_path, [worker(), "show", "last"]).stdout
+    again = run(tmp_path, [worker(), "resume", "last"])
+    assert (again.returncode, again.stdout) == (0, "60 3\n"), (again.stdout, again.stderr)
+    assert last_run(tmp_path)["state"] == "finished"
+
+
+def test_a_run_whose_exception_was_caught_has_finished(tmp_path: Path) -> None:
+    program = ENDING.replace("        work(m)", "        try:\n            work(m)\n        except ValueError:\n            m.run(total, 1, [1])")
+    (tmp_path / "program.py").write_text(program)
+    assert run(tmp_path, [sys.executable, "program.py", "exception", "closed"]).returncode == 0
+    listed = last_run(tmp_path)
+    assert (listed["state"], listed["rounds"], listed.get("error")) == ("finished", 4, None)

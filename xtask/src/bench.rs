@@ -11,23 +11,27 @@ use crate::workspace::Workspace;
 /// How often each program runs; the median counts.
 const TURNS: usize = 3;
 
-/// An empty round, few and many doubles each way, four workers, compared with broadcast and reduce of MPI over TCP.
+/// An empty round, few and many doubles each way, four workers, compared with broadcast and reduce of MPI: not slower than over TCP;
+/// its shared memory, where ranks spin instead of sleeping, is shown beside it.
 pub fn rounds(workspace: &Workspace) -> StepResult {
     workspace.cargo("build --release -p qjam-cli").run()?;
     let (qjam, python) = (workspace.release.join("qjam"), workspace.venv_program("python")?);
     let mut notes = Vec::new();
     for (doubles, rounds) in [("8", "2000"), ("1000000", "40")] {
         let size = ["--doubles", doubles, "--rounds", rounds];
-        let theirs = || {
+        let theirs = |transport: &str| {
             let peer = workspace.program(&python).arg("bench/peer_rounds.py");
-            let text = peer.args(["--workers", "4", "--transport", "tcp"]).args(size).tee()?;
+            let text = peer.args(["--workers", "4", "--transport", transport]).args(size).tee()?;
             number(&text, "median_us")
         };
         let ours = || {
             let run = workspace.program(&qjam).args(["bench", "rounds", "--json", "--workers", "proc:4"]);
             number(&run.args(size).tee_and_leave_nothing()?, "median_us")
         };
-        notes.push(compare(&format!("{doubles} doubles"), 1.0, ours, theirs)?);
+        for (transport, at_least) in [("tcp", 1.0), ("shared-memory", 0.0)] {
+            let what = format!("{doubles} doubles beside {transport}");
+            notes.push(compare(&what, at_least, ours, || theirs(transport))?);
+        }
     }
     Ok(notes.join("; "))
 }

@@ -58,7 +58,7 @@ pub fn check(workspace: &Workspace) -> StepResult {
     if places.is_empty() { Ok(format!("{texts} files")) } else { Err(Failure::Hygiene { places }) }
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+pub(crate) fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).about(folder)?.collect::<Result<_, _>>().about(folder)?;
     entries.sort_by_key(|entry| entry.file_name());

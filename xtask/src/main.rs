@@ -17,6 +17,7 @@ mod lanes;
 mod leftovers;
 mod mpi;
 mod package;
+mod promised;
 mod rooms;
 mod run;
 mod setup;

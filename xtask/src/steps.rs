@@ -4,7 +4,8 @@ use crate::step::Lane::{Package, Tests};
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Step, StepResult};
 use crate::{
-    bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, rooms, setup, suite, workspace::Workspace,
+    bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, promised, rooms, setup, suite,
+    workspace::Workspace,
 };
 
 /// Installs what the checks need; nothing is done where it is already there.
@@ -21,6 +22,7 @@ pub const SETUP: &[Step] = &[
 pub const CHECKS: &[Step] = &[
     Step::new("hygiene", Quick, hygiene::check).lane(Tests),
     Step::new("rooms", Quick, rooms::check).lane(Tests),
+    Step::new("promised", Quick, promised::check).lane(Tests),
     Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()).lane(Tests),
     Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run())
         .lane(Tests),
@@ -40,13 +42,14 @@ pub const CHECKS: &[Step] = &[
     Step::new("python-tests", Quick, package::tests).lane(Package),
     Step::new("python-account", Quick, fresh::account).lane(Package),
     Step::new("python-hosts", Quick, hosts::python_test).lane(Tests).after(&["python-wheel"]),
-    Step::new("long-simulation", Full, |s| sweep(s, "--release", "0..10000")),
-    Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run()),
+    Step::new("long-simulation", Full, |s| sweep(s, "--release", "0..10000")).lane(Tests),
+    Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run())
+        .lane(Tests),
     Step::new("long-tests", Full, suite::long),
     Step::new("long-hosts", Full, hosts::long_test),
-    Step::new("python-sources", Full, package::from_sources),
-    Step::new("python-versions", Full, fresh::versions),
-    Step::new("fuzz", Full, fuzz::run),
+    Step::new("python-sources", Full, package::from_sources).lane(Package),
+    Step::new("python-versions", Full, fresh::versions).lane(Package),
+    Step::new("fuzz", Full, fuzz::run).lane(Package),
     Step::new("bench-rounds", Bench, bench::rounds),
     Step::new("bench-python", Bench, bench::python),
     Step::new("bench-python-package", Bench, package::measures),

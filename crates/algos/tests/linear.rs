@@ -145,7 +145,7 @@ fn tuned_runs_say_what_they_chose_and_converge_on_processes() {
     assert!(learned.gap <= 1e-5 * learned.objective && learned.gap >= 0.0);
     let log: Vec<String> = learned.fit.choices.iter().map(ToString::to_string).collect();
     assert!(log[0].ends_with("to begin with") && log.len() > 1, "{log:?}");
-    assert!(log[1].contains("an exchange takes"), "{log:?}");
+    assert!(log[1].contains("an exchange costs"), "{log:?}");
 }
 
 /// Fits the same data with scikit-learn and prints its coefficients, one model a line.

@@ -73,6 +73,7 @@ impl Folder {
         }
     }
 
+    /// Opens a directory of this user's own, and makes it private if it is not.
     fn open_dir(path: PathBuf) -> Result<Folder, CacheError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match rustix::fs::open(&path, flags, Mode::empty()) {
@@ -246,22 +247,22 @@ pub(super) fn touch(file: impl AsFd) {
     let _ = rustix::fs::futimens(file, &rustix::fs::Timestamps { last_access: now, last_modification: now });
 }
 
-/// Sees to it that this is a real directory of ours, made with access for nobody else when it was not there.
-pub(super) fn own_directory(path: &Path) -> Result<(), CacheError> {
+/// Sees to it that this is a real directory of ours with access for nobody else, whoever made it and under whatever umask.
+pub fn own_directory(path: &Path) -> Result<(), CacheError> {
     if let Err(source) = DirBuilder::new().recursive(true).mode(0o700).create(path)
         && source.kind() != io::ErrorKind::AlreadyExists
     {
         return Err(CacheError::Io { what: "make", path: path.to_owned(), source });
     }
-    match rustix::fs::lstat(path) {
-        Ok(stat)
-            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory && stat.st_uid == own_uid() =>
-        {
-            Ok(())
-        }
-        Ok(_) => Err(CacheError::NotOurs { path: path.to_owned() }),
-        Err(e) => Err(CacheError::Io { what: "look at", path: path.to_owned(), source: e.into() }),
-    }
+    // Opened first, so that what is looked at is what is changed.
+    Folder::open_dir(path.to_owned()).map(|_| ())
+}
+
+/// Whether this is a real directory of ours.
+pub(super) fn is_own_directory(path: &Path) -> bool {
+    rustix::fs::lstat(path).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::Directory && stat.st_uid == own_uid()
+    })
 }
 
 fn own_uid() -> u32 {

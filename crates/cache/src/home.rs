@@ -1,6 +1,6 @@
 //! Where a user's cache is when nobody says: the same places, in the same order, on every host.
 
-use super::folder::own_directory;
+use super::folder::{is_own_directory, own_directory};
 use rustix::fs::{Access, AtFlags, CWD};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,9 +20,10 @@ pub fn present_dir() -> Option<PathBuf> {
     places.iter().find(|dir| dir.join("cache").is_dir()).or(places.first()).cloned()
 }
 
-/// The folder of this name in the first place that has one. Nothing is made.
+/// The folder of this name in the first place that has one of this user's own. Nothing is made.
 pub fn present_folder(name: &str) -> Option<PathBuf> {
-    places().into_iter().map(|dir| dir.join(name)).find(|folder| folder.is_dir())
+    let own = places().into_iter().filter(|dir| is_own_directory(dir));
+    own.map(|dir| dir.join(name)).find(|folder| is_own_directory(folder))
 }
 
 fn places() -> Vec<PathBuf> {

@@ -27,6 +27,7 @@ mod tests;
 mod upkeep;
 
 pub use arriving::{Arriving, FinishError};
+pub use folder::own_directory;
 pub use home::{home_dir, present_dir, present_folder};
 pub use upkeep::{CacheReport, Verified, clear, set_cap, survey, verify};
 
@@ -245,6 +246,16 @@ impl Cache {
         if let (Some(folder), Some(name)) = (&self.folder, &pack.name) {
             upkeep::kill(folder, name, entry.at);
         }
+    }
+
+    /// Somebody else has written to a pack: its chunks are compared with their names again before they are used.
+    pub fn distrust(&mut self, pack: u64) {
+        self.index.values_mut().filter(|entry| entry.pack == pack).for_each(|entry| entry.verified = false);
+    }
+
+    /// The packs that this process appends to.
+    pub fn appended(&self) -> impl Iterator<Item = u64> {
+        self.current.into_iter().chain(self.current_memory)
     }
 
     /// What went wrong since it was last asked, in words for the user. Each thing is told once.

@@ -180,7 +180,9 @@ pub(super) fn has_list(file: impl AsFd, file_bytes: u64) -> bool {
 /// The list that closes a file of this length, and where its records end; `None` when it is not closed by one.
 pub(super) fn read_list(file: impl AsFd, file_bytes: u64) -> Option<(Entries, u64)> {
     let (closing, count, end) = read_closing(&file, file_bytes)?;
-    let mut list = vec![0; usize::try_from(count * ENTRY_BYTES).ok()?];
+    let (mut list, list_bytes) = (Vec::new(), usize::try_from(count * ENTRY_BYTES).ok()?);
+    list.try_reserve_exact(list_bytes).ok()?;
+    list.resize(list_bytes, 0);
     read_exact_at(&file, &mut list, end).ok()?;
     (fnv(fnv(FNV_START, &list), &closing[..24]) == u64_at(&closing, 24)?).then_some(())?;
     let entries = list.chunks_exact(ENTRY_BYTES as usize).map(|entry| {

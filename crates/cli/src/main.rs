@@ -14,11 +14,19 @@ use std::process::ExitCode;
 
 #[qjam::main]
 fn main() -> ExitCode {
+    output::until_unwritable(command)
+}
+
+fn command() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(e) => {
-            let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+            let printed = e.print();
+            return match (e.use_stderr(), printed) {
+                (true, _) => ExitCode::from(2),
+                (false, Ok(())) => ExitCode::SUCCESS,
+                (false, Err(e)) => output::unwritable(e),
+            };
         }
     };
     match commands::run(args.command) {

@@ -2,7 +2,10 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where the command prints")]
 
-use std::io::{IsTerminal, Write};
+use qjam::printable;
+use std::io::{self, IsTerminal, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::ExitCode;
 
 /// Whether standard output is a terminal that a person looks at.
 pub(crate) fn is_terminal() -> bool {
@@ -14,13 +17,74 @@ pub(crate) fn has_colour() -> bool {
     is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// A line.
+/// A line. If standard output cannot be written, the command ends: see [`unwritable`].
 pub(crate) fn line(text: impl AsRef<str>) {
-    // A reader that has gone away (`qjam … | head`) is no reason to panic, nor to work on unseen.
-    if let Err(e) = writeln!(std::io::stdout(), "{}", text.as_ref())
-        && e.kind() == std::io::ErrorKind::BrokenPipe
-    {
-        std::process::exit(0);
+    write_line(&shown(text.as_ref(), has_colour()));
+}
+
+/// A value for programs, in one line.
+pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for c in serde_json::to_string(value)?.chars() {
+        // What JSON lets pass and a terminal obeys.
+        if qjam::is_obeyed(c) { text.push_str(&format!("\\u{:04x}", u32::from(c))) } else { text.push(c) }
+    }
+    write_line(&text);
+    Ok(())
+}
+
+fn write_line(text: &str) {
+    if let Err(e) = writeln!(std::io::stdout(), "{text}") {
+        unwritable(e);
+    }
+}
+
+/// What this command writes to a terminal itself.
+const OUR_SEQUENCES: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[1;31m", "\x1b[32m", "\x1b[33m"];
+
+/// A text in which hosts, files and run files may have their words, as it may be shown. Only our own colours are left in it.
+fn shown(text: &str, with_colour: bool) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find('\x1b') {
+        out.push_str(&printable(&rest[..at]));
+        rest = &rest[at..];
+        let ours = OUR_SEQUENCES.iter().find(|ours| with_colour && rest.starts_with(**ours));
+        let (taken, put) = ours.map_or((1, "\\u{1b}"), |ours| (ours.len(), *ours));
+        out.push_str(put);
+        rest = &rest[taken..];
+    }
+    out.push_str(&printable(rest));
+    out
+}
+
+/// Why standard output could not be written.
+struct Unwritable(io::Error);
+
+/// Ends the command, since nobody gets what it prints. The stack is unwound, so that masters are dropped, which ends
+/// their workers and writes the end into their run files; [`until_unwritable`] takes it from there.
+pub(crate) fn unwritable(e: io::Error) -> ! {
+    qjam::runs::ends_early(match e.kind() {
+        io::ErrorKind::BrokenPipe => "nobody reads the standard output of this command any more".into(),
+        _ => format!("standard output cannot be written: {e}"),
+    });
+    resume_unwind(Box::new(Unwritable(e)))
+}
+
+/// Runs a command; if its output cannot be written, says so and gives the exit code for it. A reader that has gone away
+/// (`qjam … | head`) has what it wants: that is success.
+pub(crate) fn until_unwritable(command: impl FnOnce() -> ExitCode) -> ExitCode {
+    let payload = match catch_unwind(AssertUnwindSafe(command)) {
+        Ok(code) => return code,
+        Err(payload) => payload,
+    };
+    match payload.downcast::<Unwritable>() {
+        Ok(unwritable) if unwritable.0.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Ok(unwritable) => {
+            let e = anyhow::Error::new(unwritable.0);
+            error(&e.context("standard output cannot be written; make room there, or send it elsewhere"));
+            ExitCode::FAILURE
+        }
+        Err(panic) => resume_unwind(panic),
     }
 }
 
@@ -47,7 +111,7 @@ pub(crate) fn warning() -> &'static str {
 /// A line that the next one overwrites; on anything but a terminal it is not printed.
 pub(crate) fn moving(text: &str) {
     if is_terminal() {
-        print!("\r\x1b[2K{text}");
+        print!("\r\x1b[2K{}", shown(text, has_colour()));
         let _ = std::io::stdout().flush();
     }
 }
@@ -64,7 +128,16 @@ pub(crate) fn moved() {
 /// but a terminal it is not printed.
 pub(crate) fn passing(text: &str) {
     if is_error_terminal() {
-        eprint!("\r\x1b[2K{text}");
+        eprint!("\r\x1b[2K{}", shown(text, has_colour()));
+    }
+}
+
+/// Tells that something is waited for: on a terminal in such a line, elsewhere in a line of its own, so that a log says
+/// why nothing happens.
+pub(crate) fn waiting(text: &str) {
+    match is_error_terminal() {
+        true => passing(&format!("  {text}")),
+        false => note(text),
     }
 }
 
@@ -86,11 +159,11 @@ pub(crate) fn error(e: &anyhow::Error) {
             "error"
         };
     let mut told = e.to_string();
-    eprintln!("{label}: {told}");
+    eprintln!("{label}: {}", printable(&told));
     for cause in e.chain().skip(1).map(ToString::to_string) {
         // Some errors have the text of their cause in their own.
         if !told.contains(&cause) {
-            eprintln!("  because: {cause}");
+            eprintln!("  because: {}", printable(&cause));
             told = cause;
         }
     }
@@ -98,7 +171,7 @@ pub(crate) fn error(e: &anyhow::Error) {
 
 /// A remark beside the results, on standard error.
 pub(crate) fn note(text: &str) {
-    eprintln!("[qjam] {text}");
+    eprintln!("[qjam] {}", printable(text));
 }
 
 /// What a master knows of costs and how many workers follow from it, beside the results.
@@ -109,6 +182,14 @@ pub(crate) fn explain(m: &qjam::Master) {
     }
     for known in known {
         note(&known.to_string());
+    }
+    explain_results(m);
+}
+
+/// Which functions have results so long that another cut of the data would be cheaper, beside the results.
+pub(crate) fn explain_results(m: &qjam::Master) {
+    for long in m.long_results() {
+        note(&long.to_string());
     }
 }
 

@@ -230,3 +230,48 @@ fn the_demo_survives_its_own_kill_and_writes_a_picture() {
     let bytes = std::fs::read(&picture.0).unwrap();
     assert_eq!(&bytes[..8], b"\x89PNG\r\n\x1a\n");
 }
+
+/// Runs the command with an address space of 3 GiB.
+fn limited(args: &[&str]) -> Output {
+    Command::new("sh")
+        .args(["-c", "ulimit -v 3145728 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_qjam")])
+        .args(args)
+        .env("NO_COLOR", "1")
+        .env("QJAM_RUNS", "off")
+        .output()
+        .expect("the command starts")
+}
+
+#[test]
+fn a_line_that_names_billions_of_columns_is_an_error_in_every_learner_and_not_the_end_of_the_process() {
+    let temporary = Temporary::new("wide");
+    std::fs::create_dir_all(&temporary.0).unwrap();
+    let data = temporary.0.join("wide.svm");
+    let learners: [&[&str]; 6] = [
+        &["kmeans", "--k", "2"],
+        &["minibatch-kmeans", "--k", "2"],
+        &["ridge"],
+        &["lasso"],
+        &["logistic"],
+        &["svm"],
+    ];
+    for index in ["4294967294", "400000000"] {
+        std::fs::write(&data, format!("1 1:1 {index}:1\n-1 1:2\n")).unwrap();
+        for learner in learners {
+            let fit = |more: &[&str]| {
+                let mut args = vec!["fit", learner[0], data.to_str().unwrap()];
+                args.extend(&learner[1..]);
+                args.extend(["--workers", "local:1", "--out", "/dev/null"]);
+                args.extend(more);
+                let output = limited(&args);
+                let (_, err) = text(&output);
+                assert_eq!(output.status.code(), Some(1), "{learner:?} {index}: {:?} {err}", output.status);
+                err
+            };
+            let asked = fit(&[]);
+            assert!(asked.contains(index) && asked.contains("confirm it with --features"), "{asked}");
+            let refused = fit(&["--features", index]);
+            assert!(refused.contains("columns") && refused.contains("memory"), "{refused}");
+        }
+    }
+}

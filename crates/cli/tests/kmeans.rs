@@ -257,6 +257,20 @@ fn the_other_learners_have_the_same_way() {
 }
 
 #[test]
+fn explain_tells_of_results_as_long_as_their_data() {
+    let folder = Folder::new("long-results");
+    let values: Vec<f32> = (0..6_800 * 80).map(|n| (n % 97) as f32 / 97.0).collect();
+    let path = folder.with("x.npy", npy(80, &values));
+    let fit = ["fit", "autoencoder", &path, "--evaluations", "1", "--explain", "--out", "/dev/null"];
+    for (hidden, is_told) in [("60", true), ("2", false)] {
+        let done = qjam(&[&fit[..], &["--hidden", hidden]].concat());
+        let err = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{err}");
+        assert_eq!(err.contains("16 chunks would do: `data.for_results_of("), is_told, "{err}");
+    }
+}
+
+#[test]
 fn weights_and_first_centres_may_be_given() {
     let folder = Folder::new("weights");
     let lines = |weight: &dyn Fn(usize) -> usize| {

@@ -4,6 +4,10 @@
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used, reason = "all of this is test: what is not there should end it")]
 
+mod learners;
+
+use learners::Fit;
+use qjam_algos::registry::LEARNERS;
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -104,4 +108,17 @@ fn a_model_is_fitted_on_four_ranks() {
     assert_eq!((&found["hash"], &found["converged"]), (&expected["hash"], &true.into()));
     // The model says how it came about, and where that was is no part of it.
     assert_eq!(std::fs::read(&here).unwrap(), std::fs::read(&there).unwrap());
+}
+
+#[test]
+fn every_learner_has_one_hash_on_ranks_and_here() {
+    for learner in LEARNERS {
+        let fit = Fit::of(*learner, &[]);
+        let on = |ranks: Option<&str>, workers: &str| {
+            let arguments: Vec<&str> = fit.arguments.iter().map(String::as_str).collect();
+            let words: Vec<&str> = arguments.into_iter().filter(|word| *word != "--json").collect();
+            json(ranks, &[&words[..], &["--workers", workers]].concat())["hash"].clone()
+        };
+        assert_eq!(on(Some("3"), "mpi"), on(None, "local:2"), "{learner:?}");
+    }
 }

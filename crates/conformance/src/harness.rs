@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// What was asked for.
+/// Arguments of a test executable.
 #[derive(Default)]
-struct Asked {
+struct Arguments {
     parts: Vec<String>,
     skipped: Vec<String>,
     exact: bool,
@@ -24,28 +24,28 @@ struct Asked {
     threads: Option<usize>,
 }
 
-impl Asked {
-    fn read(mut words: impl Iterator<Item = String>) -> Asked {
-        let mut asked = Asked::default();
+impl Arguments {
+    fn read(mut words: impl Iterator<Item = String>) -> Arguments {
+        let mut arguments = Arguments::default();
         while let Some(word) = words.next() {
             let (key, value) = match word.split_once('=') {
                 Some((key, value)) => (key.to_owned(), Some(value.to_owned())),
                 None => (word, None),
             };
             match key.as_str() {
-                "--exact" => asked.exact = true,
-                "--list" => asked.list = true,
-                "--ignored" => asked.ignored = true,
-                "--skip" => asked.skipped.extend(value.or_else(|| words.next())),
+                "--exact" => arguments.exact = true,
+                "--list" => arguments.list = true,
+                "--ignored" => arguments.ignored = true,
+                "--skip" => arguments.skipped.extend(value.or_else(|| words.next())),
                 "--test-threads" => {
-                    asked.threads = value.or_else(|| words.next()).and_then(|number| number.parse().ok());
+                    arguments.threads = value.or_else(|| words.next()).and_then(|number| number.parse().ok());
                 }
                 "--format" | "--color" if value.is_none() => drop(words.next()),
                 flag if flag.starts_with('-') => {}
-                part => asked.parts.push(part.to_owned()),
+                part => arguments.parts.push(part.to_owned()),
             }
         }
-        asked
+        arguments
     }
 
     fn wants(&self, name: &str) -> bool {
@@ -71,17 +71,18 @@ fn quiet_panics() -> Said {
 
 /// Checks all promises, and these besides, on every engine. The result is the executable's exit code.
 pub fn run(engines: &[Engine], own: &[Promise]) -> ExitCode {
-    let asked = Asked::read(std::env::args().skip(1));
+    let arguments = Arguments::read(std::env::args().skip(1));
     let every = || engines.iter().flat_map(|e| PROMISES.iter().chain(own).map(move |promise| (e, promise)));
     let name = |e: &Engine, promise: &Promise| format!("{}::{}", e.name, promise.name);
-    if asked.list {
-        if !asked.ignored {
+    if arguments.list {
+        if !arguments.ignored {
             every().for_each(|(e, promise)| println!("{}: test", name(e, promise)));
         }
         return ExitCode::SUCCESS;
     }
     // None takes so long that it would be left to the long tests.
-    let wanted = |(e, promise): &(&Engine, &Promise)| !asked.ignored && asked.wants(&name(e, promise));
+    let wanted =
+        |(e, promise): &(&Engine, &Promise)| !arguments.ignored && arguments.wants(&name(e, promise));
     let (promised, absent): (Vec<_>, Vec<_>) =
         every().filter(wanted).partition(|(e, promise)| promise.missing(e).is_empty());
     let said = quiet_panics();
@@ -97,7 +98,7 @@ pub fn run(engines: &[Engine], own: &[Promise]) -> ExitCode {
     // Promises mostly wait, for processes to start and to die.
     let usual = || 2 * std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..asked.threads.unwrap_or_else(usual).max(1) {
+        for _ in 0..arguments.threads.unwrap_or_else(usual).max(1) {
             scope.spawn(|| {
                 while let Some((e, promise)) = promised.get(next.fetch_add(1, Relaxed)) {
                     let name = name(e, promise);

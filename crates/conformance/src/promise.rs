@@ -24,8 +24,6 @@ pub enum Need {
     MemoryLimit,
     /// Several rounds under way at once.
     SeveralRounds,
-    /// Rounds that all workers take part in: they are told with the next one what they may let go of.
-    EveryWorker,
 }
 
 impl Need {
@@ -42,7 +40,6 @@ impl Need {
             Need::State => e.caps.keeps_state,
             Need::MemoryLimit => e.caps.limits_memory && own && e.victims.is_some(),
             Need::SeveralRounds => e.caps.several_rounds,
-            Need::EveryWorker => !e.chooses,
         }
     }
 }
@@ -132,8 +129,9 @@ promises! {
         data_sets_that_are_gone_are_given_back: [SameMachine],
         thousands_of_rounds_hold_no_more_than_a_hundred: [SameMachine],
         shared_memory_is_used_again: [SameMachine, SeveralRounds],
+        many_rounds_at_once_leave_as_little_as_one: [SameMachine, SeveralRounds],
         early_deliveries_share_a_few_arenas: [OwnProcesses],
-        cancelled_rounds_give_everything_back: [SameMachine, EveryWorker],
+        cancelled_rounds_give_everything_back: [SameMachine],
         deaths_give_everything_back: [OwnProcesses],
         masters_that_are_gone_are_given_back: [SameMachine],
     }
@@ -169,6 +167,9 @@ promises! {
     }
     reduction {
         each_worker_sends_about_one_partial_result: [OwnProcesses],
+        every_chunk_is_counted_once_in_the_report: [],
+        a_fold_that_says_how_wide_its_accumulator_is_has_fewer_and_the_same_bits_everywhere: [],
+        results_as_long_as_their_data_are_told_and_another_cut_mends_it: [],
     }
     results {
         nested_results_have_one_value: [],

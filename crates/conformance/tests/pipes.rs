@@ -136,7 +136,7 @@ impl Pipes {
         Pipes { workers: Mutex::new(workers), names }
     }
 
-    fn value(&self, job: &Assignment) -> std::result::Result<qjam::engine::Value, Failure> {
+    fn parts(&self, job: &Assignment) -> std::result::Result<Vec<Parts>, Failure> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         if (job.cancelled)() {
             return Err(Failure::Cancelled);
@@ -151,7 +151,7 @@ impl Pipes {
             asked.and_then(|()| worker.answer(&job.order)).map_err(|failure| failure.at(n as u32))
         });
         let answers: Vec<_> = answers.collect();
-        job.order.combine(answers.into_iter().collect::<std::result::Result<Vec<Parts>, Failure>>()?)
+        answers.into_iter().collect()
     }
 }
 
@@ -165,7 +165,7 @@ impl Crew for Pipes {
     }
 
     fn run(&self, job: Assignment) -> Outcome {
-        Outcome::of(self.value(&job))
+        job.order.outcome(self.parts(&job))
     }
 }
 

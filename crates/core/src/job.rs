@@ -5,6 +5,7 @@
 
 use crate::ids::{Block, DataSetId, HoldId, RoundId, WorkerId};
 use crate::reduce::Cut;
+use crate::text::printable;
 use crate::time::Span;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -212,11 +213,11 @@ impl fmt::Display for Cause {
 
 impl fmt::Display for Death {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.cause)?;
+        f.write_str(&printable(&self.cause.to_string()))?;
         if !self.last_lines.is_empty() {
             write!(f, "; its last lines:")?;
             for line in &self.last_lines {
-                write!(f, "\n    | {line}")?;
+                write!(f, "\n    | {}", printable(line))?;
             }
         }
         Ok(())

@@ -136,6 +136,15 @@ pub enum What {
         /// To where.
         to: SeatId,
     },
+    /// An interpreter of a worker ended, and the call that it was working on is repeated in another one.
+    InterpreterLost {
+        /// The worker, which goes on.
+        worker: WorkerId,
+        /// In which round it was noticed.
+        round: RoundId,
+        /// How it ended.
+        death: Death,
+    },
 }
 
 /// Where the time and the bytes of a round went.
@@ -172,7 +181,7 @@ pub struct RoundReport {
     pub stolen: u64,
     /// Late blocks that were also assigned to another worker.
     pub backups: u64,
-    /// Workers lost during the round.
+    /// Workers lost during the round, and interpreters of workers.
     pub lost: u64,
     /// Partitions whose states were rebuilt.
     pub restored: u64,

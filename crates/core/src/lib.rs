@@ -9,6 +9,7 @@
 //! events, and the [`tuner`] measures how many workers pay off.
 
 pub mod ids;
+pub mod text;
 pub mod time;
 
 pub mod chunk;

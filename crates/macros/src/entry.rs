@@ -1,5 +1,6 @@
 //! `#[qjam::main]`: first checks whether the executable was started as a worker.
 
+use crate::arguments::Arguments;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Error, ItemFn, Result};
@@ -12,9 +13,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn wrap(args: &TokenStream, item: &TokenStream) -> Result<TokenStream> {
-    if !args.is_empty() {
-        return Err(Error::new_spanned(args, "#[qjam::main] takes no arguments"));
-    }
+    let qjam = Arguments::parse(args, "#[qjam::main]", &["crate"])?.qjam;
     let ItemFn { attrs, vis, sig, block, .. } = syn::parse2(item.clone())
         .map_err(|error| Error::new(error.span(), "#[qjam::main] goes on the function `main`"))?;
     if sig.ident != "main" {
@@ -30,7 +29,7 @@ fn wrap(args: &TokenStream, item: &TokenStream) -> Result<TokenStream> {
     Ok(quote! {
         #(#attrs)*
         #vis #sig {
-            ::qjam::worker::serve_if_asked();
+            #qjam::worker::serve_if_asked();
             #(#statements)*
         }
     })

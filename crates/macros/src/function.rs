@@ -1,5 +1,6 @@
 //! `#[qjam::map]` and `#[qjam::fold]`: check the signature of a function and register it.
 
+use crate::arguments::Arguments;
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -23,19 +24,25 @@ pub(crate) fn expand(kind: Kind, args: TokenStream, item: TokenStream) -> TokenS
 
 fn register(kind: Kind, args: &TokenStream, item: &TokenStream) -> Result<TokenStream> {
     let attribute = kind.attribute();
-    if !args.is_empty() {
-        return Err(Error::new_spanned(args, format!("{attribute} takes no arguments")));
-    }
+    let allowed: &[&str] = if kind == Kind::Fold { &["crate", "accumulator_bytes"] } else { &["crate"] };
+    let Arguments { qjam, accumulator_bytes } = Arguments::parse(args, attribute, allowed)?;
     let function: ItemFn = syn::parse2(item.clone())
         .map_err(|error| Error::new(error.span(), format!("{attribute} goes on a function")))?;
     let shape = Shape::of(kind, &function.sig)?;
     let generic =
         function.sig.generics.params.iter().any(|param| !matches!(param, GenericParam::Lifetime(_)));
     if generic {
-        return Ok(TokenStream::new());
+        return match accumulator_bytes {
+            None => Ok(TokenStream::new()),
+            Some(bytes) => Err(Error::new_spanned(
+                bytes,
+                "a generic fold is registered by qjam::register!, which takes it: `qjam::register!(name::<f64>, accumulator_bytes = …)`",
+            )),
+        };
     }
     let name = &function.sig.ident;
-    let checks = shape.checks(kind);
+    let checks = shape.checks(kind, &qjam);
+    let weight = accumulator_bytes.map(|bytes| quote! { , accumulator_bytes = #bytes });
     let conditions: Vec<&Attribute> =
         function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
     Ok(quote! {
@@ -47,7 +54,7 @@ fn register(kind: Kind, args: &TokenStream, item: &TokenStream) -> Result<TokenS
             }
         };
         #(#conditions)*
-        ::qjam::register!(#name);
+        #qjam::register!(#name #weight);
     })
 }
 
@@ -59,6 +66,8 @@ struct Shape<'a> {
     output: &'a Type,
     /// The state of the chunk, if it is a map that has one.
     state: Option<&'a Type>,
+    /// The context, if it takes one.
+    context: Option<&'a Type>,
 }
 
 impl Kind {
@@ -125,9 +134,10 @@ impl<'a> Shape<'a> {
             let state = "the state is taken by mutable reference, as in `&mut Alpha`";
             return Err(Error::new_spanned(arguments[2], state));
         }
-        if let Some(context) = arguments.get(before_context) {
-            borrowed(context, "the context is taken by reference, as in `&Ctx`")?;
-        }
+        let context = arguments
+            .get(before_context)
+            .map(|context| borrowed(context, "the context is taken by reference, as in `&Ctx`"))
+            .transpose()?;
         let output = match kind {
             Kind::Map => returned(&sig.output, sig.ident.span())?,
             Kind::Fold => accumulated(arguments[2], &sig.output)?,
@@ -137,22 +147,25 @@ impl<'a> Shape<'a> {
                 return wrong(hidden.span(), "name the type instead of `impl Trait`");
             }
         }
-        Ok(Shape { params, chunk, output, state })
+        Ok(Shape { params, chunk, output, state, context })
     }
 
     /// Asserts the trait that each type must have, with the span of the type.
-    fn checks(&self, kind: Kind) -> TokenStream {
-        let Shape { params, chunk, output, state } = self;
-        let of_params = quote_spanned! { params.span() => ::qjam::__private::is_params::<#params>(); };
-        let of_chunk = quote_spanned! { chunk.span() => ::qjam::__private::is_chunk::<#chunk>(); };
+    fn checks(&self, kind: Kind, qjam: &TokenStream) -> TokenStream {
+        let Shape { params, chunk, output, state, context } = self;
+        let of_params = quote_spanned! { params.span() => #qjam::__private::is_params::<#params>(); };
+        let of_chunk = quote_spanned! { chunk.span() => #qjam::__private::is_chunk::<#chunk>(); };
         let of_output = match kind {
-            Kind::Map => quote_spanned! { output.span() => ::qjam::__private::is_output::<#output>(); },
-            Kind::Fold => quote_spanned! { output.span() => ::qjam::__private::is_accumulator::<#output>(); },
+            Kind::Map => quote_spanned! { output.span() => #qjam::__private::is_output::<#output>(); },
+            Kind::Fold => quote_spanned! { output.span() => #qjam::__private::is_accumulator::<#output>(); },
         };
         let of_state = state.map(|state| {
-            quote_spanned! { state.span() => ::qjam::__private::is_state::<#state, #chunk>(); }
+            quote_spanned! { state.span() => #qjam::__private::is_state::<#state, #chunk>(); }
         });
-        quote! { #of_params #of_chunk #of_output #of_state }
+        let of_context = context.map(|context| {
+            quote_spanned! { context.span() => #qjam::__private::is_context::<#context>(); }
+        });
+        quote! { #of_params #of_chunk #of_output #of_state #of_context }
     }
 }
 
@@ -179,11 +192,23 @@ fn borrowed<'a>(argument: &'a Type, why: &str) -> Result<&'a Type> {
 /// The return type of a map.
 fn returned(output: &ReturnType, name: Span) -> Result<&Type> {
     match output {
+        ReturnType::Type(_, returned) if is_result(returned) => Err(Error::new_spanned(
+            returned,
+            "a map returns its result and not a `Result`: to fail, panic with a message, which becomes the error of the round",
+        )),
         ReturnType::Type(_, returned) => Ok(returned),
         ReturnType::Default => Err(Error::new(
             name,
             "a map returns its result, as in `-> f64`; a function that adds into an accumulator is a #[qjam::fold], and one without a result says `-> ()`",
         )),
+    }
+}
+
+/// Whether a type is written as a `Result`.
+fn is_result(returned: &Type) -> bool {
+    match returned {
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Result"),
+        _ => false,
     }
 }
 
@@ -314,9 +339,28 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_the_attribute_are_refused() {
+    fn a_map_that_returns_a_result_is_told_to_panic() {
+        for returned in [quote! { Result<f64, E> }, quote! { std::io::Result<u64> }] {
+            refused(
+                Kind::Map,
+                quote! { fn f(p: &P, x: &X) -> #returned {} },
+                "not a `Result`: to fail, panic",
+            );
+        }
+    }
+
+    #[test]
+    fn arguments_of_the_attribute_are_read() {
+        let written = |kind, args| register(kind, &args, &quote! { fn f(p: &P, x: &X, a: &mut A) {} });
+        let fold =
+            written(Kind::Fold, quote! { crate = jam, accumulator_bytes = 1 << 20 }).unwrap().to_string();
+        assert!(fold.contains("jam :: register ! (f , accumulator_bytes = 1 << 20)"), "{fold}");
+        assert!(!fold.contains("qjam"), "{fold}");
+        let error = written(Kind::Map, quote! { accumulator_bytes = 8 }).unwrap_err().to_string();
+        assert!(error.contains("takes `crate = …`"), "{error}");
+        let generic = quote! { fn f<T: Real>(p: &P, x: &X<T>, a: &mut A<T>) {} };
         let error =
-            register(Kind::Map, &quote! { fast }, &quote! { fn f(p: &P, x: &X) -> R {} }).unwrap_err();
-        assert!(error.to_string().contains("takes no arguments"));
+            register(Kind::Fold, &quote! { accumulator_bytes = 8 }, &generic).unwrap_err().to_string();
+        assert!(error.contains("register!"), "{error}");
     }
 }

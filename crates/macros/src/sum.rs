@@ -1,5 +1,6 @@
 //! `#[derive(qjam::Sum)]`: merges field by field; an error names the field.
 
+use crate::arguments::Arguments;
 use crate::derive::{Member, implementation, members, parse};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -12,6 +13,7 @@ pub(crate) fn expand(item: TokenStream) -> TokenStream {
 
 fn implement(item: TokenStream) -> Result<TokenStream> {
     let input = parse(item, "#[derive(qjam::Sum)]")?;
+    let qjam = &Arguments::of_derive(&input.attrs)?.qjam;
     let Data::Struct(data) = &input.data else {
         return Err(Error::new_spanned(
             &input.ident,
@@ -22,22 +24,22 @@ fn implement(item: TokenStream) -> Result<TokenStream> {
         // `r#type` is the field `type`.
         let name = selector.to_string().trim_start_matches("r#").to_owned();
         quote_spanned! { kind.span() =>
-            <#kind as ::qjam::Reduce>::try_merge(&mut self.#selector, right.#selector)
+            <#kind as #qjam::Reduce>::try_merge(&mut self.#selector, right.#selector)
                 .map_err(|error| error.in_field(#name))?;
         }
     });
     let body = quote! {
         fn merge(&mut self, right: Self) {
-            ::qjam::__private::merged(::qjam::Reduce::try_merge(self, right));
+            #qjam::__private::merged(#qjam::Reduce::try_merge(self, right));
         }
 
         #[allow(unused_variables, reason = "a type may have no fields")]
-        fn try_merge(&mut self, right: Self) -> ::core::result::Result<(), ::qjam::MergeError> {
+        fn try_merge(&mut self, right: Self) -> ::core::result::Result<(), #qjam::MergeError> {
             #(#merges)*
             ::core::result::Result::Ok(())
         }
     };
-    Ok(implementation(&input, &quote!(::qjam::Reduce), &body))
+    Ok(implementation(&input, &quote!(#qjam::Reduce), &body))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `#[derive(qjam::Wire)]`: writes the number of the variant, then the fields in order.
 
+use crate::arguments::Arguments;
 use crate::derive::{Member, implementation, members, parse};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -12,9 +13,13 @@ pub(crate) fn expand(item: TokenStream) -> TokenStream {
 
 fn implement(item: TokenStream) -> Result<TokenStream> {
     let input = parse(item, "#[derive(qjam::Wire)]")?;
-    let (encode, decode) = match &input.data {
-        Data::Struct(data) => of_struct(&data.fields),
-        Data::Enum(data) => of_enum(&input, data),
+    let qjam = &Arguments::of_derive(&input.attrs)?.qjam;
+    let (encode, decode, short) = match &input.data {
+        Data::Struct(data) => of_struct(&data.fields, qjam),
+        Data::Enum(data) => {
+            let (encode, decode) = of_enum(&input, data, qjam);
+            (encode, decode, TokenStream::new())
+        }
         Data::Union(data) => {
             return Err(Error::new_spanned(
                 data.union_token,
@@ -24,28 +29,63 @@ fn implement(item: TokenStream) -> Result<TokenStream> {
     };
     let body = quote! {
         #[allow(unused_variables, reason = "a type may have no fields")]
-        fn encode<'a>(&'a self, out: &mut ::qjam::Encoder<'a>) {
+        fn encode<'a>(&'a self, out: &mut #qjam::Encoder<'a>) {
             #encode
         }
 
         #[allow(unused_variables, reason = "a type may have no fields")]
-        fn decode(input: &mut ::qjam::Decoder) -> ::core::result::Result<Self, ::qjam::DecodeError> {
+        fn decode(input: &mut #qjam::Decoder) -> ::core::result::Result<Self, #qjam::DecodeError> {
             #decode
         }
+
+        #short
     };
-    Ok(implementation(&input, &quote!(::qjam::Wire), &body))
+    Ok(implementation(&input, &quote!(#qjam::Wire), &body))
 }
 
-fn of_struct(fields: &Fields) -> (TokenStream, TokenStream) {
+/// How a struct is written and read, and how so in a sequence if all its fields are short.
+fn of_struct(fields: &Fields, qjam: &TokenStream) -> (TokenStream, TokenStream, TokenStream) {
     let members = members(fields);
     let encode = members.iter().map(|Member { selector, kind, .. }| {
-        quote_spanned! { kind.span() => <#kind as ::qjam::Wire>::encode(&self.#selector, out); }
+        quote_spanned! { kind.span() => <#kind as #qjam::Wire>::encode(&self.#selector, out); }
     });
-    let decode = reading(&members);
-    (quote! { #(#encode)* }, quote! { ::core::result::Result::Ok(Self { #decode }) })
+    let decode = reading(&members, qjam);
+    let short = short(&members, qjam);
+    (quote! { #(#encode)* }, quote! { ::core::result::Result::Ok(Self { #decode }) }, short)
 }
 
-fn of_enum(input: &DeriveInput, data: &DataEnum) -> (TokenStream, TokenStream) {
+/// Writing and reading where there is room for the widest value.
+fn short(members: &[Member], qjam: &TokenStream) -> TokenStream {
+    let widths = members.iter().map(|Member { kind, .. }| quote! { <#kind as #qjam::Wire>::WIRE_WIDTH });
+    let encode = members.iter().map(|Member { selector, kind, .. }| {
+        quote! { at += <#kind as #qjam::Wire>::encode_short(&self.#selector, &mut out[at..]); }
+    });
+    let decode = members.iter().map(|Member { selector, kind, .. }| {
+        quote! {
+            #selector: <#kind as #qjam::Wire>::decode_short(<#kind as #qjam::Wire>::WIRE_WIDTH.take(&mut rest))?
+        }
+    });
+    quote! {
+        const WIRE_WIDTH: #qjam::codec::Width = #qjam::codec::Width::sum(&[#(#widths),*]);
+
+        #[inline]
+        #[allow(unused_mut, unused_variables, reason = "a type may have no fields")]
+        fn encode_short(&self, out: &mut [u8]) -> usize {
+            let mut at = 0;
+            #(#encode)*
+            at
+        }
+
+        #[inline]
+        #[allow(unused_mut, unused_variables, reason = "a type may have no fields")]
+        fn decode_short(bytes: &[u8]) -> ::core::option::Option<Self> {
+            let mut rest = bytes;
+            ::core::option::Option::Some(Self { #(#decode),* })
+        }
+    }
+}
+
+fn of_enum(input: &DeriveInput, data: &DataEnum, qjam: &TokenStream) -> (TokenStream, TokenStream) {
     let name = input.ident.to_string();
     let (mut writing, mut reading_arms) = (Vec::new(), Vec::new());
     for (tag, variant) in (0_u64..).zip(&data.variants) {
@@ -53,10 +93,10 @@ fn of_enum(input: &DeriveInput, data: &DataEnum) -> (TokenStream, TokenStream) {
         let members = members(&variant.fields);
         let pattern = members.iter().map(|Member { selector, local, .. }| quote! { #selector: #local });
         let encode = members.iter().map(|Member { local, kind, .. }| {
-            quote_spanned! { kind.span() => <#kind as ::qjam::Wire>::encode(#local, out); }
+            quote_spanned! { kind.span() => <#kind as #qjam::Wire>::encode(#local, out); }
         });
         writing.push(quote! { Self::#ident { #(#pattern),* } => { out.put_varint(#tag); #(#encode)* } });
-        let decode = reading(&members);
+        let decode = reading(&members, qjam);
         reading_arms.push(quote! { #tag => ::core::result::Result::Ok(Self::#ident { #decode }), });
     }
     let encode = if writing.is_empty() {
@@ -67,16 +107,16 @@ fn of_enum(input: &DeriveInput, data: &DataEnum) -> (TokenStream, TokenStream) {
     let decode = quote! {
         match input.take_varint()? {
             #(#reading_arms)*
-            tag => ::core::result::Result::Err(::qjam::DecodeError::Tag { kind: #name, tag }),
+            tag => ::core::result::Result::Err(#qjam::DecodeError::Tag { kind: #name, tag }),
         }
     };
     (encode, decode)
 }
 
 /// `a: read, b: read` in the order of the fields, which is also the order in which the reads happen.
-fn reading(members: &[Member]) -> TokenStream {
+fn reading(members: &[Member], qjam: &TokenStream) -> TokenStream {
     let fields = members.iter().map(|Member { selector, kind, .. }| {
-        quote_spanned! { kind.span() => #selector: <#kind as ::qjam::Wire>::decode(input)? }
+        quote_spanned! { kind.span() => #selector: <#kind as #qjam::Wire>::decode(input)? }
     });
     quote! { #(#fields),* }
 }

@@ -12,19 +12,19 @@ fn wave(theta: &[f64], x: &Dense<f64>) -> Vec<f64> {
 }
 
 #[derive(Clone, Wire)]
-struct Seen(f64);
+struct Position(f64);
 
-impl State for Seen {
+impl State for Position {
     type Chunk = Dense<f64>;
     fn init(x: &Dense<f64>, _: &Ctx) -> Self {
-        Seen(x.as_slice()[0])
+        Position(x.as_slice()[0])
     }
 }
 
 #[qjam::map]
-fn drift(by: &f64, x: &Dense<f64>, seen: &mut Seen) -> f64 {
-    seen.0 = seen.0 * by + x.as_slice()[1];
-    seen.0
+fn drift(by: &f64, x: &Dense<f64>, position: &mut Position) -> f64 {
+    position.0 = position.0 * by + x.as_slice()[1];
+    position.0
 }
 
 fn story(workers: &str) -> qjam::Result<(Vec<u64>, usize, u64)> {
@@ -33,7 +33,7 @@ fn story(workers: &str) -> qjam::Result<(Vec<u64>, usize, u64)> {
     let theta: Vec<f64> = (0..5000).map(|n| 1.0 / f64::from(n + 1)).collect();
     let first = m.run(wave, &theta[..20], &x)?;
     let sent = m.last_round().map_or(0, |r| r.chunks_sent);
-    let mut held = m.hold::<Seen>(&x)?;
+    let mut held = m.hold::<Position>(&x)?;
     let mut bits: Vec<u64> = first.iter().map(|v| v.to_bits()).collect();
     for n in 0..5 {
         bits.push(held.run(drift, &(0.9 + 0.01 * f64::from(n)))?.to_bits());

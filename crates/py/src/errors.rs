@@ -19,6 +19,8 @@ pub(crate) enum Failed {
     TimedOut { limit_s: f64, waiting_for: String },
     /// Somebody closed the master.
     Closed,
+    /// The states were released.
+    Released,
 }
 
 impl From<Error> for Failed {
@@ -45,6 +47,11 @@ pub(crate) fn raise(py: Python<'_>, failed: Failed, function: &str) -> PyErr {
             made(py, "timed out", &text, &PyDict::new(py)).unwrap_or_else(|e| e)
         }
         Failed::Closed => closed(py),
+        Failed::Released => {
+            let text = "these states have been released, by release() or the end of their with block; hold the data set \
+                        again with Master.hold(...)";
+            made(py, "released", text, &PyDict::new(py)).unwrap_or_else(|e| e)
+        }
     }
 }
 
@@ -81,6 +88,7 @@ fn from_error(py: Python<'_>, error: Error, function: &str) -> PyResult<PyErr> {
         Error::PythonMissing(_) => "missing",
         Error::Cancelled => "cancelled",
         Error::TimedOut { .. } => "timed out",
+        Error::StateRefused { .. } => "refused",
         Error::HeldBusy => "busy",
         Error::NoMaster => "closed",
         Error::Resume { .. } => "resume",

@@ -42,10 +42,20 @@ impl Held {
         name: &str,
         f: impl FnOnce(&mut qjam::Held<Memory>) -> Result<R, qjam::Error> + Send + 'static,
     ) -> PyResult<R> {
-        drop(self.shared.master(py)?);
+        self.must_be_held(py)?;
         let held = self.held.clone();
         let done = apart(py, tick, move || locked(&held).as_mut().ok_or(qjam::Error::NoMaster).and_then(f));
         done.map_err(|failed| raise(py, failed, name))
+    }
+
+    /// Whether there are states to work on, and a master that can.
+    fn must_be_held(&self, py: Python<'_>) -> PyResult<()> {
+        let master = self.shared.master(py)?;
+        let is_held = py.detach(|| {
+            drop(master);
+            self.lock().is_some()
+        });
+        if is_held { Ok(()) } else { Err(raise(py, Failed::Released, "")) }
     }
 }
 
@@ -56,6 +66,8 @@ fn locked(held: &Mutex<Option<qjam::Held<Memory>>>) -> MutexGuard<'_, Option<qja
 #[pymethods]
 impl Held {
     /// Runs a step over all chunks, each with its state, and gives the parts of the combined value.
+    #[pyo3(signature = (code, stream, buffers, timeout, tick, step=None))]
+    #[expect(clippy::too_many_arguments, reason = "called from one place, once per round")]
     fn run<'py>(
         &self,
         py: Python<'py>,
@@ -64,9 +76,10 @@ impl Held {
         buffers: &Bound<'py, PyAny>,
         timeout: Option<f64>,
         tick: &Bound<'py, PyAny>,
+        step: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        drop(self.shared.master(py)?);
-        let call = self.shared.call(code, stream, buffers, false)?;
+        self.must_be_held(py)?;
+        let call = self.shared.call(code, stream, buffers, false, step)?;
         let patience = Patience::new(&self.shared, tick, timeout);
         let pause = patience.pause();
         let result = py.detach(|| {
@@ -91,15 +104,17 @@ impl Held {
     }
 
     /// Begins a round.
+    #[pyo3(signature = (code, stream, buffers, step=None))]
     fn submit(
         &self,
         py: Python<'_>,
         code: Py<Code>,
         stream: &Bound<'_, PyAny>,
         buffers: &Bound<'_, PyAny>,
+        step: Option<u64>,
     ) -> PyResult<Pending> {
-        drop(self.shared.master(py)?);
-        let call = self.shared.call(code.get(), stream, buffers, true)?;
+        self.must_be_held(py)?;
+        let call = self.shared.call(code.get(), stream, buffers, true, step)?;
         let pending = py.detach(|| {
             self.lock()
                 .as_mut()
@@ -113,7 +128,10 @@ impl Held {
     /// Brings all states home, in the order of the chunks.
     fn collect<'py>(&self, py: Python<'py>, tick: Py<PyAny>) -> PyResult<Vec<StateParts<'py>>> {
         let states = self.apart(py, &tick, "collect", |held| held.collect())?;
-        states.into_iter().map(|state| state.0.map(|pickled| to_pickle(py, pickled)).transpose()).collect()
+        states
+            .into_iter()
+            .map(|state| state.into_pickle().map(|pickled| to_pickle(py, pickled)).transpose())
+            .collect()
     }
 
     /// Makes a checkpoint now.

@@ -37,7 +37,9 @@ impl Interpreter for InProcess {
     fn map(&self, call: &Call, chunk: &Raw, ctx: &Ctx) -> Result<Value, Raised> {
         attached(|py| {
             let given = Given::new(py, call, chunk, ctx)?;
-            let parts = inside(py, ctx, || interpreter_function!(py, "map_chunk")?.call1(given.tuple(py)?))?;
+            let function = interpreter_function!(py, "map_chunk")?;
+            let arguments = given.tuple(py)?;
+            let parts = inside(py, ctx, || call_python(function, arguments))?;
             Ok(Value { code: call.code.id(), body: from_parts(&parts)? })
         })
     }
@@ -52,7 +54,9 @@ impl Interpreter for InProcess {
         attached(|py| {
             let given = Given::new(py, call, chunk, ctx)?.tuple(py)?;
             let memory = memory.map(|memory| to_pickle(py, memory.clone())).transpose()?;
-            let step = || interpreter_function!(py, "step_chunk")?.call1((given, memory));
+            let function = interpreter_function!(py, "step_chunk")?;
+            let arguments = (given, memory).into_pyobject(py)?;
+            let step = || call_python(function, arguments);
             let (parts, memory): (Bound<'_, PyAny>, (Bound<'_, PyAny>, Bound<'_, PyAny>)) =
                 inside(py, ctx, step)?.extract()?;
             let value = Value { code: call.code.id(), body: from_parts(&parts)? };
@@ -65,7 +69,7 @@ impl Interpreter for InProcess {
             let code = left.code;
             let merge = interpreter_function!(py, "merge")?;
             let (left, right) = (to_parts(py, left.body)?, to_parts(py, right.body)?);
-            let parts = merge.call1((PyBytes::new(py, &code.0), left, right))?;
+            let parts = call_python(merge, (PyBytes::new(py, &code.0), left, right).into_pyobject(py)?)?;
             Ok(Value { code, body: from_parts(&parts)? })
         })
     }
@@ -76,7 +80,7 @@ struct Given<'py> {
     code: Bound<'py, PyBytes>,
     params: (Bound<'py, PyAny>, Bound<'py, PyList>),
     chunk: (&'py str, &'py str, Bound<'py, PyTuple>, Bound<'py, PyAny>),
-    ctx: (u64, u64, u32),
+    ctx: (u64, u64, u32, Option<u64>),
 }
 
 impl<'py> Given<'py> {
@@ -88,7 +92,7 @@ impl<'py> Given<'py> {
             code: PyBytes::new(py, &call.code.id().0),
             params: shown_pickle(py, &call.params)?,
             chunk: (&header.kind, &header.dtype, shape, bytes),
-            ctx: (ctx.seed(), ctx.round(), ctx.chunk()),
+            ctx: (ctx.seed(), ctx.round(), ctx.chunk(), call.step),
         })
     }
 
@@ -108,7 +112,54 @@ fn shown_pickle<'py>(py: Python<'py>, params: &Pickled) -> PyResult<(Bound<'py, 
 
 /// Runs `f` with the interpreter; an exception becomes a [`Raised`], as from a worker.
 fn attached<R>(f: impl FnOnce(Python<'_>) -> PyResult<R>) -> Result<R, Raised> {
-    Python::attach(|py| f(py).map_err(|error| described(py, error)))
+    attach(|py| f(py).map_err(|error| described(py, error)))
+}
+
+/// Runs `f` with the interpreter. A thread that comes after the interpreter has begun to end stays here: there is nothing left for
+/// it to do, and the end of the process takes it along.
+pub(crate) fn attach<R>(f: impl FnOnce(Python<'_>) -> R) -> R {
+    match Python::try_attach(f) {
+        Some(result) => result,
+        None => wait_for_the_end(),
+    }
+}
+
+fn wait_for_the_end() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Calls a Python function that may run user code.
+///
+/// When an interpreter older than 3.14 ends, it ends each thread that is in the middle of Python code at its next instruction, by
+/// unwinding its stack. Neither Rust code nor the interpreter survives that: the process would abort. So such a thread is kept
+/// here until the process ends.
+#[inline(never)]
+#[expect(unsafe_code, reason = "only a call that may unwind can be stopped from unwinding further")]
+pub(crate) fn call_python<'py>(
+    function: &Bound<'py, PyAny>,
+    arguments: Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    type Object = *mut pyo3::ffi::PyObject;
+    type MayUnwind = unsafe extern "C-unwind" fn(Object, Object) -> Object;
+    struct Unwound;
+    impl Drop for Unwound {
+        fn drop(&mut self) {
+            wait_for_the_end();
+        }
+    }
+    // By its address: bindings declare the function as one that never unwinds, and optimised builds would believe that of every
+    // direct call.
+    let address = std::hint::black_box(pyo3::ffi::PyObject_CallObject as *const ());
+    // SAFETY: it is that function, and the two ABIs differ in nothing but what happens when a stack is unwound.
+    let call = unsafe { std::mem::transmute::<*const (), MayUnwind>(address) };
+    let unwound = Unwound;
+    // SAFETY: both objects are alive and the interpreter is held. An exception of Python is a null pointer.
+    let result = unsafe { call(function.as_ptr(), arguments.as_ptr()) };
+    std::mem::forget(unwound);
+    // SAFETY: it is a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(function.py(), result) }
 }
 
 fn described(py: Python<'_>, error: PyErr) -> Raised {
@@ -118,8 +169,9 @@ fn described(py: Python<'_>, error: PyErr) -> Raised {
     }
     let describe = || -> PyResult<Raised> {
         let value: Py<PyBaseException> = error.into_value(py);
+        let arguments = (value,).into_pyobject(py)?;
         let (message, location, traceback, pickled) =
-            interpreter_function!(py, "describe")?.call1((value,))?.extract()?;
+            call_python(interpreter_function!(py, "describe")?, arguments)?.extract()?;
         Ok(Raised { message, location, traceback, pickled, ..Raised::default() })
     };
     describe().unwrap_or_else(|_| Raised { message: text, ..Raised::default() })

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use qjam::DataSet;
 use qjam::python::{self, Raw};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
 use std::time::Duration;
@@ -23,6 +24,9 @@ const GIVES_UP_WITHIN: Duration = Duration::from_secs(1);
 
 /// Name, process here, process there, slots.
 type WorkerParts = (String, Option<u32>, Option<u32>, u32);
+
+/// Name, version of NumPy, linear algebra, CPU features.
+type InterpreterParts = (String, String, String, String);
 
 /// A master and its workers.
 #[pyclass(frozen, module = "qjam._native")]
@@ -63,6 +67,10 @@ impl Master {
             in_process,
             version: (version.major, version.minor),
             remote_python: text("remote_python"),
+            library_threads: match settings.get_item("library_threads")? {
+                Some(threads) => threads.extract()?,
+                None => 1,
+            },
             last_round: Mutex::new(None),
             lost: AtomicU64::new(0),
         };
@@ -86,8 +94,18 @@ impl Master {
         ready.map_err(|failed| raise(py, failed, ""))
     }
 
+    /// What the interpreters on hosts, and the one at this path here, compute with: name, NumPy, BLAS, CPU features.
+    fn interpreters(&self, py: Python<'_>, executable: PathBuf) -> PyResult<Vec<InterpreterParts>> {
+        let mut found = self.ask(py, |master| master.python_interpreters())?;
+        if let Ok(here) = py.detach(|| python::facts_of(&executable)) {
+            found.insert(0, ("this machine".to_owned(), here));
+        }
+        let parts = found.into_iter().map(|(name, f)| (name, f.numpy.unwrap_or_default(), f.blas, f.cpu));
+        Ok(parts.collect())
+    }
+
     /// Runs a round and gives the parts of its value.
-    #[pyo3(signature = (code, stream, buffers, data, shares, timeout, tick))]
+    #[pyo3(signature = (code, stream, buffers, data, shares, timeout, tick, step=None))]
     #[expect(clippy::too_many_arguments, reason = "called from one place, once per round")]
     fn run<'py>(
         &self,
@@ -99,9 +117,10 @@ impl Master {
         shares: bool,
         timeout: Option<f64>,
         tick: &Bound<'py, PyAny>,
+        step: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let master = self.shared.master(py)?;
-        let call = self.shared.call(code, stream, buffers, false)?;
+        let call = self.shared.call(code, stream, buffers, false, step)?;
         let data = set_of(py, data, shares)?;
         let patience = Patience::new(&self.shared, tick, timeout);
         let pause = patience.pause();
@@ -130,6 +149,8 @@ impl Master {
     }
 
     /// Begins a round.
+    #[pyo3(signature = (code, stream, buffers, data, shares, step=None))]
+    #[expect(clippy::too_many_arguments, reason = "called from one place")]
     fn submit(
         &self,
         py: Python<'_>,
@@ -138,9 +159,10 @@ impl Master {
         buffers: &Bound<'_, PyAny>,
         data: Option<&Data>,
         shares: bool,
+        step: Option<u64>,
     ) -> PyResult<Pending> {
         let master = self.shared.master(py)?;
-        let call = self.shared.call(code.get(), stream, buffers, true)?;
+        let call = self.shared.call(code.get(), stream, buffers, true, step)?;
         let data = set_of(py, data, shares)?;
         let pending = py.detach(|| -> Result<_, Failed> {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
@@ -204,7 +226,10 @@ impl Master {
 
     /// What is known of each kind of work, in words.
     fn explain(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.ask(py, |master| master.explain().iter().map(ToString::to_string).collect())
+        self.ask(py, |master| {
+            let chosen = master.explain().into_iter().map(|known| known.to_string());
+            chosen.chain(master.long_results().into_iter().map(|long| long.to_string())).collect()
+        })
     }
 
     /// How many workers were lost in all rounds so far.
@@ -224,12 +249,15 @@ impl Master {
         self.shared.is_closed.load(Relaxed)
     }
 
-    /// Ends all workers. Whoever waits for a round of it is told.
-    fn close(&self, py: Python<'_>) {
+    /// Ends all workers. Whoever waits for a round of it is told. The run file says why the run failed, if it did.
+    #[pyo3(signature = (why=None))]
+    fn close(&self, py: Python<'_>, why: Option<String>) {
         if self.shared.is_elsewhere() || self.shared.is_closed.swap(true, Relaxed) {
             return;
         }
-        py.detach(|| self.shared.end());
+        py.detach(|| self.shared.end(why.as_deref()));
+        // Functions of this process whose rounds have ended with it.
+        let _ = interpreter::call_off(py);
     }
 }
 
@@ -262,9 +290,14 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Held>()?;
     m.add_function(wrap_pyfunction!(news::has_news, m)?)?;
     m.add_function(wrap_pyfunction!(news::take_news, m)?)?;
+    m.add_function(wrap_pyfunction!(options::names_in, m)?)?;
+    m.add_function(wrap_pyfunction!(options::printable, m)?)?;
     m.add_function(wrap_pyfunction!(options::worker_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(options::set_up, m)?)?;
-    python::set_log(Arc::new(news::line));
+    python::set_log(Arc::new(|worker, line| {
+        let (level, text) = python::split_level(line);
+        news::line(worker, text, level);
+    }));
     python::set_interpreter(Arc::new(interpreter::InProcess));
     Ok(())
 }

@@ -15,6 +15,8 @@ struct Notice {
     kind: &'static str,
     worker: String,
     text: String,
+    /// The level that it was logged with.
+    level: Option<u16>,
 }
 
 #[derive(Default)]
@@ -26,14 +28,14 @@ struct Notices {
 static KEPT: Mutex<Notices> = Mutex::new(Notices { told: VecDeque::new(), dropped: 0 });
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// A line that user code printed on a worker.
-pub(crate) fn line(worker: &str, text: &str) {
-    put(Notice { kind: "line", worker: worker.into(), text: text.into() });
+/// A line that user code printed or logged on a worker.
+pub(crate) fn line(worker: &str, text: &str, level: Option<u16>) {
+    put(Notice { kind: "line", worker: worker.into(), text: text.into(), level });
 }
 
 /// A wait that takes long.
 pub(crate) fn wait(text: String) {
-    put(Notice { kind: "wait", worker: String::new(), text });
+    put(Notice { kind: "wait", worker: String::new(), text, level: None });
 }
 
 fn put(told: Notice) {
@@ -52,14 +54,14 @@ pub(crate) fn has_news() -> bool {
     ANY.load(Relaxed)
 }
 
-/// All of it, as (`line` or `wait`, worker, text), oldest first.
+/// All of it, as (`line` or `wait`, worker, text, level), oldest first.
 #[pyfunction]
-pub(crate) fn take_news() -> Vec<(&'static str, String, String)> {
+pub(crate) fn take_news() -> Vec<(&'static str, String, String, Option<u16>)> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     ANY.store(false, Relaxed);
     let Notices { told, dropped } = std::mem::take(&mut *kept);
     drop(kept);
-    let lost =
-        (dropped > 0).then(|| ("wait", String::new(), format!("{dropped} lines of workers were not kept")));
-    lost.into_iter().chain(told.into_iter().map(|t| (t.kind, t.worker, t.text))).collect()
+    let lost = (dropped > 0)
+        .then(|| ("wait", String::new(), format!("{dropped} lines of workers were not kept"), None));
+    lost.into_iter().chain(told.into_iter().map(|t| (t.kind, t.worker, t.text, t.level))).collect()
 }

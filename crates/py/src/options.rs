@@ -1,9 +1,12 @@
 //! What a master is told besides its workers, and what interpreters are told that this process starts.
 
 use crate::errors::raise;
+use crate::interpreter::attach;
 use crate::memory::copied;
 use crate::news;
 use bytes::Bytes;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use qjam::Builder;
@@ -50,12 +53,52 @@ pub(crate) fn builder(options: &Bound<'_, PyDict>) -> PyResult<Builder> {
                 builder.python_interpreter(interpreter, path)
             }
             "remote_python" => builder.remote_python(value.extract::<String>()?),
-            _ => builder,
+            "state_reader" => {
+                let reader = value.unbind();
+                builder.state_check(move |state: python::Memory| check_state(&reader, state))
+            }
+            // Goes into every call.
+            "library_threads" => builder,
+            unknown => {
+                return Err(PyTypeError::new_err(format!(
+                    "a master has no option {unknown}; qjam's Python part and its native part are of different versions: \
+                     install the package again"
+                )));
+            }
         };
     }
     Ok(builder
-        .on_log(|line| news::line(&line.worker, &line.text))
+        .on_log(|line| news::line(&line.worker, &line.text, line.level))
         .on_wait(|wait| news::wait(wait.to_string())))
+}
+
+/// A text from elsewhere as it may be shown: see [`qjam::printable`].
+#[pyfunction]
+pub(crate) fn printable(text: &str) -> String {
+    qjam::printable(text).into_owned()
+}
+
+/// What a pickle names, with its uses, and nothing of it run: see [`python::named`].
+#[pyfunction]
+pub(crate) fn names_in(pickle: &[u8]) -> PyResult<Vec<(String, String, u8)>> {
+    let names = python::named::names_in(pickle).map_err(PyValueError::new_err)?;
+    Ok(names.into_iter().map(|named| (named.module, named.name, named.uses)).collect())
+}
+
+/// Whether a state from a worker may be passed on to others: whether the master would read it itself.
+fn check_state(reader: &Py<PyAny>, state: python::Memory) -> Result<(), String> {
+    let Some(pickled) = state.into_pickle() else { return Ok(()) };
+    attach(|py| {
+        if !reader.getattr(py, intern!(py, "is_strict"))?.extract::<bool>(py)? {
+            return Ok(());
+        }
+        let names = names_in(&pickled.stream)?;
+        if !names.is_empty() {
+            reader.call_method1(py, intern!(py, "check"), (names,))?;
+        }
+        Ok(())
+    })
+    .map_err(|e: PyErr| attach(|py| e.value(py).to_string()))
 }
 
 /// Whether a worker string has threads of this process, other processes here, and other hosts in it.

@@ -3,7 +3,7 @@
 //! What Python says becomes [`OpenOptions`], and what the readers say is wrong becomes an exception; the rest is theirs.
 
 use crate::data::{self, Data};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use qjam::python::Raw;
@@ -161,13 +161,14 @@ fn options(settings: &Bound<'_, PyDict>) -> PyResult<OpenOptions> {
 
 /// The exception that Python would raise for it.
 fn raise(error: ReadError) -> PyErr {
-    let text = error.to_string();
+    let text = qjam::printable(&error.to_string()).into_owned();
     match error {
         ReadError::Io { source, .. } => match source.raw_os_error() {
             // With the number, Python makes FileNotFoundError and its like of it.
             Some(number) => PyOSError::new_err((number, text)),
             None => PyOSError::new_err(text),
         },
+        ReadError::Memory { .. } => PyMemoryError::new_err(text),
         ReadError::NotAFile { .. } => PyOSError::new_err(text),
         ReadError::Data(error @ DataError::Keep { .. }) => PyOSError::new_err(error.to_string()),
         ReadError::Data(error) => data::raise(error),

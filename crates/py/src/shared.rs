@@ -1,10 +1,11 @@
 //! What all objects of a master share: the master itself, whether it is closed, and what it says of its rounds.
 
 use crate::errors::{Failed, closed, forked};
+use crate::interpreter::{attach, call_python};
 use crate::values::from_pickle;
 use bytes::Bytes;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
 use qjam::journal::RoundReport;
 use qjam::python::{self, Call};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) in_process: bool,
     pub(crate) version: (u8, u8),
     pub(crate) remote_python: Option<String>,
+    pub(crate) library_threads: u16,
     pub(crate) last_round: Mutex<Option<RoundReport>>,
     /// Workers lost in all rounds so far.
     pub(crate) lost: AtomicU64,
@@ -79,18 +81,21 @@ impl Shared {
         stream: &Bound<'_, PyAny>,
         buffers: &Bound<'_, PyAny>,
         copies: bool,
+        step: Option<u64>,
     ) -> PyResult<Call> {
         let mut call = Call::new(code.code.clone(), from_pickle(stream, buffers, copies)?, self.version);
         call.in_process = self.in_process;
         call.remote_python.clone_from(&self.remote_python);
+        call.library_threads = self.library_threads;
+        call.step = step;
         Ok(call)
     }
 
     /// One look up from a wait.
     pub(crate) fn look_up(&self, tick: &Py<PyAny>) -> Result<(), Failed> {
-        Python::attach(|py| {
+        attach(|py| {
             py.check_signals()?;
-            tick.call0(py)?;
+            call_python(tick.bind(py), PyTuple::empty(py))?;
             if self.is_closed.load(Relaxed) { Err(Failed::Closed) } else { Ok(()) }
         })
     }
@@ -98,10 +103,13 @@ impl Shared {
 
 impl Shared {
     /// Ends the workers, or leaves that to the last thread that is inside a call. Without the interpreter.
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(&self, why: Option<&str>) {
         let Some(mut master) = self.master.write().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
+        if let Some(why) = why {
+            master.record_failure(why);
+        }
         let begun = Instant::now();
         while begun.elapsed() < CLOSES_WITHIN {
             match Arc::try_unwrap(master) {

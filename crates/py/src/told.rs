@@ -34,6 +34,9 @@ pub(crate) fn in_words(master: &qjam::Master, what: &What) -> (&'static str, Str
         What::WorkerSuspected(w) => ("worker suspected", name(w)),
         What::WorkerReturned(w) => ("worker returned", name(w)),
         What::WorkerLost(w, death) => ("worker lost", format!("{} {death}", name(w))),
+        What::InterpreterLost { worker, death, .. } => {
+            ("interpreter lost", format!("{} {death}", name(worker)))
+        }
         What::SeatGivenUp(w) => ("worker given up", name(w)),
         What::SeatRemoved(seat) => ("worker removed", format!("{seat:?}")),
         What::RoundStarted { round, chunks, blocks } => {

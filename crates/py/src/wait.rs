@@ -1,8 +1,10 @@
 //! Waiting with an eye on Python: for signals, for what is to be told, for somebody who closes the master.
 
 use crate::errors::Failed;
+use crate::interpreter::{attach, call_python};
 use crate::shared::Shared;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -113,9 +115,9 @@ pub(crate) fn apart<R: Send + 'static>(
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(qjam::Error::Cancelled.into()),
             }
-            Python::attach(|py| {
+            attach(|py| {
                 py.check_signals()?;
-                tick.call0(py)
+                call_python(tick.bind(py), PyTuple::empty(py)).map(drop)
             })?;
         }
     })

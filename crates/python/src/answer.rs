@@ -12,14 +12,17 @@ use bytes::Bytes;
 /// An answer.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
-    /// What the function gave, and what has become of the state, if it has one.
-    Value { body: Body, state: Option<Pickled> },
+    /// What the function gave, and the pickle of the state, if it was pickled.
+    /// `stays` if the state is also an object in the interpreter.
+    Value { body: Body, state: Option<Pickled>, stays: bool },
     /// What it raised.
     Raised(Raised),
     /// The interpreter has started.
     Ready,
     /// It needs memory for so many bytes of results before it can answer.
     NeedsRoom(usize),
+    /// It does not have the state, in the version that the call begins with.
+    LacksState,
 }
 
 /// What comes before the references.
@@ -58,6 +61,7 @@ pub(super) fn read(head: AnswerHead, message: &[u8], results: &[u8]) -> Option<A
         1 => value(&found),
         2 => raised(&found),
         3 => Some(Answer::Ready),
+        5 => Some(Answer::LacksState),
         4 => found.first().and_then(|part| usize::try_from(part.number).ok()).map(Answer::NeedsRoom),
         _ => None,
     }
@@ -85,7 +89,8 @@ fn references<'a>(table: &'a [u8], message: &'a [u8], results: &'a [u8]) -> Opti
 }
 
 fn value(found: &[AnswerPart<'_>]) -> Option<Answer> {
-    let split = found.iter().position(|part| part.tag == b's').unwrap_or(found.len());
+    let split = found.iter().position(|part| matches!(part.tag, b's' | b'g')).unwrap_or(found.len());
+    let stays = found.get(split).is_none_or(|part| part.tag == b's');
     let (value, state) = found.split_at(split);
     let (head, rest) = value.split_first()?;
     let body = match head.tag {
@@ -100,7 +105,7 @@ fn value(found: &[AnswerPart<'_>]) -> Option<Answer> {
         Some((head, rest)) => Some(pickled(head, rest)?),
         None => None,
     };
-    Some(Answer::Value { body, state })
+    Some(Answer::Value { body, state, stays })
 }
 
 fn pickled(stream: &AnswerPart<'_>, buffers: &[AnswerPart<'_>]) -> Option<Pickled> {
@@ -165,7 +170,7 @@ mod tests {
             shape: Bytes::from_static(b"FI"),
             leaves: vec![Leaf::F64(vec![2.5]), Leaf::Int(-3)],
         };
-        assert_eq!(read_all(&message, &results), Some(Answer::Value { body, state: None }));
+        assert_eq!(read_all(&message, &results), Some(Answer::Value { body, state: None, stays: true }));
     }
 
     #[test]

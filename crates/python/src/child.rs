@@ -5,7 +5,9 @@
 
 use super::answer::{self, Answer, AnswerHead};
 use super::code::CodeId;
-use super::letter::{self, Head, INLINE_BYTES_MAX, Letter, REFERENCE_BYTES, REFERENCES_MAX, Reference};
+use super::letter::{
+    self, CallKind, Head, INLINE_BYTES_MAX, Letter, REFERENCE_BYTES, REFERENCES_MAX, Reference,
+};
 use super::peer::{Peer, number_of};
 use super::printed::Printed;
 use super::start::{InterpreterRequest, Started, start};
@@ -22,7 +24,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether anybody still waits.
@@ -85,6 +88,36 @@ pub(super) struct Child {
     peak_bytes: u64,
     message: Vec<u8>,
     received: Vec<u8>,
+    /// Dropped last.
+    _of_thread: OfThread,
+}
+
+/// Threads that have an interpreter, or are ending one.
+static THREADS: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
+
+/// Whether a thread has an interpreter, or is ending one.
+pub fn has_interpreter(thread: ThreadId) -> bool {
+    THREADS.lock().unwrap_or_else(PoisonError::into_inner).contains(&thread)
+}
+
+/// Notes that this thread has an interpreter, until it is dropped.
+struct OfThread(ThreadId);
+
+impl OfThread {
+    fn new() -> Self {
+        let own = std::thread::current().id();
+        THREADS.lock().unwrap_or_else(PoisonError::into_inner).push(own);
+        OfThread(own)
+    }
+}
+
+impl Drop for OfThread {
+    fn drop(&mut self) {
+        let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = threads.iter().position(|thread| *thread == self.0) {
+            threads.swap_remove(place);
+        }
+    }
 }
 
 impl Child {
@@ -94,6 +127,7 @@ impl Child {
         memory_bytes_max: Option<u64>,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Child, NoAnswer> {
+        let of_thread = OfThread::new();
         let started = start(&wanted, memory_bytes_max).map_err(NoAnswer::Broken)?;
         let Started { process, peer, printed, executable } = started;
         let mut child = Child {
@@ -110,6 +144,7 @@ impl Child {
             peak_bytes: 0,
             message: Vec::new(),
             received: vec![0; MESSAGE_BYTES_MAX],
+            _of_thread: of_thread,
         };
         let begun = Instant::now();
         let is_late = || begun.elapsed() > START_MAX;
@@ -144,6 +179,11 @@ impl Child {
         self.params == number
     }
 
+    /// The socket to it.
+    pub(super) fn peer(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+
     /// The last lines it printed since this was last asked.
     pub(super) fn take_last_lines(&mut self) -> Vec<String> {
         self.printed.take_last()
@@ -157,9 +197,12 @@ impl Child {
     ) -> Result<Answer, NoAnswer> {
         self.send(letter)?;
         let answer = self.wait(cancelled, true);
-        if let Ok(Answer::Raised(_)) | Err(_) = answer {
-            // It has forgotten them: they may be what was wrong.
+        if let Ok(Answer::Raised(_) | Answer::LacksState) | Err(_) = answer {
+            // It has forgotten them, since they may be what was wrong, or has not read them.
             self.codes.retain(|code| *code != letter.code);
+            self.params = 0;
+        } else if letter.asked == CallKind::Step {
+            // A state may keep parameters and change them, so each step gets its own.
             self.params = 0;
         } else if letter.params != 0 {
             self.params = letter.params;
@@ -415,7 +458,8 @@ impl Child {
         self.peak_bytes = self.peak_bytes.max(kib.unwrap_or(0) << 10);
     }
 
-    fn end(&mut self) -> Ended {
+    /// Ends it; says how it ended.
+    pub(super) fn end(&mut self) -> Ended {
         // Its socket is closed a little before it has ended, and how it ended is what is asked here.
         let begun = Instant::now();
         while !self.process.has_ended() && begun.elapsed() < GRACE {

@@ -29,6 +29,11 @@ impl Code {
         Code { name: Some(name.into()), ..self }
     }
 
+    /// The same in memory of its own.
+    pub(crate) fn copied(&self) -> Self {
+        Code { blob: Bytes::copy_from_slice(&self.blob), ..self.clone() }
+    }
+
     /// Its name.
     pub fn id(&self) -> CodeId {
         self.id

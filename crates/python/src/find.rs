@@ -5,6 +5,7 @@
 //! and the first of the master's version that has NumPy is taken; of those without NumPy, the first, so that a user is
 //! told what is missing from the one that would be used. If the user names one, no other is tried.
 
+use super::numerics;
 use super::runtime::InterpreterFacts;
 use super::welcomed;
 use qjam_system::data_limit::with_room;
@@ -51,12 +52,39 @@ try:
 except Exception:
     pass
 sys.path[:] = [p for p in sys.path if p]
+def kernels():
+    # Only OpenBLAS tells which kernels it has chosen.
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = sorted({line.split(None, 5)[5].strip() for line in maps if "openblas" in line})
+        for library in map(ctypes.CDLL, paths):
+            for form in ("scipy_%s64_", "scipy_%s", "%s64_", "%s"):
+                function = getattr(library, form % "openblas_get_corename", None)
+                if function is not None:
+                    function.restype = ctypes.c_char_p
+                    return " with kernels for " + function().decode()
+    except Exception:
+        pass
+    return ""
 say = sys.stdout.write
 say("\n@qjam version %d.%d.%d\n" % tuple(sys.version_info[:3]))
 say("@qjam executable %s\n" % sys.executable)
 try:
     import numpy
     say("@qjam numpy %s\n" % numpy.__version__)
+    try:
+        blas = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        say("@qjam blas %s %s%s\n" % (blas["name"], blas["version"], kernels()))
+    except Exception:
+        pass
+    try:
+        try:
+            from numpy._core._multiarray_umath import __cpu_features__ as features
+        except ImportError:
+            from numpy.core._multiarray_umath import __cpu_features__ as features
+        say("@qjam cpu %s\n" % " ".join(sorted(name for name, has in features.items() if has)))
+    except Exception:
+        pass
 except BaseException as e:
     say("@qjam no-numpy %s: %s\n" % (type(e).__name__, (str(e).strip().splitlines() or [""])[0]))
 import pkgutil
@@ -112,6 +140,11 @@ pub fn facts() -> Result<InterpreterFacts, String> {
     known.retain(|(k, _)| *k != key);
     known.push((key, found.clone()));
     found
+}
+
+/// What an interpreter at this path is like.
+pub fn facts_of(interpreter: &Path) -> Result<InterpreterFacts, String> {
+    ask(interpreter)
 }
 
 /// Looks for it.
@@ -225,6 +258,8 @@ fn ask(interpreter: &Path) -> Result<InterpreterFacts, String> {
         .stdin(Stdio::null())
         .stdout(Stdio::from(theirs.try_clone().map_err(io)?))
         .stderr(Stdio::from(theirs));
+    // As interpreters will be started: the kernels that they choose are part of the answer.
+    numerics::set(&mut command, welcomed::welcomed().map_or(&[], |welcomed| &welcomed.numerics));
     // It takes what it takes; the limit of this process is for user code.
     let mut child = with_room(|| command.spawn()).map_err(io)?;
     drop(command); // it has the other end of the pipe, too
@@ -288,6 +323,8 @@ fn understand(answer: &str) -> Option<InterpreterFacts> {
         interpreter: line("executable").filter(|path| !path.is_empty())?.to_owned(),
         version,
         numpy,
+        blas: line("blas").unwrap_or_default().to_owned(),
+        cpu: line("cpu").unwrap_or_default().to_owned(),
         modules: line("modules")?.split_whitespace().map(str::to_owned).collect(),
     })
 }
@@ -340,6 +377,16 @@ mod tests {
         {
             assert_eq!(understand(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_interpreter_with_numpy_says_what_it_computes_with() {
+        let python =
+            std::env::var_os("QJAM_TEST_PYTHON").expect("QJAM_TEST_PYTHON names a Python with NumPy");
+        let facts = facts_of(Path::new(&python)).unwrap();
+        assert!(facts.numpy.is_ok() && facts.blas.contains(' ') && !facts.cpu.is_empty(), "{facts:?}");
+        let facts = understand(&answer("3.9.1", "numpy 1.21.0")).unwrap();
+        assert_eq!((facts.blas.as_str(), facts.cpu.as_str()), ("", ""), "old versions do not say");
     }
 
     #[test]

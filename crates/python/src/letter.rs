@@ -25,6 +25,7 @@ pub(super) enum CallKind {
     Merge = 3,
     Forget = 4,
     Room = 5,
+    PickleState = 6,
 }
 
 /// Bytes, and what they are.
@@ -37,6 +38,9 @@ pub(super) struct Part<'a> {
     pub(super) place: Option<(Arc<Mapped>, usize)>,
 }
 
+/// Random numbers are keyed by the round.
+pub(super) const NO_STEP: u64 = u64::MAX;
+
 /// What is asked for.
 pub(super) struct Letter<'a> {
     pub(super) asked: CallKind,
@@ -45,6 +49,8 @@ pub(super) struct Letter<'a> {
     pub(super) params: u64,
     pub(super) seed: u64,
     pub(super) round: u64,
+    /// [`NO_STEP`] for none.
+    pub(super) step: u64,
     pub(super) parts: Vec<Part<'a>>,
 }
 
@@ -116,20 +122,20 @@ pub(super) struct Head<'a> {
 }
 
 impl Head<'_> {
-    pub(super) const BYTES: usize = 76;
+    pub(super) const BYTES: usize = 84;
 
     pub(super) fn bytes(&self) -> usize {
         Self::BYTES + self.mappings.len() * 16 + self.gone.len() * 8 + self.references * REFERENCE_BYTES
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let Letter { asked, code, chunk, params, seed, round, .. } = self.letter;
+        let Letter { asked, code, chunk, params, seed, round, step, .. } = self.letter;
         let counts = [self.mappings.len() as u32, self.gone.len() as u32, self.references as u32, *chunk];
         out.extend_from_slice(&[*asked as u8, 0, 0, 0]);
         counts.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
         out.extend_from_slice(&code.0);
         out.extend_from_slice(&self.dropped.0);
-        [params, seed, round].iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
+        [params, seed, round, step].iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
         for (number, bytes) in self.mappings {
             out.extend_from_slice(&number.to_le_bytes());
             out.extend_from_slice(&bytes.to_le_bytes());
@@ -150,7 +156,16 @@ pub(super) fn room(bytes: u64) -> Vec<u8> {
 
 fn short(asked: CallKind, mappings: &[(u64, u64)], gone: &[u64]) -> Vec<u8> {
     let nobody = CodeId([0; 16]);
-    let letter = Letter { asked, code: nobody, chunk: 0, params: 0, seed: 0, round: 0, parts: Vec::new() };
+    let letter = Letter {
+        asked,
+        code: nobody,
+        chunk: 0,
+        params: 0,
+        seed: 0,
+        round: 0,
+        step: NO_STEP,
+        parts: Vec::new(),
+    };
     let mut out = Vec::new();
     Head { letter: &letter, dropped: nobody, mappings, gone, references: 0 }.write(&mut out);
     out

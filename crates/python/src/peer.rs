@@ -28,7 +28,7 @@ pub(super) struct Peer {
 pub(super) struct Mappings {
     /// Numbers and lengths.
     pub(super) there: HashMap<u64, u64>,
-    /// Numbers that it has not been told to forget yet.
+    /// Numbers of regions and states that it has not been told to forget yet.
     pub(super) gone: Vec<u64>,
 }
 
@@ -55,11 +55,19 @@ impl Peer {
         self.mappings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has it forget a state.
+    pub(super) fn forget_state(&self, number: u64) {
+        self.send_forget(number, &mut self.mappings());
+    }
+
     fn forget(&self, number: u64) {
         let mut mappings = self.mappings();
-        if mappings.there.remove(&number).is_none() {
-            return;
+        if mappings.there.remove(&number).is_some() {
+            self.send_forget(number, &mut mappings);
         }
+    }
+
+    fn send_forget(&self, number: u64, mappings: &mut Mappings) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         // A child that reads nothing for long learns it with its next call.
         if let Err(Errno::AGAIN | Errno::NOBUFS) = send(&self.socket, &letter::forget(number), flags) {

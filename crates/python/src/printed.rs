@@ -1,5 +1,6 @@
 //! What a child interpreter prints, line by line.
 
+use super::level::split_level;
 use super::setup;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -66,7 +67,7 @@ impl Printed {
         if self.last.len() == LINES_KEPT {
             self.last.pop_front();
         }
-        self.last.push_back(line);
+        self.last.push_back(split_level(&line).1.to_owned());
     }
 
     /// What was printed last, also of a line that has not ended. From here on lines count anew.

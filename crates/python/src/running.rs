@@ -5,6 +5,8 @@ use super::interpreter::{Interpreter, interpreter};
 use super::pickled::Pickled;
 use super::raised::Raised;
 use super::slot;
+use super::state::ChunkState;
+use super::stepping;
 use super::value::{Body, Value};
 use qjam_data::chunk::Raw;
 use qjam_data::ctx::Ctx;
@@ -15,23 +17,25 @@ use std::sync::Arc;
 pub fn map(call: &Call, chunk: &Raw, ctx: &Ctx) -> Result<Value, Raised> {
     match in_process(call) {
         Some(interpreter) => interpreter.map(call, chunk, ctx),
-        None => slot::run(call, &call.own, chunk, None, ctx).map(|(value, _)| value),
+        None => slot::run(call, chunk, ctx),
     }
 }
 
-/// Runs a Python function on a chunk and the pickle that stays with it; gives the value, and the pickle as it is now.
-pub fn step(
-    call: &Call,
-    chunk: &Raw,
-    before: Option<&Pickled>,
-    ctx: &Ctx,
-) -> Result<(Value, Option<Pickled>), Raised> {
+/// Runs a Python function on a chunk and its state; gives the value, and the state as it is then.
+pub fn step(call: &Call, chunk: &Raw, before: &ChunkState, ctx: &Ctx) -> Result<(Value, ChunkState), Raised> {
     match in_process(call) {
         Some(interpreter) => {
-            interpreter.step(call, chunk, before, ctx).map(|(value, after)| (value, Some(after)))
+            let pickled = before.pickle().and_then(Option::as_ref);
+            let (value, after) = interpreter.step(call, chunk, pickled, ctx)?;
+            Ok((value, ChunkState::of_pickle(Some(after))))
         }
-        None => slot::run(call, &call.own, chunk, Some(before), ctx),
+        None => stepping::step(call, chunk, before, ctx),
     }
+}
+
+/// Has the state of a chunk pickled as it is now, where it is an object in an interpreter: [`ChunkState::pickle`] then gives it.
+pub fn settle(chunk: &Raw, state: &mut ChunkState, ctx: &Ctx) -> Result<(), Raised> {
+    stepping::settle(chunk, state, ctx)
 }
 
 /// The interpreter of this process, if it is to run the call.

@@ -3,6 +3,7 @@
 //! The messages between them carry these bytes without reading them: a welcome has a [`Setup`](WorkerSetup), the answer of
 //! a host that was asked has [`InterpreterFacts`].
 
+use super::numerics::Variable;
 use serde::{Deserialize, Serialize};
 
 /// What an executor needs to know of Python, when its master has functions of it.
@@ -18,6 +19,8 @@ pub struct WorkerSetup {
     pub wanted: Option<String>,
     /// How many slots the master has on this machine, if others share it with this executor; otherwise 0.
     pub slots_here: u32,
+    /// The master's settings of how libraries compute, if this is another machine.
+    pub numerics: Vec<Variable>,
     /// Modules that interpreters need and may not have. Only Python reads it.
     pub support: Vec<u8>,
 }
@@ -31,6 +34,10 @@ pub struct InterpreterFacts {
     pub version: (u8, u8, u8),
     /// NumPy's version, or why it cannot be imported.
     pub numpy: Result<String, String>,
+    /// The linear algebra that NumPy was built with, name and version; empty if it does not say.
+    pub blas: String,
+    /// The CPU features that NumPy found; empty if it does not say.
+    pub cpu: String,
     /// Names of the modules that can be imported, of the top level, in order.
     pub modules: Vec<String>,
 }
@@ -75,6 +82,7 @@ mod tests {
             path: vec!["/usr/lib/python3".into()],
             wanted: Some("python3.11".into()),
             slots_here: 4,
+            numerics: vec![("OPENBLAS_CORETYPE".into(), "Haswell".into())],
             support: vec![7; 60_000],
         };
         assert_eq!(WorkerSetup::from_bytes(&setup.to_bytes()), Some(setup));
@@ -84,6 +92,8 @@ mod tests {
                 interpreter: "/usr/bin/python3.11".into(),
                 version: (3, 11, 7),
                 numpy,
+                blas: "scipy-openblas 0.3.29".into(),
+                cpu: "AVX2 SSE".into(),
                 modules,
             };
             assert_eq!(InterpreterFacts::from_bytes(&facts.to_bytes()), Some(facts));

@@ -1,5 +1,7 @@
 //! What the master's process says of its own interpreter, and where what children print goes.
 
+use super::level::split_level;
+use super::welcomed::welcomed;
 use bytes::Bytes;
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ pub struct Setup {
     pub support: Bytes,
 }
 
-/// Takes the name of a worker and a line.
+/// Takes the name of a worker and a line, from which [`split_level`] takes the level.
 pub type Log = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 static SETUP: RwLock<Option<Arc<Setup>>> = RwLock::new(None);
@@ -42,8 +44,9 @@ pub(super) fn print(worker: &str, line: &str) {
     let log = LOG.read().unwrap_or_else(PoisonError::into_inner).clone();
     match log {
         Some(log) => log(worker, line),
-        // Whoever started this process reads it from there.
+        // Whoever started this process reads it from there, with its level if that is a master or a supervisor.
         None => {
+            let line = if welcomed().is_some() { line } else { split_level(line).1 };
             let mut out = std::io::stdout().lock();
             let _ = writeln!(out, "{line}").and_then(|()| out.flush());
         }

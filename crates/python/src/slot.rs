@@ -7,13 +7,13 @@ use super::answer::Answer;
 use super::call::Call;
 use super::child::{Child, Ended, NoAnswer};
 use super::code::Code;
-use super::letter::{CallKind, Letter};
-use super::params::OwnParams;
+use super::content::{self, Content};
+use super::letter::{CallKind, Letter, NO_STEP};
 use super::pickled::Pickled;
 use super::raised::Raised;
 use super::start::InterpreterRequest;
 use super::value::{Body, Value};
-use qjam_core::job::signal_name;
+use qjam_core::job::{Activity, Cause, Death, signal_name};
 use qjam_data::chunk::Raw;
 use qjam_data::ctx::Ctx;
 use rustix::process::{Resource, getrlimit};
@@ -28,16 +28,36 @@ const CODES_MAX: usize = 16;
 
 /// What a thread has.
 #[derive(Default)]
-struct Slot {
+pub(super) struct Slot {
     child: Option<Child>,
     /// The last call: a reduction belongs to the same round, and is called off with it.
     ctx: Option<Ctx>,
+    step: Option<u64>,
     wanted: Option<InterpreterRequest>,
 }
 
 thread_local! {
     static SLOT: RefCell<Slot> = RefCell::default();
+    static LOSSES: RefCell<Vec<Death>> = const { RefCell::new(Vec::new()) };
     static LIMIT: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Interpreters of this thread that have ended since this was last asked, and were replaced.
+pub fn take_losses() -> Vec<Death> {
+    LOSSES.take()
+}
+
+fn note_loss(ended: &Ended) {
+    let status = ended.status.map(|status| (status.signal(), status.code()));
+    let cause = match status {
+        // It ends by itself if it was interrupted while it imported a module.
+        Some((None, Some(0))) | None => return,
+        Some((Some(signal), _)) => Cause::Signal(signal),
+        Some((None, code)) => Cause::Exited(code.unwrap_or(-1)),
+    };
+    let last_lines = ended.last_lines.clone();
+    let death = Death { activity: Activity::Mapping, last_lines, ..Death::of(cause) };
+    LOSSES.with_borrow_mut(|losses| losses.push(death));
 }
 
 /// Limits the private memory of interpreters that this thread starts from now on.
@@ -53,46 +73,79 @@ pub(super) fn has_child() -> bool {
     SLOT.with_borrow(|slot| slot.child.is_some())
 }
 
-/// Runs a function on a chunk, and on its state if it has one.
-pub(super) fn run(
-    call: &Call,
-    own: &OwnParams,
-    chunk: &Raw,
-    state: Option<Option<&Pickled>>,
-    ctx: &Ctx,
-) -> Result<(Value, Option<Pickled>), Raised> {
-    let header = header(chunk);
-    let wanted = InterpreterRequest { version: call.version, remote_python: call.remote_python.clone() };
+/// Runs a function on a chunk.
+pub(super) fn run(call: &Call, chunk: &Raw, ctx: &Ctx) -> Result<Value, Raised> {
+    let given = GivenChunk::new(chunk, ctx);
+    with_slot(call, ctx, |slot, wanted| {
+        let answer = slot.try_thrice(wanted, &|| ctx.cancelled(), "worked on this chunk", &|child| {
+            let letter = given.letter(CallKind::Map, call, ctx.round(), child)?;
+            child.ask(&letter, &|| ctx.cancelled())
+        })?;
+        Ok(Value { code: call.code.id(), body: answer.0 })
+    })
+}
+
+/// Does something with this thread's slot for a call; the slot also gets the interpreter that the call needs.
+pub(super) fn with_slot<R>(call: &Call, ctx: &Ctx, f: impl FnOnce(&mut Slot, &InterpreterRequest) -> R) -> R {
+    let wanted = InterpreterRequest {
+        version: call.version,
+        remote_python: call.remote_python.clone(),
+        library_threads: call.library_threads,
+    };
     SLOT.with_borrow_mut(|slot| {
         slot.enter(call, &wanted, ctx);
-        let cancelled = || ctx.cancelled();
-        let answer = slot.try_thrice(&wanted, &cancelled, "worked on this chunk", &|child| {
-            let mut letter = Letter {
-                asked: if state.is_some() { CallKind::Step } else { CallKind::Map },
-                code: call.code.id(),
-                chunk: ctx.chunk(),
-                params: own.number(),
-                seed: ctx.seed(),
-                round: ctx.round(),
-                parts: Vec::new(),
-            };
-            if !child.has_code(call.code.id()) {
-                letter.loose(b'c', call.code.blob());
-            }
-            if !child.has_params(own.number()) {
-                own.write(&call.params, &mut letter).map_err(NoAnswer::Broken)?;
-            }
-            letter.loose(b'h', header.as_bytes());
-            if !chunk.bytes.is_empty() {
-                letter.placed(b'k', &chunk.bytes);
-            }
-            if let Some(Some(state)) = state {
-                letter.pickle(b's', state);
-            }
-            child.ask(&letter, &cancelled)
-        })?;
-        Ok((Value { code: call.code.id(), body: answer.0 }, answer.1))
+        f(slot, &wanted)
     })
+}
+
+/// A chunk as interpreters are told of it.
+pub(super) struct GivenChunk<'a> {
+    chunk: &'a Raw,
+    header: String,
+    content: Option<Content>,
+    seed: u64,
+    index: u32,
+}
+
+impl<'a> GivenChunk<'a> {
+    pub(super) fn new(chunk: &'a Raw, ctx: &Ctx) -> Self {
+        let (header, content) = (header(chunk), content::of(chunk));
+        GivenChunk { chunk, header, content, seed: ctx.seed(), index: ctx.chunk() }
+    }
+
+    /// A call on this chunk, with the code and the parameters that the interpreter lacks.
+    pub(super) fn letter<'b>(
+        &'b self,
+        asked: CallKind,
+        call: &'b Call,
+        round: u64,
+        child: &Child,
+    ) -> Result<Letter<'b>, NoAnswer> {
+        let mut letter = Letter {
+            asked,
+            code: call.code.id(),
+            chunk: self.index,
+            params: call.own.number(),
+            seed: self.seed,
+            round,
+            step: call.step.unwrap_or(NO_STEP),
+            parts: Vec::new(),
+        };
+        if !child.has_code(call.code.id()) {
+            letter.loose(b'c', call.code.blob());
+        }
+        if !child.has_params(call.own.number()) {
+            call.own.write(&call.params, &mut letter).map_err(NoAnswer::Broken)?;
+        }
+        letter.loose(b'h', self.header.as_bytes());
+        if !self.chunk.bytes.is_empty() {
+            letter.placed(b'k', &self.chunk.bytes);
+        }
+        if let Some(content) = &self.content {
+            letter.loose(b'H', content);
+        }
+        Ok(letter)
+    }
 }
 
 /// Two neighbours as one.
@@ -106,13 +159,21 @@ pub(super) fn merge(left: &Value, right: &Value) -> Result<Value, Raised> {
         ));
     };
     SLOT.with_borrow_mut(|slot| {
-        let ctx = slot.ctx.clone();
+        let (ctx, step) = (slot.ctx.clone(), slot.step.unwrap_or(NO_STEP));
         let cancelled = || ctx.as_ref().is_some_and(Ctx::cancelled);
         let (body, _) = slot.try_thrice(&wanted, &cancelled, "combined two results", &|child| {
             let (seed, round, chunk) =
                 ctx.as_ref().map_or((0, 0, 0), |ctx| (ctx.seed(), ctx.round(), ctx.chunk()));
-            let mut letter =
-                Letter { asked: CallKind::Merge, code: id, chunk, params: 0, seed, round, parts: Vec::new() };
+            let mut letter = Letter {
+                asked: CallKind::Merge,
+                code: id,
+                chunk,
+                params: 0,
+                seed,
+                round,
+                step,
+                parts: Vec::new(),
+            };
             if !child.has_code(id) {
                 letter.loose(b'c', code.blob());
             }
@@ -127,6 +188,7 @@ pub(super) fn merge(left: &Value, right: &Value) -> Result<Value, Raised> {
 impl Slot {
     fn enter(&mut self, call: &Call, wanted: &InterpreterRequest, ctx: &Ctx) {
         self.ctx = Some(ctx.clone());
+        self.step = call.step;
         if self.wanted.as_ref() != Some(wanted)
             || !self.child.as_ref().is_some_and(|c| c.has_code(call.code.id()))
         {
@@ -150,7 +212,7 @@ impl Slot {
         }
     }
 
-    fn try_thrice(
+    pub(super) fn try_thrice(
         &mut self,
         wanted: &InterpreterRequest,
         cancelled: &dyn Fn() -> bool,
@@ -161,17 +223,21 @@ impl Slot {
         loop {
             let answer = self.child(wanted, cancelled).and_then(ask);
             match answer {
-                Ok(Answer::Value { body, state }) => return Ok((body, state)),
+                Ok(Answer::Value { body, state, .. }) => return Ok((body, state)),
                 Ok(Answer::Raised(raised)) => {
                     let last_lines = self.child.as_mut().map(Child::take_last_lines).unwrap_or_default();
                     return Err(Raised { last_lines, ..raised });
                 }
-                Ok(Answer::Ready | Answer::NeedsRoom(_)) => {
+                Ok(Answer::Ready | Answer::NeedsRoom(_) | Answer::LacksState) => {
                     self.child = None;
                     return Err(failed("an interpreter answers what was not asked".into()));
                 }
                 // It died of something else, before.
-                Err(NoAnswer::Gone) => self.child = None,
+                Err(NoAnswer::Gone) => {
+                    if let Some(mut child) = self.child.take() {
+                        note_loss(&child.end());
+                    }
+                }
                 Err(NoAnswer::Cancelled) => {
                     if self.child.as_ref().is_some_and(|child| !child.lives()) {
                         self.child = None;
@@ -184,6 +250,7 @@ impl Slot {
                 }
                 Err(NoAnswer::Ended(ended)) => {
                     self.child = None;
+                    note_loss(&ended);
                     tries += 1;
                     if tries == TRIES {
                         return Err(ended.into_raised(doing));

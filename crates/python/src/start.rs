@@ -1,14 +1,16 @@
 //! Starts a child interpreter.
 //!
 //! It gets its socket as standard input, a program of a few lines by `-c`, and the sources of all else over the socket:
-//! no file is needed on the host. It is the first of a process group of its own. The first thing it does is to ask the kernel
+//! no file is needed on the host. It is the first of a process group and of a family of its own. The first thing it does is to ask the kernel
 //! to end it when the thread that started it ends.
 
 use super::find;
+use super::numerics;
 use super::peer::Peer;
 use super::printed::Printed;
 use super::setup;
 use super::welcomed::welcomed;
+use qjam_system::family::Family;
 use qjam_system::process::Process;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pipe::PipeFlags;
@@ -17,7 +19,6 @@ use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -30,31 +31,29 @@ const BEGINNING: &str = include_str!("../../../python/qjam/_worker/start.py");
 const MODULES: &[(&str, &str)] = &[
     ("qjam.common.reducing", include_str!("../../../python/qjam/common/reducing.py")),
     ("qjam._worker.loader", include_str!("../../../python/qjam/_worker/loader.py")),
+    ("qjam._worker.scripts", include_str!("../../../python/qjam/_worker/scripts.py")),
     ("qjam._worker.context", include_str!("../../../python/qjam/_worker/context.py")),
     ("qjam._worker.values", include_str!("../../../python/qjam/_worker/values.py")),
     ("qjam._worker.chunks", include_str!("../../../python/qjam/_worker/chunks.py")),
+    ("qjam._worker.decoded", include_str!("../../../python/qjam/_worker/decoded.py")),
     ("qjam._worker.memory", include_str!("../../../python/qjam/_worker/memory.py")),
+    ("qjam._worker.levels", include_str!("../../../python/qjam/_worker/levels.py")),
     ("qjam._worker.raised", include_str!("../../../python/qjam/_worker/raised.py")),
+    ("qjam._worker.states", include_str!("../../../python/qjam/_worker/states.py")),
+    ("qjam._worker.stepping", include_str!("../../../python/qjam/_worker/stepping.py")),
     ("qjam._worker.child", include_str!("../../../python/qjam/_worker/child.py")),
 ];
 
-/// What libraries ask for how many threads to start.
-const THREADS: &[&str] = &[
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "POLARS_MAX_THREADS",
-];
+/// Where joblib puts arrays that its processes share.
+const JOBLIB_FOLDER: &str = "JOBLIB_TEMP_FOLDER";
 
 /// The interpreter that a call needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InterpreterRequest {
     pub(super) version: (u8, u8),
     pub(super) remote_python: Option<String>,
+    /// Threads of libraries; 0 for the slot's share of the cores.
+    pub(super) library_threads: u16,
 }
 
 /// An interpreter that has been started and has said nothing yet.
@@ -82,15 +81,26 @@ pub(super) fn start(wanted: &InterpreterRequest, memory_bytes_max: Option<u64>) 
         let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&read, true)?;
         let mut command = Command::new(&executable);
-        command.args(["-c", BEGINNING]).stdin(Stdio::from(theirs)).process_group(0);
+        command.args(["-c", BEGINNING]).stdin(Stdio::from(theirs));
         command.stdout(Stdio::from(write.try_clone()?)).stderr(Stdio::from(write));
-        let threads = threads_per_slot().to_string();
-        THREADS.iter().filter(|name| std::env::var_os(name).is_none()).for_each(|name| {
+        let threads = match wanted.library_threads {
+            0 => threads_per_slot(),
+            threads => usize::from(threads),
+        };
+        let threads = threads.to_string();
+        for name in numerics::THREADS.iter().filter(|name| std::env::var_os(name).is_none()) {
             command.env(name, &threads);
-        });
+        }
+        // What the user has set where the master is goes before what is set here.
+        numerics::set(&mut command, welcomed().map_or(&[], |welcomed| &welcomed.numerics));
+        // What joblib shares between processes ends with the interpreter, however that ends.
+        let family = Family::new();
+        if std::env::var_os(JOBLIB_FOLDER).is_none() {
+            command.env(JOBLIB_FOLDER, family.folder());
+        }
         // Nothing is done between fork and exec, so that it is no fork: libraries of the user's, of those for linear
         // algebra more than one, have handlers for forks that must not run on two threads at once, or hang.
-        let process = Process::new(command.spawn()?);
+        let process = Process::spawn(&mut command, family)?;
         drop(command);
         if let (Some(_), Some(pid)) = (memory_bytes_max, process.pid()) {
             let limit = Rlimit { current: memory_bytes_max, maximum: memory_bytes_max };

@@ -180,6 +180,8 @@ mod tests {
         InterpreterFacts {
             interpreter: "/usr/bin/python3".into(),
             version: (3, 11, 2),
+            blas: String::new(),
+            cpu: String::new(),
             numpy: numpy.map(String::from).map_err(String::from),
             modules: modules.iter().map(|m| (*m).to_owned()).collect(),
         }

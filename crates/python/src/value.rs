@@ -36,9 +36,9 @@ pub enum Leaf {
     F64(Vec<f64>),
     /// Single precision, likewise.
     F32(Vec<f32>),
-    /// Integers of an array, which wrap around as NumPy's do.
+    /// Integers of an array. A sum that needs more bits is left to Python, which says where it is and raises.
     I64(Vec<i64>),
-    /// An integer of Python's, which does not: a sum that needs more bits is left to Python.
+    /// An integer of Python's. A sum that needs more bits is left to Python, whose integers have them.
     Int(i64),
 }
 
@@ -59,22 +59,49 @@ impl Body {
             (Leaf::Int(a), Leaf::Int(b)) => a.checked_add(*b).is_some(),
             _ => false,
         });
-        if !fits {
+        // Integers first: these additions can be undone.
+        if !fits || !add_integers(leaves, others) {
             return false;
         }
         for (a, b) in leaves.iter_mut().zip(others) {
             match (a, b) {
                 (Leaf::F64(a), Leaf::F64(b)) => a.iter_mut().zip(b).for_each(|(a, b)| *a += b),
                 (Leaf::F32(a), Leaf::F32(b)) => a.iter_mut().zip(b).for_each(|(a, b)| *a += b),
-                (Leaf::I64(a), Leaf::I64(b)) => {
-                    a.iter_mut().zip(b).for_each(|(a, b)| *a = a.wrapping_add(*b));
-                }
                 (Leaf::Int(a), Leaf::Int(b)) => *a += b,
                 _ => {}
             }
         }
         true
     }
+}
+
+/// Adds the integers of arrays. If a sum overflows, nothing has changed.
+fn add_integers(leaves: &mut [Leaf], others: &[Leaf]) -> bool {
+    for n in 0..leaves.len() {
+        if let (Leaf::I64(a), Leaf::I64(b)) = (&mut leaves[n], &others[n])
+            && !add_checked(a, b)
+        {
+            for (a, b) in leaves[..=n].iter_mut().zip(others) {
+                if let (Leaf::I64(a), Leaf::I64(b)) = (a, b) {
+                    a.iter_mut().zip(b).for_each(|(a, b)| *a = a.wrapping_sub(*b));
+                }
+            }
+            return false;
+        }
+    }
+    true
+}
+
+/// Adds in one pass; says whether all sums fit. Those that do not have wrapped around.
+fn add_checked(a: &mut [i64], b: &[i64]) -> bool {
+    // The sign bit is set once some sum has another sign than both of its terms. No branch inside, so that it vectorises.
+    let mut signs = 0;
+    for (a, b) in a.iter_mut().zip(b) {
+        let sum = a.wrapping_add(*b);
+        signs |= (*a ^ sum) & (*b ^ sum);
+        *a = sum;
+    }
+    signs >= 0
 }
 
 impl Wire for Value {
@@ -134,5 +161,32 @@ impl Wire for Leaf {
             3 => Leaf::Int(i64::decode(input)?),
             _ => return Err(DecodeError::Range { kind: "a leaf of a Python value" }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(leaves: Vec<Leaf>) -> Body {
+        Body::Numbers { shape: Bytes::from_static(b"shape"), leaves }
+    }
+
+    #[test]
+    fn an_integer_sum_that_overflows_is_left_to_python_and_changes_nothing() {
+        let before = || {
+            let ints = Leaf::I64(vec![5, i64::MIN]);
+            body(vec![Leaf::F64(vec![1.5]), Leaf::I64(vec![7]), ints])
+        };
+        for wrong in [vec![1, -1], vec![i64::MAX, 0]] {
+            let mut left = before();
+            let right = body(vec![Leaf::F64(vec![1.0]), Leaf::I64(vec![1]), Leaf::I64(wrong)]);
+            assert!(!left.try_add(&right));
+            assert_eq!(left, before());
+        }
+        let mut left = before();
+        let right = body(vec![Leaf::F64(vec![1.0]), Leaf::I64(vec![1]), Leaf::I64(vec![-6, i64::MAX])]);
+        assert!(left.try_add(&right));
+        assert_eq!(left, body(vec![Leaf::F64(vec![2.5]), Leaf::I64(vec![8]), Leaf::I64(vec![-1, -1])]));
     }
 }

@@ -3,6 +3,7 @@
 //! It comes with the first message of the master, or of the supervisor, which has it from the master. So it is here
 //! before any task can be, and stays as long as the process.
 
+use super::numerics::Variable;
 use super::runtime::WorkerSetup;
 use bytes::Bytes;
 use std::sync::OnceLock;
@@ -20,6 +21,8 @@ pub(crate) struct Welcomed {
     pub(crate) remote_python: Option<String>,
     /// How many slots that master has on this machine; 0 if it has no others than this process.
     pub(crate) slots_here: u32,
+    /// The master's settings of how libraries compute, if this is another machine.
+    pub(crate) numerics: Vec<Variable>,
     /// Modules that interpreters need and may not have.
     pub(crate) support: Bytes,
 }
@@ -29,9 +32,11 @@ static WELCOMED: OnceLock<Welcomed> = OnceLock::new();
 /// Keeps what the welcome brought. A process is welcomed once. `false` if the bytes cannot be read.
 pub fn welcome(bytes: &[u8]) -> bool {
     let Some(setup) = WorkerSetup::from_bytes(bytes) else { return false };
-    let WorkerSetup { version, interpreter, path, wanted, slots_here, support } = setup;
+    let WorkerSetup { version, interpreter, path, wanted, slots_here, numerics, support } = setup;
     let support = support.into();
-    let _ = WELCOMED.set(Welcomed { version, interpreter, path, remote_python: wanted, slots_here, support });
+    let remote_python = wanted;
+    let welcomed = Welcomed { version, interpreter, path, remote_python, slots_here, numerics, support };
+    let _ = WELCOMED.set(welcomed);
     true
 }
 

@@ -1,6 +1,6 @@
 //! What the macros refer to. Not for use by hand; it may change at any time.
 
-pub use crate::registry::{Entry, FUNCTIONS, build, kind_of, name_of};
+pub use crate::registry::{Entry, FUNCTIONS, erased};
 pub use linkme;
 
 use crate::{Chunk, MergeError, Params, Reduce, State, Wire};
@@ -19,6 +19,18 @@ pub fn is_accumulator<T: Reduce + Wire + Default>() {}
 
 /// Compiles only for what a function may keep with such a chunk.
 pub fn is_state<S: State<Chunk = C>, C: Chunk>() {}
+
+/// Compiles only for the context of a call.
+pub fn is_context<T: Context>() {}
+
+/// The context of a call, and nothing else.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither the chunk's state nor the context: a state is taken as `&mut {Self}`, and the context is `&qjam::Ctx`",
+    label = "write `&mut {Self}` if this is the state"
+)]
+pub trait Context {}
+
+impl Context for crate::Ctx {}
 
 /// `merge` in terms of `try_merge`, for callers who have no way to deal with an error.
 #[track_caller]

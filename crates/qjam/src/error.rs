@@ -7,6 +7,7 @@ use crate::registry::UnknownFunction;
 use crate::runs::CannotResume;
 use crate::source::DataError;
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundFailure};
+use qjam_core::text::printable;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -138,6 +139,15 @@ pub enum Error {
         source: crate::DecodeError,
     },
 
+    /// A state that was brought home is not passed on to other workers.
+    #[error("the state of partition {partition} is refused: {why}")]
+    StateRefused {
+        /// Which partition.
+        partition: u32,
+        /// Why.
+        why: String,
+    },
+
     /// A round that changes states was asked for while another one did.
     #[error("a round over these states is not over yet: wait for it, or drop it, before the next one")]
     HeldBusy,
@@ -209,12 +219,12 @@ impl fmt::Display for ShowFault<'_> {
                 write!(f, " ({id})")?;
             }
         }
-        write!(f, ": {}", fault.message)?;
+        write!(f, ": {}", printable(&fault.message))?;
         if let Some(location) = &fault.location {
-            write!(f, "\n  at {location}")?;
+            write!(f, "\n  at {}", printable(location))?;
         }
         if let Some(backtrace) = &fault.backtrace {
-            write!(f, "\n  remote backtrace:\n{backtrace}")?;
+            write!(f, "\n  remote backtrace:\n{}", printable(backtrace))?;
         }
         Ok(())
     }
@@ -256,7 +266,7 @@ impl fmt::Display for ShowFailures<'_> {
 /// As a user sees it in `Error: …` at the end of a `main`, and in a test's `unwrap`: the message, not the fields.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        f.write_str(&printable(&self.to_string()))
     }
 }
 

@@ -67,6 +67,7 @@ pub mod memory;
 
 mod arenas;
 mod executor;
+mod id_map;
 mod process;
 mod transport;
 
@@ -92,7 +93,10 @@ mod error;
 pub use error::{Error, RemoteFault, Result, StartFailure, Step};
 pub use function::Job;
 pub use function::state::State;
-pub use master::{Awaited, Builder, Held, LogLine, Master, Pending, Waiting, WorkerInfo, watched};
+pub use master::{
+    Awaited, Builder, Held, LogLine, LongResults, Master, Pending, Waiting, WorkerInfo, watched,
+};
+pub use qjam_core::text::{is_obeyed, printable};
 pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
 #[doc(inline)]

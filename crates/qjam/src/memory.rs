@@ -14,7 +14,7 @@ use crate::source::location::ChunkLocation;
 use std::fmt;
 
 pub(crate) use qjam_system::memory::{Kills, cache_bytes, private_bytes, size, swap_bytes};
-pub use qjam_system::memory::{Limit, Usage};
+pub use qjam_system::memory::{Limit, Usage, most_bytes};
 
 /// What opening the chunks of a data set takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

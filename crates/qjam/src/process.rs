@@ -1,5 +1,6 @@
 //! Starts executors: this same program, or another executable, as a child process with a socket.
 
+use qjam_system::family::Family;
 use rustix::fd::OwnedFd;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -36,19 +37,17 @@ pub(crate) fn spawn(executable: Option<&Path>, slots: u32, is_limited: bool) -> 
         // of user code have theirs in any case.
         command.env_remove("RUST_BACKTRACE");
     }
-    let child = command
+    command
         .env(ASKED, asked)
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // A group of its own: Ctrl-C at the terminal is the master's affair, and what user code starts dies with it.
-        .process_group(0)
-        .spawn()
-        .map_err(|e| match executable {
-            Some(path) => io::Error::new(e.kind(), format!("{}: {e}", path.display())),
-            None => e,
-        })?;
-    Ok(Spawned { process: Process::new(child), socket: ours.into() })
+        .stderr(Stdio::piped());
+    // A group of its own: Ctrl-C at the terminal is the master's affair. What user code starts dies with it.
+    let process = Process::spawn(&mut command, Family::new()).map_err(|e| match executable {
+        Some(path) => io::Error::new(e.kind(), format!("{}: {e}", path.display())),
+        None => e,
+    })?;
+    Ok(Spawned { process, socket: ours.into() })
 }
 
 #[cfg(test)]

@@ -6,16 +6,16 @@
 
 use crate::function::{Function, Job};
 use crate::state::{ErasedState, LOOK};
-use std::any::{TypeId, type_name_of_val};
+use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// One registered function.
 #[derive(Clone, Copy)]
 pub struct Entry {
-    name: fn() -> &'static str,
-    kind: fn() -> TypeId,
-    build: fn() -> Function,
+    build: fn() -> (Function, TypeId),
+    /// How long the accumulator of a fold is said to be.
+    accumulator_bytes: Option<u64>,
 }
 
 /// All registered functions, in the order of the linker.
@@ -24,38 +24,21 @@ pub struct Entry {
 pub static FUNCTIONS: [Entry];
 
 impl Entry {
-    /// Used by the macros: three ways to ask about one function.
+    /// Used by the macros.
     #[doc(hidden)]
-    pub const fn new(name: fn() -> &'static str, kind: fn() -> TypeId, build: fn() -> Function) -> Self {
-        Entry { name, kind, build }
+    pub const fn new(build: fn() -> (Function, TypeId), accumulator_bytes: Option<u64>) -> Self {
+        Entry { build, accumulator_bytes }
     }
 }
 
-/// The name of a function: its path in the program.
+/// The function in its erased form, with what tells it from another of its name. All that the macros ask about a function goes
+/// through here, so that a function that is none of the shapes is one error and not several.
 #[doc(hidden)]
-pub fn name_of<F, M>(f: F) -> &'static str
+pub fn erased<F, M>(f: F) -> (Function, TypeId)
 where
     F: Job<M>,
 {
-    type_name_of_val(&f)
-}
-
-/// What tells two functions of one name apart.
-#[doc(hidden)]
-pub fn kind_of<F, M>(_: F) -> TypeId
-where
-    F: Job<M>,
-{
-    TypeId::of::<F>()
-}
-
-/// The function in its erased form.
-#[doc(hidden)]
-pub fn build<F, M>(f: F) -> Function
-where
-    F: Job<M>,
-{
-    f.erase()
+    (f.erase(), TypeId::of::<F>())
 }
 
 /// Why a name gives no function.
@@ -115,7 +98,7 @@ fn hint(near: &[String]) -> String {
 /// ```
 pub fn lookup(name: &str) -> Result<Function, UnknownFunction> {
     match table().get(name).map(Vec::as_slice) {
-        Some([only]) => Ok((only.build)()),
+        Some([(only, _)]) => Ok((only.build)().0),
         Some(several) => Err(UnknownFunction::Ambiguous { name: name.into(), count: several.len() }),
         None if name.starts_with(LOOK) => Ok(state(name.trim_start_matches(LOOK))?.look()),
         None => {
@@ -129,7 +112,7 @@ pub(crate) fn state(name: &str) -> Result<&'static dyn ErasedState, UnknownFunct
     static STATES: OnceLock<BTreeMap<&'static str, Vec<&'static dyn ErasedState>>> = OnceLock::new();
     let states = STATES.get_or_init(|| {
         let mut states: BTreeMap<_, Vec<&'static dyn ErasedState>> = BTreeMap::new();
-        for state in FUNCTIONS.iter().filter_map(|entry| (entry.build)().state()) {
+        for state in FUNCTIONS.iter().filter_map(|entry| (entry.build)().0.state()) {
             let same_name = states.entry(state.name()).or_default();
             if same_name.iter().all(|other| other.type_id() != state.type_id()) {
                 same_name.push(state);
@@ -144,11 +127,11 @@ pub(crate) fn state(name: &str) -> Result<&'static dyn ErasedState, UnknownFunct
     }
 }
 
-/// Whether there is exactly one function of this name.
-pub(crate) fn contains(name: &str) -> Result<(), UnknownFunction> {
+/// Makes sure that there is exactly one function of this name, and says how long its accumulator is, if its attribute does.
+pub(crate) fn weigh(name: &str) -> Result<Option<u64>, UnknownFunction> {
     match table().get(name).map(Vec::as_slice) {
-        Some([_]) => Ok(()),
-        _ => lookup(name).map(drop),
+        Some([(only, _)]) => Ok(only.accumulator_bytes),
+        _ => lookup(name).map(|_| None),
     }
 }
 
@@ -158,14 +141,15 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Names to functions. The same function registered twice is one; two of the same name stay two.
-fn table() -> &'static BTreeMap<&'static str, Vec<Entry>> {
-    static TABLE: OnceLock<BTreeMap<&'static str, Vec<Entry>>> = OnceLock::new();
+fn table() -> &'static BTreeMap<&'static str, Vec<(Entry, TypeId)>> {
+    static TABLE: OnceLock<BTreeMap<&'static str, Vec<(Entry, TypeId)>>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let mut table: BTreeMap<_, Vec<Entry>> = BTreeMap::new();
+        let mut table: BTreeMap<_, Vec<(Entry, TypeId)>> = BTreeMap::new();
         for entry in FUNCTIONS {
-            let same_name = table.entry((entry.name)()).or_default();
-            if same_name.iter().all(|other| (other.kind)() != (entry.kind)()) {
-                same_name.push(*entry);
+            let (function, kind) = (entry.build)();
+            let same_name = table.entry(function.name()).or_default();
+            if same_name.iter().all(|(_, other)| *other != kind) {
+                same_name.push((*entry, kind));
             }
         }
         table
@@ -208,7 +192,8 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Registers functions by hand: generic ones, once for each set of types they are used with.
+/// Registers functions by hand: generic ones, once for each set of types they are used with. One fold may be given the length of
+/// its accumulator, as its attribute would have it: `register!(sums::<f64>, accumulator_bytes = 1 << 20)`.
 ///
 /// ```
 /// use qjam::{Dense, chunk::Element};
@@ -224,16 +209,19 @@ fn distance(a: &str, b: &str) -> usize {
 /// ```
 #[macro_export]
 macro_rules! register {
-    ($($function:expr),+ $(,)?) => {$(
+    ($function:expr, accumulator_bytes = $bytes:expr $(,)?) => {
+        $crate::register!(@ $function, ::core::option::Option::Some($bytes as u64));
+    };
+    (@ $function:expr, $bytes:expr) => {
         const _: () = {
             #[$crate::__private::linkme::distributed_slice($crate::__private::FUNCTIONS)]
             #[linkme(crate = $crate::__private::linkme)]
-            static ENTRY: $crate::__private::Entry = $crate::__private::Entry::new(
-                || $crate::__private::name_of($function),
-                || $crate::__private::kind_of($function),
-                || $crate::__private::build($function),
-            );
+            static ENTRY: $crate::__private::Entry =
+                $crate::__private::Entry::new(|| $crate::__private::erased($function), $bytes);
         };
+    };
+    ($($function:expr),+ $(,)?) => {$(
+        $crate::register!(@ $function, ::core::option::Option::None);
     )+};
 }
 

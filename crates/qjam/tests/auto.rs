@@ -38,6 +38,15 @@ fn whoever_passes(gate: &str, _: &Nothing, ctx: &Ctx) -> Names {
     Names(vec![me()])
 }
 
+/// The same, but one of them throws there.
+#[qjam::map]
+fn passes_or_not(params: &(String, u32), _: &Nothing, ctx: &Ctx) -> Names {
+    let (gate, culprit) = params;
+    Gate::pass(gate, ctx.chunk());
+    assert!(ctx.chunk() != *culprit, "not me");
+    Names(vec![me()])
+}
+
 fn me() -> String {
     format!("{} {:?}", std::process::id(), std::thread::current().id())
 }
@@ -162,6 +171,49 @@ fn limits_that_the_callers_thread_cannot_keep_leave_the_work_to_workers() {
     let m = Master::builder().memory_limit(1 << 30).connect("auto:proc:1").unwrap();
     for _ in 0..20 {
         assert_ne!(m.run(whoever, &0, &tasks).unwrap().0[0], me());
+    }
+}
+
+/// The caller's thread begins a round and cannot go on in its first block before somebody else is in another one.
+#[test]
+fn a_block_that_takes_long_does_not_keep_the_others_from_workers() {
+    for workers in ["auto:local:2", "auto:proc:2"] {
+        let m = Master::connect(workers).unwrap();
+        let (gate, tasks) = (Gate::new(), DataSet::nothing(8).unwrap());
+        let ran = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                gate.wait_for(2);
+                gate.open();
+            });
+            m.run(whoever_passes, gate.path().as_str(), &tasks).unwrap().0
+        });
+        assert_eq!(ran.iter().filter(|name| **name == me()).count(), 1, "{ran:?}");
+        assert_eq!((ran[0] == me(), ran.len()), (true, 8), "{ran:?}");
+        let over = |e: &qjam::journal::Entry| matches!(e.what, What::RoundOver { finished: true, .. });
+        assert_eq!(m.journal().iter().filter(|e| over(e)).count(), 1);
+        assert_eq!(m.run(whoever, &0, &tasks).unwrap().0.len(), 8);
+    }
+}
+
+/// What somebody throws while the caller's thread is in another block is the error of the round, whoever of them it is.
+#[test]
+fn errors_of_a_round_in_two_places_are_told_once() {
+    for culprit in [0, 5] {
+        let m = Master::connect("auto:local:2").unwrap();
+        let (gate, tasks) = (Gate::new(), DataSet::nothing(8).unwrap());
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                gate.wait_for(2);
+                gate.open();
+            });
+            m.run(passes_or_not, &(gate.path(), culprit), &tasks).map(|names| names.0).unwrap_err()
+        });
+        let fault = error.fault().unwrap_or_else(|| panic!("{error}"));
+        assert_eq!(
+            (fault.fault.chunk, fault.worker.as_deref() == Some("inline")),
+            (Some(culprit), culprit == 0)
+        );
+        assert_eq!(m.run(whoever, &0, &tasks).unwrap().0.len(), 8);
     }
 }
 

@@ -137,3 +137,76 @@ fn merge_panics_with_the_same_words() {
     let mut left = Layer { weights: vec![0.0], r#type: 0 };
     left.merge(Layer { weights: vec![0.0; 2], r#type: 0 });
 }
+
+#[derive(Wire, Debug, PartialEq, Clone, Copy)]
+struct Point {
+    x: f64,
+    y: f64,
+    z: f64,
+}
+
+#[derive(Wire, Debug, PartialEq, Clone, Copy)]
+struct Mixed {
+    id: u64,
+    at: Point,
+    good: bool,
+    step: i32,
+}
+
+fn points(n: u32) -> Vec<Point> {
+    (0..n).map(|n| Point { x: f64::from(n), y: -f64::from(n), z: 0.5 }).collect()
+}
+
+#[test]
+fn structs_in_a_vector_have_the_bytes_that_they_have_one_by_one() {
+    fn same<T: Wire + PartialEq + Debug>(items: Vec<T>) {
+        let mut out = Encoder::new();
+        out.put_length(items.len());
+        items.iter().for_each(|item| item.encode(&mut out));
+        let mut whole = Encoder::new();
+        items.encode(&mut whole);
+        assert_eq!(whole.to_bytes(), out.to_bytes());
+        check(items);
+    }
+    for n in [0, 1, 2, 1000] {
+        same(points(n));
+        let mixed = |at: Point| Mixed { id: at.x as u64 * 99, at, good: at.x > 3.0, step: at.y as i32 };
+        same(points(n).into_iter().map(mixed).collect());
+        same(vec![Unit; n as usize]);
+    }
+}
+
+#[test]
+#[ignore = "a measurement; run it with --release"]
+fn structs_in_a_vector_cost_about_what_vectors_of_their_fields_do() {
+    const N: u32 = 1 << 20;
+    /// One that is written field by field.
+    struct Single(Point);
+    impl Wire for Single {
+        fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
+            self.0.encode(out);
+        }
+        fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+            Point::decode(input).map(Single)
+        }
+    }
+    fn time<T: Wire>(value: &T) -> f64 {
+        let once = || {
+            let start = std::time::Instant::now();
+            assert!(there_and_back(value).is_ok());
+            start.elapsed().as_secs_f64()
+        };
+        (0..15).map(|_| once()).fold(f64::INFINITY, f64::min)
+    }
+    let of = |f: fn(&Point) -> f64| points(N).iter().map(f).collect::<Vec<f64>>();
+    let vectors = time(&(of(|p| p.x), of(|p| p.y), of(|p| p.z)));
+    let singles = time(&points(N).into_iter().map(Single).collect::<Vec<_>>());
+    let structs = time(&points(N));
+    println!(
+        "{N} structs there and back: {:.1} ms; field by field {:.1} ms; three vectors {:.1} ms",
+        structs * 1e3,
+        singles * 1e3,
+        vectors * 1e3
+    );
+    assert!(structs < 0.5 * singles && structs < 4.0 * vectors);
+}

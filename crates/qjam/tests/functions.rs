@@ -1,5 +1,8 @@
 //! Functions as jobs: every shape is recognised, erased, registered and found again.
 
+#[path = "functions/compile.rs"]
+mod compile;
+
 use bytes::Bytes;
 use qjam::chunk::Element;
 use qjam::function::{Function, Mode};

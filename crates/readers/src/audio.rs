@@ -12,7 +12,7 @@ use qjam::source::kept::{Keep, RowsWriter};
 use qjam::{DataSet, Dense};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Maximum length of the window in samples.
@@ -129,8 +129,8 @@ impl Audio {
         let options = format!("audio {window} {step} {spectrum:?} {:?} {}", found.files, T::DTYPE);
         let likely = found.bytes.saturating_mul(2).saturating_mul((window / step.min(window)) as u64);
         let keep = self.settings.keep_as(&self.folder, &found.stamps, likely, &options)?;
-        if let Keep::File(path) = &keep
-            && let Some((data, notes)) = DataSet::kept(path)?
+        if let Some(path) = keep.path()
+            && let Some((data, notes)) = DataSet::kept(&path)?
             && let Ok(notes) = postcard::from_bytes::<Notes>(&notes)
         {
             return Ok(notes.with(data));
@@ -188,9 +188,9 @@ impl Audio {
     }
 }
 
-type Reader = hound::WavReader<BufReader<File>>;
+type Reader<R> = hound::WavReader<R>;
 
-fn open(path: &Path) -> Result<Reader, ReadError> {
+fn open(path: &Path) -> Result<Reader<BufReader<File>>, ReadError> {
     let file = File::open(path).map_err(|source| ReadError::Io { path: path.into(), source })?;
     hound::WavReader::new(BufReader::with_capacity(1 << 18, file)).map_err(|error| ReadError::Format {
         path: path.into(),
@@ -200,8 +200,8 @@ fn open(path: &Path) -> Result<Reader, ReadError> {
 }
 
 /// Calls `each` with the samples in order, averaged over the channels.
-fn samples(
-    mut reader: Reader,
+fn samples<R: Read>(
+    mut reader: Reader<R>,
     mut take: impl FnMut(f64) -> Result<(), ReadError>,
     wrong: impl Fn(String) -> ReadError,
 ) -> Result<(), ReadError> {
@@ -234,6 +234,23 @@ fn samples(
         }
     }
     Ok(())
+}
+
+/// Decodes a file in memory; returns its number of samples. For the fuzz target.
+#[doc(hidden)]
+pub fn decode_for_fuzzing(bytes: &[u8]) -> Result<u64, String> {
+    let wrong = |reason: String| ReadError::Format { path: PathBuf::new(), format: "WAV", reason };
+    let reader = hound::WavReader::new(bytes).map_err(|error| error.to_string())?;
+    if reader.spec().channels == 0 || reader.spec().sample_rate == 0 {
+        return Err("it has no channels, or a sample rate of 0".into());
+    }
+    let mut count = 0;
+    let take = |_| {
+        count += 1;
+        Ok(())
+    };
+    samples(reader, take, wrong).map_err(|error| error.to_string())?;
+    Ok(count)
 }
 
 /// The moving window.

@@ -9,7 +9,8 @@
 //! Comes in: a stream of text and a parser. Goes out: the parsed blocks, in the order of the text, on the caller's thread.
 //!
 //! A buffer returns to the splitter only after its parsed block has been handed over. So there are never more blocks than
-//! buffers, and memory stays bounded for any length of text. Block boundaries depend on the text alone.
+//! buffers, and no more bytes in them than `IN_FLIGHT_BYTES_MAX`: memory stays bounded for any length of text and of lines.
+//! Block boundaries depend on the text alone.
 
 use crate::ReadError;
 use crate::error::{BlockError, Problem};
@@ -26,6 +27,9 @@ const BLOCK_BYTES: usize = 1 << 20;
 
 /// Maximum length of a record. Longer ones indicate a binary file or an unclosed quote.
 const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of blocks that are being parsed at a time, unless a single one is longer.
+const IN_FLIGHT_BYTES_MAX: usize = 128 << 20;
 
 /// Cuts a stream into blocks of whole records.
 pub(crate) struct Splitter {
@@ -268,10 +272,26 @@ fn split<R>(
     blocks: &Sender<(u64, Vec<u8>)>,
     failed: &Sender<Message<R>>,
 ) {
+    // Bytes of blocks that were handed over and have not come back, and buffers that have.
+    let (mut in_flight, mut back) = (0, Vec::new());
     for index in 0.. {
-        let Ok(mut block) = buffers.recv() else { return };
+        let mut block = match back.pop() {
+            Some(block) => block,
+            None => match take_back(buffers, &mut in_flight) {
+                Some(block) => block,
+                None => return,
+            },
+        };
         match splitter.next(&mut block) {
             Ok(true) => {
+                // Records may be long, and there may be many threads.
+                while in_flight > 0 && in_flight + block.len() > IN_FLIGHT_BYTES_MAX {
+                    match take_back(buffers, &mut in_flight) {
+                        Some(other) => back.push(other),
+                        None => return,
+                    }
+                }
+                in_flight += block.len();
                 if blocks.send((index, block)).is_err() {
                     return;
                 }
@@ -283,6 +303,13 @@ fn split<R>(
             }
         }
     }
+}
+
+/// Waits for a buffer. One that has become long is given back to the system.
+fn take_back(buffers: &Receiver<Vec<u8>>, in_flight: &mut usize) -> Option<Vec<u8>> {
+    let block = buffers.recv().ok()?;
+    *in_flight -= block.len();
+    Some(if block.capacity() > 4 * BLOCK_BYTES { Vec::new() } else { block })
 }
 
 /// Number of lines in a text; the last line may lack its line break.

@@ -3,7 +3,7 @@
 use qjam::DataError;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a file could not be read. Every variant names the file; errors in text files also give line and column.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +93,16 @@ pub enum ReadError {
         path: PathBuf,
         /// Rows, lines, images.
         what: &'static str,
+    },
+    /// There is not enough memory.
+    #[error("{}: there is no memory for {bytes} bytes of it; {remedy}", path.display())]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// Bytes needed.
+        bytes: u64,
+        /// What to do.
+        remedy: &'static str,
     },
     /// The file changed while it was read.
     #[error("{} changed while it was read; read it again when it is complete", path.display())]
@@ -248,4 +258,13 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     const SHOWN: usize = 40;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
     if bytes.len() > SHOWN { text + "…" } else { text }
+}
+
+/// Makes room for more elements whose number a file gives. Memory that is not there is an error, not the end of the process.
+pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize, path: &Path) -> Result<(), ReadError> {
+    list.try_reserve(more).map_err(|_| ReadError::Memory {
+        path: path.into(),
+        bytes: (more as u64).saturating_mul(size_of::<T>() as u64),
+        remedy: "use a machine with more memory, or cut the file into smaller ones",
+    })
 }

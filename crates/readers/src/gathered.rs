@@ -4,7 +4,7 @@
 
 use crate::error::Problem;
 use crate::missing::{Means, settle};
-use crate::table::{Notes, Table};
+use crate::table::{ColumnNames, Notes, Table};
 use crate::{Missing, ReadError, Real};
 use qjam::source::kept::{Keep, RowsWriter};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Collects rows in order into a table.
 pub(crate) struct Gathered<T: Real> {
     path: PathBuf,
-    names: Vec<String>,
+    names: ColumnNames,
     labelled: bool,
     missing: Missing,
     rows: RowsWriter<T>,
@@ -26,7 +26,7 @@ impl<T: Real> Gathered<T> {
     pub(crate) fn new(
         path: PathBuf,
         keep: &Keep,
-        names: Vec<String>,
+        names: ColumnNames,
         labelled: bool,
         missing: Missing,
     ) -> Result<Self, ReadError> {
@@ -41,10 +41,11 @@ impl<T: Real> Gathered<T> {
         let bad = |row: usize, column: usize, problem: Problem| ReadError::Value {
             path: self.path.clone(),
             row: self.seen + row as u64 + 1,
-            column: self.names[column].clone(),
+            column: self.names.of(column),
             problem,
         };
-        let (dropped, filled) = settle(values, &self.names, self.missing, bad)?;
+        let (dropped, filled) =
+            settle(values, self.names.len(), |column| self.names.of(column), self.missing, bad)?;
         (self.dropped, self.filled) = (self.dropped + dropped, self.filled + filled);
         if self.missing == Missing::Mean {
             self.means.add(values);
@@ -56,7 +57,7 @@ impl<T: Real> Gathered<T> {
 
     pub(crate) fn finish(mut self) -> Result<Table<T>, ReadError> {
         if let Err(column) = self.means.fill(&mut self.rows)? {
-            let name = &self.names[column];
+            let name = self.names.of(column);
             let reason = format!("column {name:?} has no value at all, so it has no mean; leave it out");
             return Err(ReadError::Options { path: self.path, reason });
         }
@@ -65,7 +66,7 @@ impl<T: Real> Gathered<T> {
             return Err(ReadError::Empty { path: self.path, what });
         }
         let Gathered { names, labelled, dropped, filled, .. } = self;
-        let notes = Notes { columns: names, labelled, dropped, filled };
+        let notes = Notes { columns: names.list(), labelled, dropped, filled };
         Ok(notes.table(self.rows.finish(notes.encode())?))
     }
 }

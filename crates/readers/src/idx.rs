@@ -1,10 +1,11 @@
 //! IDX files, the format of MNIST: a header with type and shape, then the values, big-endian.
 
+use crate::error::reserve;
 use crate::input::{Input, Packing, Stream};
-use crate::settings::{Settings, settings};
+use crate::settings::{ARRAY_COLUMNS_MAX, Settings, settings};
 use crate::{ReadError, Real};
 use qjam::chunk::Element;
-use qjam::source::kept::{Keep, RowsWriter};
+use qjam::source::kept::RowsWriter;
 use qjam::{DataSet, Dense};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -199,9 +200,10 @@ impl Idx {
         if plain && header.kind == Kind::U8 && dtype == "u8" {
             return Ok(DataSet::within(&self.path, header.bytes(), header.rows(), header.cols())?);
         }
+        self.settings.must_be_confirmed(&self.path, header.cols(), ARRAY_COLUMNS_MAX)?;
         let keep = self.settings.keep(&input, &format!("idx {dtype}"))?;
-        if let Keep::File(path) = &keep
-            && let Some((data, _)) = DataSet::kept(path)?
+        if let Some(path) = keep.path()
+            && let Some((data, _)) = DataSet::kept(&path)?
         {
             return Ok(data);
         }
@@ -216,6 +218,7 @@ impl Idx {
             // Memory is allocated as bytes arrive, so a header with a false length costs nothing.
             while bytes.len() < wanted {
                 let before = bytes.len();
+                reserve(&mut bytes, PIECE_VALUES, &self.path)?;
                 bytes.resize(wanted.min(before + PIECE_VALUES), 0);
                 let n = stream.fill(&mut bytes[before..])?;
                 bytes.truncate(before + n);
@@ -227,6 +230,7 @@ impl Idx {
                 break;
             }
             values.clear();
+            reserve(&mut values, wanted / header.kind.width(), &self.path)?;
             convert(header.kind, &bytes[..wanted], &mut values);
             rows.push(&values)?;
             found += wanted as u64;

@@ -4,18 +4,32 @@
 
 use crate::ReadError;
 use crate::folder::{self, FolderFiles};
+use crate::input::Stamp;
 use crate::settings::{Settings, settings};
 use qjam::chunk::Element;
 use qjam::source::kept::{Keep, RowsWriter};
 use qjam::{DataSet, Dense};
 use serde::{Deserialize, Serialize};
-use std::io::Cursor;
+use std::fs::File;
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use zune_core::bytestream::ZCursor;
+use zune_core::colorspace::ColorSpace;
+use zune_core::options::DecoderOptions;
 
 /// Maximum width and height of a picture.
 const SIDE_MAX: usize = 1 << 15;
+
+/// Maximum number of pixels of a picture. A few bytes of a PNG can stand for a thousand times as many.
+const PIXELS_MAX: usize = 1 << 26;
+
+/// Maximum size of a picture's file.
+const FILE_BYTES_MAX: u64 = 1 << 29;
+
+/// Pictures are decoded together as long as they have no more pixels than this in all.
+const BATCH_PIXELS_MAX: usize = PIXELS_MAX;
 
 /// A type of pixel values: bytes from 0 to 255, or floating-point numbers from 0 to 1.
 pub trait Pixel: Element {
@@ -147,8 +161,8 @@ impl Images {
         let options = format!("images {grey} {size:?} {patches:?} {:?} {}", found.files, T::DTYPE);
         let likely = found.bytes.saturating_mul(8 * size_of::<T>() as u64);
         let keep = self.settings.keep_as(&self.folder, &found.stamps, likely, &options)?;
-        if let Keep::File(path) = &keep
-            && let Some((data, notes)) = DataSet::kept(path)?
+        if let Some(path) = keep.path()
+            && let Some((data, notes)) = DataSet::kept(&path)?
             && let Ok(notes) = postcard::from_bytes::<Notes>(&notes)
         {
             return Ok(notes.with(data));
@@ -164,12 +178,22 @@ impl Images {
         let threads = self.settings.threads();
         let mut values = Vec::new();
         // Several threads decode some files at a time; the results are written in order.
-        for (files, stamps) in found.files.chunks(threads * 2).zip(found.stamps.chunks(threads * 2)) {
-            for ((file, stamp), picture) in files.iter().zip(stamps).zip(decode_all(files, threads)) {
+        let mut left = found.files.iter().zip(&found.stamps).peekable();
+        while left.peek().is_some() {
+            let (mut batch, mut pixels) = (Vec::new(), 0);
+            while let Some((file, stamp)) =
+                left.next_if(|_| batch.len() < threads * 2 && pixels <= BATCH_PIXELS_MAX)
+            {
+                let encoded = Encoded::read(file)?;
+                pixels += encoded.pixels;
+                batch.push((file, stamp, encoded));
+            }
+            let decoded = decode_all(&batch, threads);
+            for ((file, stamp, _), picture) in batch.iter().zip(decoded) {
                 let picture = picture?;
                 let picture = if let Some(size) = self.size { picture.resized(size) } else { picture };
                 let (width, height) = *size.get_or_insert((picture.width, picture.height));
-                let wrong = |reason| ReadError::Format { path: file.clone(), format: "picture", reason };
+                let wrong = |reason| ReadError::Format { path: (*file).clone(), format: "picture", reason };
                 values.clear();
                 let mut count = 0;
                 if let Some((side, step)) = self.patches {
@@ -269,17 +293,42 @@ impl Picture {
     }
 }
 
-fn decode_all(files: &[PathBuf], threads: usize) -> Vec<Result<Picture, ReadError>> {
+/// A picture as its file has it.
+struct Encoded {
+    bytes: Vec<u8>,
+    /// Pixels that its header claims.
+    pixels: usize,
+}
+
+impl Encoded {
+    /// Reads a file, and of its content only the size of the picture.
+    fn read(path: &Path) -> Result<Encoded, ReadError> {
+        let wrong = |format, reason: String| ReadError::Format { path: path.into(), format, reason };
+        let failed = |source| ReadError::Io { path: path.into(), source };
+        let file = File::open(path).map_err(failed)?;
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(wrong("picture", format!("it is longer than {FILE_BYTES_MAX} bytes; resize it")));
+        }
+        let (width, height) = sides(&bytes).map_err(|(format, reason)| wrong(format, reason))?;
+        Ok(Encoded { bytes, pixels: width * height })
+    }
+}
+
+fn decode_all(batch: &[(&PathBuf, &Stamp, Encoded)], threads: usize) -> Vec<Result<Picture, ReadError>> {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(files.len()));
+    let done = Mutex::new(Vec::with_capacity(batch.len()));
     std::thread::scope(|scope| {
-        for _ in 0..threads.min(files.len()) {
+        for _ in 0..threads.min(batch.len()) {
             scope.spawn(|| {
-                while let Some((index, file)) = {
+                while let Some((index, (file, _, encoded))) = {
                     let index = next.fetch_add(1, Relaxed);
-                    files.get(index).map(|file| (index, file))
+                    batch.get(index).map(|one| (index, one))
                 } {
-                    let picture = decode(file);
+                    let wrong =
+                        |(format, reason)| ReadError::Format { path: file.to_path_buf(), format, reason };
+                    let picture = decode(&encoded.bytes).map_err(wrong);
                     if let Ok(mut done) = done.lock() {
                         done.push((index, picture));
                     }
@@ -292,58 +341,119 @@ fn decode_all(files: &[PathBuf], threads: usize) -> Vec<Result<Picture, ReadErro
     done.into_iter().map(|(_, picture)| picture).collect()
 }
 
-fn decode(path: &Path) -> Result<Picture, ReadError> {
-    let bytes = std::fs::read(path).map_err(|source| ReadError::Io { path: path.into(), source })?;
-    let wrong = |format, reason: String| ReadError::Format { path: path.into(), format, reason };
-    // Detected by content, because extensions are often wrong.
-    let picture = if bytes.starts_with(b"\x89PNG") {
-        decode_png(&bytes).map_err(|reason| wrong("PNG", reason))?
+/// Which format is at fault, and why.
+type Fault = (&'static str, String);
+
+/// The format of a picture, detected by content, because extensions are often wrong.
+fn is_png(bytes: &[u8]) -> Result<bool, Fault> {
+    if bytes.starts_with(b"\x89PNG") {
+        Ok(true)
     } else if bytes.starts_with(&[0xff, 0xd8]) {
-        decode_jpeg(&bytes).map_err(|reason| wrong("JPEG", reason))?
+        Ok(false)
     } else {
-        return Err(wrong("PNG or JPEG", format!("it starts with {:02x?}", &bytes[..bytes.len().min(4)])));
+        Err(("PNG or JPEG", format!("it starts with {:02x?}", &bytes[..bytes.len().min(4)])))
+    }
+}
+
+/// Width and height as the header gives them, if they are within bounds.
+fn sides(bytes: &[u8]) -> Result<(usize, usize), Fault> {
+    let (format, sides) = match is_png(bytes)? {
+        true => (
+            "PNG",
+            png_reader(bytes).map(|reader| (reader.info().width as usize, reader.info().height as usize)),
+        ),
+        false => ("JPEG", jpeg_sides(bytes)),
+    };
+    let (width, height) = sides.map_err(|reason| (format, reason))?;
+    if width > SIDE_MAX || height > SIDE_MAX || width * height > PIXELS_MAX {
+        let reason = format!(
+            "it has {width} × {height} pixels, but at most {SIDE_MAX} per side and {PIXELS_MAX} in all are supported; resize it"
+        );
+        return Err((format, reason));
+    }
+    Ok((width, height))
+}
+
+/// Decodes a picture whose [`sides`] are within bounds.
+fn decode(bytes: &[u8]) -> Result<Picture, Fault> {
+    let picture = match is_png(bytes)? {
+        true => decode_png(bytes).map_err(|reason| ("PNG", reason))?,
+        false => decode_jpeg(bytes).map_err(|reason| ("JPEG", reason))?,
     };
     if picture.pixels.len() != picture.width * picture.height * 3 || picture.pixels.is_empty() {
-        return Err(wrong("picture", "it has no pixels, or fewer than its header says".into()));
+        return Err(("picture", "it has no pixels, or fewer than its header says".into()));
     }
     Ok(picture)
 }
 
-fn decode_png(bytes: &[u8]) -> Result<Picture, String> {
-    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: 1 << 30 });
+/// Decodes a picture as the reader's threads do, without a file; returns its number of pixels. For the fuzz target.
+#[doc(hidden)]
+pub fn decode_for_fuzzing(bytes: &[u8]) -> Result<usize, String> {
+    let told = |(format, reason): Fault| format!("{format}: {reason}");
+    sides(bytes).map_err(told)?;
+    decode(bytes).map(|picture| picture.width * picture.height).map_err(told)
+}
+
+fn png_reader(bytes: &[u8]) -> Result<png::Reader<Cursor<&[u8]>>, String> {
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: 1 << 28 });
     decoder.set_transformations(png::Transformations::normalize_to_color8());
-    let mut reader = decoder.read_info().map_err(|error| error.to_string())?;
+    decoder.read_info().map_err(|error| error.to_string())
+}
+
+fn decode_png(bytes: &[u8]) -> Result<Picture, String> {
+    let mut reader = png_reader(bytes)?;
     let (width, height) = (reader.info().width as usize, reader.info().height as usize);
-    if width > SIDE_MAX || height > SIDE_MAX {
-        return Err(format!(
-            "it has {width} × {height} pixels, but at most {SIDE_MAX} per side are supported"
-        ));
-    }
-    let mut raw = vec![0; reader.output_buffer_size().ok_or("it is too large")?];
+    let mut raw = zeros(reader.output_buffer_size().ok_or("it is too large")?)?;
     let frame = reader.next_frame(&mut raw).map_err(|error| error.to_string())?;
     raw.truncate(frame.buffer_size());
-    let pixels = match frame.color_type {
-        png::ColorType::Grayscale => raw.iter().flat_map(|grey| [*grey; 3]).collect(),
-        png::ColorType::GrayscaleAlpha => raw.chunks_exact(2).flat_map(|pixel| [pixel[0]; 3]).collect(),
-        png::ColorType::Rgb => raw,
-        png::ColorType::Rgba => {
-            raw.chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect()
-        }
-        png::ColorType::Indexed => return Err("its palette is not supported".into()),
+    let mut pixels = match frame.color_type {
+        png::ColorType::Rgb => return Ok(Picture { width, height, pixels: raw }),
+        _ => reserved(width * height * 3)?,
     };
+    match frame.color_type {
+        png::ColorType::Grayscale => pixels.extend(raw.iter().flat_map(|grey| [*grey; 3])),
+        png::ColorType::GrayscaleAlpha => {
+            pixels.extend(raw.chunks_exact(2).flat_map(|pixel| [pixel[0]; 3]));
+        }
+        png::ColorType::Rgba => {
+            pixels.extend(raw.chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]));
+        }
+        _ => return Err("its palette is not supported".into()),
+    }
     Ok(Picture { width, height, pixels })
 }
 
-fn decode_jpeg(bytes: &[u8]) -> Result<Picture, String> {
-    use zune_core::bytestream::ZCursor;
-    use zune_core::colorspace::ColorSpace;
-    use zune_core::options::DecoderOptions;
+/// An empty list with room for so many bytes, which a picture claims.
+fn reserved(bytes: usize) -> Result<Vec<u8>, String> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(bytes).map_err(|_| format!("there is no memory for its {bytes} bytes"))?;
+    Ok(list)
+}
+
+fn zeros(bytes: usize) -> Result<Vec<u8>, String> {
+    let mut list = reserved(bytes)?;
+    list.resize(bytes, 0);
+    Ok(list)
+}
+
+fn jpeg_decoder(bytes: &[u8]) -> zune_jpeg::JpegDecoder<ZCursor<&[u8]>> {
     let options = DecoderOptions::default()
         .set_max_width(SIDE_MAX)
         .set_max_height(SIDE_MAX)
         .set_strict_mode(true)
         .jpeg_set_out_colorspace(ColorSpace::RGB);
-    let mut decoder = zune_jpeg::JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    zune_jpeg::JpegDecoder::new_with_options(ZCursor::new(bytes), options)
+}
+
+fn jpeg_sides(bytes: &[u8]) -> Result<(usize, usize), String> {
+    let mut decoder = jpeg_decoder(bytes);
+    decoder.decode_headers().map_err(|error| format!("{error:?}"))?;
+    let info = decoder.info().ok_or("it has no size")?;
+    Ok((info.width.into(), info.height.into()))
+}
+
+fn decode_jpeg(bytes: &[u8]) -> Result<Picture, String> {
+    let mut decoder = jpeg_decoder(bytes);
     let pixels = decoder.decode().map_err(|error| format!("{error:?}"))?;
     let info = decoder.info().ok_or("it has no size")?;
     Ok(Picture { width: info.width.into(), height: info.height.into(), pixels })

@@ -6,7 +6,7 @@
 use crate::blocks::{self, Parsed, Splitter, count_lines};
 use crate::error::{BlockError, Problem, shown};
 use crate::input::Input;
-use crate::settings::{Settings, settings};
+use crate::settings::{Settings, TABLE_COLUMNS_MAX, settings};
 use crate::{ReadError, Real};
 use qjam::source::kept::{Keep, SparseWriter};
 use qjam::{Csc, Csr, DataSet};
@@ -66,8 +66,8 @@ impl Libsvm {
     /// Reads the rows, with their labels.
     pub fn read<T: Real>(mut self) -> Result<DataSet<Csr<T>>, ReadError> {
         let (input, keep) = self.open::<T>("rows")?;
-        if let Keep::File(path) = &keep
-            && let Some((data, _)) = DataSet::kept(path)?
+        if let Some(path) = keep.path()
+            && let Some((data, _)) = DataSet::kept(&path)?
         {
             return Ok(data);
         }
@@ -78,8 +78,8 @@ impl Libsvm {
     /// Reads the columns: a chunk contains some columns of all rows.
     pub fn read_columns<T: Real>(mut self) -> Result<Columns<T>, ReadError> {
         let (input, keep) = self.open::<T>("columns")?;
-        if let Keep::File(path) = &keep
-            && let Some((data, notes)) = DataSet::kept(path)?
+        if let Some(path) = keep.path()
+            && let Some((data, notes)) = DataSet::kept(&path)?
             && notes.len().is_multiple_of(size_of::<T>())
         {
             return Ok(Columns { data, labels: bytemuck::pod_collect_to_vec(&notes) });
@@ -121,6 +121,11 @@ impl Libsvm {
         input.must_be_unchanged()?;
         if rows.rows() == 0 {
             return Err(ReadError::Empty { path: self.path.clone(), what: "rows" });
+        }
+        // Its largest index may be the only sign of its columns, and memory is needed for each.
+        if self.cols.is_none() {
+            let usual = TABLE_COLUMNS_MAX.max(rows.values());
+            self.settings.must_be_confirmed(&self.path, rows.cols(), usual)?;
         }
         // A file with labels only is a matrix with one column of zeros.
         let cols = self.cols.unwrap_or(rows.cols()).max(1);

@@ -26,6 +26,8 @@ pub(crate) fn says_missing(field: &[u8]) -> bool {
 /// The means of columns, accumulated block by block, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Means {
+    cols: usize,
+    /// Empty until there are rows.
     sums: Vec<f64>,
     counts: Vec<u64>,
     missing: bool,
@@ -33,11 +35,13 @@ pub(crate) struct Means {
 
 impl Means {
     pub(crate) fn new(cols: usize) -> Self {
-        Means { sums: vec![0.0; cols], counts: vec![0; cols], missing: false }
+        Means { cols, sums: Vec::new(), counts: Vec::new(), missing: false }
     }
 
     pub(crate) fn add<T: Real>(&mut self, rows: &[T]) {
-        let mut sums = vec![0.0; self.sums.len()];
+        self.sums.resize(self.cols, 0.0);
+        self.counts.resize(self.cols, 0);
+        let mut sums = vec![0.0; self.cols];
         for row in rows.chunks_exact(self.sums.len()) {
             for ((sum, count), value) in sums.iter_mut().zip(&mut self.counts).zip(row) {
                 if value.missing() {
@@ -79,7 +83,8 @@ impl Means {
 /// Treats missing values in `rows`, except for means. Returns the number of rows dropped and of values replaced.
 pub(crate) fn settle<T: Real>(
     values: &mut Vec<T>,
-    names: &[String],
+    width: usize,
+    name: impl Fn(usize) -> String,
     missing: Missing,
     bad: impl Fn(usize, usize, crate::Problem) -> ReadError,
 ) -> Result<(u64, u64), ReadError> {
@@ -89,11 +94,10 @@ pub(crate) fn settle<T: Real>(
     if values.chunks(256).all(all_finite) {
         return Ok((0, 0));
     }
-    let width = names.len();
     let (mut dropped, mut filled, mut to) = (0, 0, 0);
     for row in 0..values.len() / width {
         let mut drop = false;
-        for (column, name) in names.iter().enumerate() {
+        for column in 0..width {
             let value = &mut values[row * width + column];
             if value.finite() {
                 continue;
@@ -105,7 +109,7 @@ pub(crate) fn settle<T: Real>(
                     return Err(bad(row, column, Problem::NotFinite { found }));
                 }
                 Missing::Error => {
-                    return Err(bad(row, column, Problem::Missing { name: name.clone() }));
+                    return Err(bad(row, column, Problem::Missing { name: name(column) }));
                 }
                 Missing::Value(number) => (*value, filled) = (T::from_f64(number), filled + 1),
                 Missing::Mean => filled += 1,

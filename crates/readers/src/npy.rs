@@ -3,12 +3,12 @@
 //! A file that already has this type is used in place. Other types, compressed files, and files whose non-finite values are to
 //! be replaced or dropped are converted.
 
+use crate::error::reserve;
 use crate::gathered::Gathered;
 use crate::input::{Input, Packing};
-use crate::settings::{Settings, settings};
-use crate::table::{Notes, Table};
+use crate::settings::{ARRAY_COLUMNS_MAX, Settings, settings};
+use crate::table::{ColumnNames, Notes, Table};
 use crate::{Missing, ReadError, Real};
-use qjam::source::kept::Keep;
 use qjam::source::npy::{self, NpyError, NpyHeader};
 use qjam::{DataError, DataSet};
 use std::path::PathBuf;
@@ -66,22 +66,29 @@ impl Npy {
     pub fn read<T: Real>(mut self) -> Result<Table<T>, ReadError> {
         let input = Input::open(&self.path)?;
         let (header, start, mut stream) = self.header(&input)?;
-        let names: Vec<String> = (1..=header.cols).map(|column| column.to_string()).collect();
         let plain = input.packing() == Packing::Plain;
-        if plain && header.descr == T::NPY && self.missing == Missing::Error {
-            let notes = Notes { columns: names, labelled: false, dropped: 0, filled: 0 };
-            return Ok(notes.table(DataSet::npy(&self.path)?));
+        let actual = input.stamp().bytes.saturating_sub(header.data_offset);
+        if plain && actual < header.data_bytes {
+            let source = NpyError::Truncated { expected: header.data_bytes, actual };
+            return Err(DataError::Npy { path: self.path, source }.into());
         }
-        let keep = self.settings.keep(&input, &format!("npy {:?} {}", self.missing, T::DTYPE))?;
-        if let Keep::File(path) = &keep
-            && let Some((data, notes)) = DataSet::kept(path)?
+        self.settings.must_be_confirmed(&self.path, header.cols, ARRAY_COLUMNS_MAX)?;
+        let names = ColumnNames::Counted(header.cols as usize);
+        if plain && header.descr == T::NPY && self.missing == Missing::Error {
+            let data = DataSet::npy(&self.path)?;
+            return Ok(Notes { columns: names.list(), labelled: false, dropped: 0, filled: 0 }.table(data));
+        }
+        let options = format!("npy {:?} {}", self.missing, T::DTYPE);
+        let keep = self.settings.keep(&input, &options)?;
+        if let Some(path) = keep.path()
+            && let Some((data, notes)) = DataSet::kept(&path)?
             && let Some(notes) = Notes::decode(&notes)
         {
             return Ok(notes.table(data));
         }
         let width = width(header.descr);
         let mut rows = Gathered::<T>::new(self.path.clone(), &keep, names, false, self.missing)?;
-        let piece = (PIECE_VALUES / header.cols as usize).max(1) * header.cols as usize * width;
+        let piece = (PIECE_VALUES / header.cols as usize).max(1).saturating_mul(header.cols as usize * width);
         let mut bytes = start[(header.data_offset as usize).min(start.len())..].to_vec();
         let (mut values, mut left) = (Vec::new(), header.data_bytes);
         let (taken, total) = (stream.taken(), input.stamp().bytes);
@@ -90,6 +97,7 @@ impl Npy {
             // Memory is allocated as bytes arrive, so a header with a false length costs nothing.
             while bytes.len() < wanted {
                 let before = bytes.len();
+                reserve(&mut bytes, PIECE_VALUES, &self.path)?;
                 bytes.resize(wanted.min(before + PIECE_VALUES), 0);
                 let n = stream.fill(&mut bytes[before..])?;
                 bytes.truncate(before + n);
@@ -100,6 +108,7 @@ impl Npy {
                 }
             }
             values.clear();
+            reserve(&mut values, wanted / width, &self.path)?;
             convert(header.descr, &bytes[..wanted], &mut values);
             rows.take(&mut values)?;
             bytes.drain(..wanted);

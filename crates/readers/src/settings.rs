@@ -3,7 +3,9 @@
 use crate::ReadError;
 use crate::input::{Input, Stamp};
 use qjam::source::kept::{self, Keep};
+use std::fs::DirBuilder;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// The progress of a reader.
@@ -15,16 +17,22 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// By default, inputs up to this size are read into memory.
+/// By default, numbers up to this size stay in memory.
 const MEMORY_BYTES_MAX: u64 = 64 << 20;
 
-/// Assumed ratio of decompressed to compressed size of a text.
+/// Columns of an array that are accepted without a question. A row of so many numbers is held in memory.
+pub(crate) const ARRAY_COLUMNS_MAX: u64 = 1 << 24;
+
+/// Columns of a table or a sparse matrix that are accepted without a question.
+pub(crate) const TABLE_COLUMNS_MAX: u64 = 1 << 20;
+
+/// Assumed ratio of decompressed to compressed size of a text. If it is larger, the file is used when memory is exceeded.
 const PACKED_FACTOR: u64 = 4;
 
 /// Where the numbers of a file are stored.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Storage {
-    /// In memory if the input is small, otherwise in the user's cache folder.
+    /// In memory if there are few numbers, otherwise in the user's cache folder.
     #[default]
     Auto,
     Memory,
@@ -37,6 +45,10 @@ pub(crate) struct Settings {
     pub(crate) storage: Storage,
     pub(crate) progress: Option<Box<dyn FnMut(Progress)>>,
     pub(crate) threads: Option<usize>,
+    /// Most bytes of numbers in memory with [`Storage::Auto`].
+    pub(crate) memory_max: Option<u64>,
+    /// Columns that the user has confirmed.
+    pub(crate) columns_max: Option<u64>,
 }
 
 impl Settings {
@@ -51,11 +63,28 @@ impl Settings {
         }
     }
 
+    /// Refuses more columns than `usual` unless the user has confirmed them: a few bytes can claim any number, and memory
+    /// is needed for each.
+    pub(crate) fn must_be_confirmed(&self, path: &Path, columns: u64, usual: u64) -> Result<(), ReadError> {
+        if columns <= usual.max(self.columns_max.unwrap_or(0)) {
+            return Ok(());
+        }
+        let reason = format!(
+            "it has {columns} columns, more than the {usual} that are read without asking; if that is right, confirm it with `features`"
+        );
+        Err(ReadError::Options { path: path.into(), reason })
+    }
+
     /// Where to store the numbers of `input`, read with these options.
     pub(crate) fn keep(&self, input: &Input, options: &str) -> Result<Keep, ReadError> {
         let packed = input.packing() != crate::input::Packing::Plain;
         let likely = input.stamp().bytes.saturating_mul(if packed { PACKED_FACTOR } else { 1 });
-        self.keep_as(input.path(), &[input.stamp()], likely, options)
+        self.keep_unpacked(input, likely, options)
+    }
+
+    /// The same for an input that says how many bytes it has when it is unpacked.
+    pub(crate) fn keep_unpacked(&self, input: &Input, bytes: u64, options: &str) -> Result<Keep, ReadError> {
+        self.keep_as(input.path(), &[input.stamp()], bytes, options)
     }
 
     /// The same for several files of a folder.
@@ -66,17 +95,18 @@ impl Settings {
         bytes: u64,
         options: &str,
     ) -> Result<Keep, ReadError> {
+        let memory_bytes_max = self.memory_max.unwrap_or(MEMORY_BYTES_MAX);
         let folder = match &self.storage {
             Storage::Memory => return Ok(Keep::Memory),
-            Storage::Auto if bytes <= MEMORY_BYTES_MAX => return Ok(Keep::Memory),
-            Storage::Auto => kept::folder().ok_or_else(|| ReadError::Options {
+            Storage::Auto if bytes <= memory_bytes_max => None,
+            Storage::Auto => Some(kept::folder().ok_or_else(|| ReadError::Options {
                 path: path.into(),
                 reason: "no cache folder can be written; name one with `keep_in`, or keep the numbers in memory with `in_memory`".into(),
-            })?,
+            })?),
             Storage::Folder(folder) => {
                 let failed = |source| ReadError::Io { path: folder.clone(), source };
-                std::fs::create_dir_all(folder).map_err(failed)?;
-                folder.clone()
+                DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+                Some(folder.clone())
             }
         };
         let mut hasher = DefaultHasher::new();
@@ -88,7 +118,11 @@ impl Settings {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let name: String = name.chars().take(40).map(plain).collect();
         let bytes: u64 = stamps.iter().map(|stamp| stamp.bytes).sum();
-        Ok(Keep::File(folder.join(format!("{name}-{bytes:x}-{:016x}.qjam", hasher.finish()))))
+        let name = format!("{name}-{bytes:x}-{:016x}.qjam", hasher.finish());
+        Ok(match folder {
+            Some(folder) => Keep::File(folder.join(name)),
+            None => Keep::Cached { name, memory_bytes_max },
+        })
     }
 }
 
@@ -107,6 +141,14 @@ macro_rules! settings {
             #[must_use]
             pub fn keep_in(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
                 self.settings.storage = crate::settings::Storage::Folder(folder.into());
+                self
+            }
+
+            /// Accepts up to so many columns. Without it, files that claim more than 2^24 columns are refused (2^20 if they
+            /// are tables, or sparse with fewer values than columns): a few bytes can claim any number.
+            #[must_use]
+            pub fn columns_max(mut self, columns: u64) -> Self {
+                self.settings.columns_max = Some(columns);
                 self
             }
 

@@ -10,7 +10,8 @@ use std::path::Path;
 pub struct Table<T: Real> {
     /// The rows. If there is a target, it is the last column, as [`DataSet::labelled`] expects.
     pub data: DataSet<Dense<T>>,
-    /// Names of the columns, in the order of the data.
+    /// Names of the columns, in the order of the data. Columns of arrays are numbered from `1`; none are listed if there are more
+    /// than 2^20.
     pub columns: Vec<String>,
     /// Whether the last column is the target.
     pub labelled: bool,
@@ -18,6 +19,43 @@ pub struct Table<T: Real> {
     pub dropped: u64,
     /// Number of missing values that were replaced.
     pub filled: u64,
+}
+
+/// Numbers of columns are listed as their names up to here.
+const LISTED_MAX: usize = 1 << 20;
+
+/// What the columns of a table are called.
+pub(crate) enum ColumnNames {
+    /// By these names.
+    Given(Vec<String>),
+    /// So many, numbered from 1.
+    Counted(usize),
+}
+
+impl ColumnNames {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            ColumnNames::Given(names) => names.len(),
+            ColumnNames::Counted(count) => *count,
+        }
+    }
+
+    /// The name of a column, counted from 0.
+    pub(crate) fn of(&self, column: usize) -> String {
+        match self {
+            ColumnNames::Given(names) => names[column].clone(),
+            ColumnNames::Counted(_) => (column + 1).to_string(),
+        }
+    }
+
+    /// All names; none if they are too many to be listed.
+    pub(crate) fn list(self) -> Vec<String> {
+        match self {
+            ColumnNames::Given(names) => names,
+            ColumnNames::Counted(count) if count > LISTED_MAX => Vec::new(),
+            ColumnNames::Counted(count) => (1..=count).map(|column| column.to_string()).collect(),
+        }
+    }
 }
 
 /// What is stored of a table besides its rows.

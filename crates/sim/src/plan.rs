@@ -442,7 +442,7 @@ fn draw_config(rng: &mut Rng) -> Config {
     if rng.percent(75) {
         return usual;
     }
-    Config {
+    let drawn = Config {
         let_go_within: Span(rng.magnitude(50_000, 5_000_000)),
         start_within: Span(rng.magnitude(5_000_000, 30_000_000)),
         restart_after: Span(rng.magnitude(1_000, 500_000)),
@@ -453,7 +453,8 @@ fn draw_config(rng: &mut Rng) -> Config {
         remote_restart_max: Span(rng.between(5_000_000, 30_000_000)),
         remote_patience: Span(rng.between(1_000_000, 90_000_000)),
         ..usual
-    }
+    };
+    Config { vain_max: drawn.fruitless_max / 3, ..drawn }
 }
 
 fn draw_rounds(rng: &mut Rng, seats: &[SeatPlan], silence: bool) -> Vec<RoundPlan> {

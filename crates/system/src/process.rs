@@ -1,24 +1,38 @@
 //! A child process that ends with its owner.
 //!
 //! Between its start and its end a process passes through several hands: the thread that starts it, the letter box of
-//! the master's loop, the loop. Whichever of them drops it, the process is killed, with everything it started that stayed
-//! in its group, and reaped, so that nothing is left, not even an entry in the table of processes.
+//! the master's loop, the loop. Whichever of them drops it, the process is killed, with everything it started
+//! ([`Family`]), and reaped, so that nothing is left, not even an entry in the table of processes.
 
+use crate::family::Family;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io;
-use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
-/// A child process and its group.
+/// How long a killed process usually takes to end, at most.
+const ENDS_WITHIN: Duration = Duration::from_millis(200);
+
+/// A child process, its group, and all that descends from it.
 pub struct Process {
     child: Child,
+    family: Option<Family>,
     /// How it ended, once it has been reaped. From then on its number may be somebody else's.
     status: Option<Option<ExitStatus>>,
 }
 
 impl Process {
-    /// A child that was started as the first of a group of its own.
+    /// Starts a process as the first of a group and of a family of its own.
+    pub fn spawn(command: &mut Command, family: Family) -> io::Result<Self> {
+        family.mark(command);
+        let child = command.process_group(0).spawn()?;
+        Ok(Process { child, family: Some(family), status: None })
+    }
+
+    /// A child that was started as the first of a group of its own. What leaves the group survives it.
     pub fn new(child: Child) -> Self {
-        Process { child, status: None }
+        Process { child, family: None, status: None }
     }
 
     /// Its process id.
@@ -45,6 +59,15 @@ impl Process {
     pub fn end(&mut self) -> Option<ExitStatus> {
         if let Some(status) = self.status {
             return status;
+        }
+        let _ = self.child.kill();
+        if let Some(family) = &self.family {
+            // Then nobody but its descendants has to be looked for.
+            let begun = Instant::now();
+            while !self.has_ended() && begun.elapsed() < ENDS_WITHIN {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            family.end();
         }
         // Also when it has ended: what it started may live. Until it is reaped the number of its group is its own.
         if let Some(group) = self.pid() {

@@ -15,25 +15,32 @@ import struct
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from qjam._worker import context, loader, values
+from qjam._worker import context, levels, loader, values
 from qjam._worker.chunks import open_chunk, opener
+from qjam._worker.decoded import Decoded
 from qjam._worker.memory import Regions, room
 from qjam._worker.raised import describe
+from qjam._worker.scripts import dumps as _cloudpickle
+from qjam._worker.states import States
+from qjam._worker.stepping import STATE_ONLY, Object, pickle_object, run_step
 from qjam.common.reducing import default_reduce
 
 __all__ = ["describe", "open_chunk", "start"]
 
 # Kind of call; how many mappings, regions to forget and references follow; index of the chunk; the code, and code
-# that can go; number of the parameters; seed; round.
-_HEAD = struct.Struct("<B3xIIII16s16sQQQ")
+# that can go; number of the parameters; seed; round; step.
+_HEAD = struct.Struct("<B3xIIII16s16sQQQQ")
 _MAPPING = struct.Struct("<QQ")
 _NUMBER = struct.Struct("<Q")
 _REFERENCE = struct.Struct("<BQQq")
 # Kind of answer; flags; number of references that follow.
 _ANSWER = struct.Struct("<BBxxI")
 
-_MAP, _STEP, _MERGE, _FORGET, _ROOM = 1, 2, 3, 4, 5
-_VALUE, _RAISED, _READY, _NEEDS_ROOM = 1, 2, 3, 4
+# A state: its number, the version that is wanted (0: none, make it), the version that the step makes, and whether to pickle it.
+_STATE_OBJECT = struct.Struct("<QQQB")
+
+_MAP, _STEP, _MERGE, _FORGET, _ROOM, _PICKLE_STATE = 1, 2, 3, 4, 5, 6
+_VALUE, _RAISED, _READY, _NEEDS_ROOM, _LACKS_STATE = 1, 2, 3, 4, 5
 _IS_KEPT = 1
 
 _MESSAGE_MAX = 1 << 16
@@ -42,8 +49,13 @@ _REFERENCES_MAX = 512
 _FDS_SPACE = socket.CMSG_SPACE(4 * 8)
 _IN_MESSAGE, _IN_RESULTS = 0, 1
 _NO_CODE = bytes(16)
+_NO_STEP = 2**64 - 1
+# Numbers from here on are those of states, and not of regions.
+_FIRST_STATE = 2**63
 
-_TABLE, _CODE, _PARAMS, _BUFFER, _HEADER, _CHUNK, _STATE, _NUMBERS, _PICKLE, _INT = b"*cpbhksNPi"
+_TABLE, _CODE, _PARAMS, _BUFFER, _HEADER, _CHUNK, _STATE, _NUMBERS, _PICKLE, _INT, _CONTENT, _OBJECT = b"*cpbhksNPiHS"
+# The state, which does not stay here.
+_STATE_ONLY = ord("g")
 _LEAF_TAGS = {ord(tag): tag for tag in "dfq"}
 
 Part = Tuple[int, Any]
@@ -54,14 +66,19 @@ Stream = List[Any]
 class _Call:
     """A call, as received in a message."""
 
-    __slots__ = ("code", "params", "header", "chunk", "state", "values", "regions")
+    __slots__ = ("code", "params", "header", "chunk", "content", "chunk_region", "state", "object", "values", "regions")
 
     def __init__(self) -> None:
         self.code: Any = None
         self.params: Optional[Stream] = None
         self.header = b""
         self.chunk: Any = b""
+        # The hash of the chunk's content, if it may be kept unpickled, and the region that it lies in.
+        self.content = b""
+        self.chunk_region = 0
         self.state: Optional[Stream] = None
+        # The object that the state is; of number 0 if there is none.
+        self.object: Object = (0, 0, 0, 0)
         self.values: List[Any] = []
         # The regions that contain the parameters.
         self.regions: List[int] = []
@@ -88,6 +105,10 @@ class Child:
         self.params: Any = None
         self.params_number = 0
         self.params_regions: List[int] = []
+        # List chunks that are kept unpickled.
+        self.decoded = Decoded()
+        # States that stay here between rounds.
+        self.states = States()
         # Memory of the call that the slot will overwrite.
         self.arena = 0
         # Whether the user's code is running: only then an interrupt applies to it.
@@ -123,8 +144,8 @@ class Child:
 
     def answer(self, message: bytes, fds: List[int]) -> None:
         """Executes a call and sends the result."""
-        kind, mappings, gone, count, chunk, code, dropped, params_number, seed, round_number = _HEAD.unpack_from(
-            message
+        kind, mappings, gone, count, chunk, code, dropped, params_number, seed, round_number, step = (
+            _HEAD.unpack_from(message)
         )
         at = _HEAD.size
         if mappings or gone:
@@ -136,17 +157,23 @@ class Child:
         self.arena = 0
         parts: Optional[List[Part]] = None
         dumped = state = None
+        call = _NO_CALL
         try:
             call = self.read(message, at, count)
-            context.now.where = seed, round_number, chunk
+            if call.object[1] and self.states.get(*call.object[:2]) is None:
+                call = _NO_CALL
+                self.send(_LACKS_STATE, [])
+                return
+            context.now.where = seed, round_number, chunk, None if step == _NO_STEP else step
             self.is_inside = True
-            dumped, state = self.run(kind, code, params_number, call)
+            dumped, state = self.run(kind, code, params_number, round_number, chunk, call)
             self.is_inside = False
         except BaseException as raised:
             self.is_inside = False
             parts = _told(raised)
             # The slot sends them again, because it is unknown how far this got.
             self.jobs.pop(code, None)
+            self.states.forget(call.object[0])
             self.params, self.params_number, self.params_regions = None, 0, []
         call = _NO_CALL
         if os.getpid() != self.pid:
@@ -178,8 +205,12 @@ class Child:
         return at
 
     def forget(self, number: int) -> None:
-        """Forgets a region, and parameters in it, whose round has ended."""
+        """Forgets a region, and parameters in it, whose round has ended; or a state."""
+        if number >= _FIRST_STATE:
+            self.states.forget(number)
+            return
         self.regions.forget(number)
+        self.decoded.forget(number)
         if number in self.params_regions:
             self.params, self.params_number, self.params_regions = None, 0, []
 
@@ -213,12 +244,17 @@ class Child:
                 call.header = bytes(view)
             elif tag == _CHUNK:
                 call.chunk = view
+                call.chunk_region = number
+            elif tag == _CONTENT:
+                call.content = bytes(view)
             elif tag == _PARAMS:
                 call.params = buffers = [view]
             elif tag == _BUFFER:
                 buffers.append(view)
             elif tag == _CODE:
                 call.code = view
+            elif tag == _OBJECT:
+                call.object = _STATE_OBJECT.unpack(view)
             elif tag == _STATE:
                 call.state = buffers = [view]
             elif tag == _NUMBERS or tag == _PICKLE:
@@ -229,9 +265,9 @@ class Child:
         return call
 
     def run(
-        self, kind: int, code: bytes, params_number: int, call: _Call
+        self, kind: int, code: bytes, params_number: int, round_number: int, index: int, call: _Call
     ) -> Tuple[values.Parts, Optional[values.Parts]]:
-        """Runs the user's code; returns its result, and its state if it has one."""
+        """Runs the user's code; returns its result, and its state if that was pickled."""
         job = self.jobs.get(code)
         if job is None:
             if call.code is None:
@@ -243,24 +279,35 @@ class Child:
         if kind == _MERGE:
             left, right = (values.load(_writable(parts)) for parts in call.values)
             return values.dump((job.reduce or default_reduce)(left, right), summable, _cloudpickle), None
+        if kind == _PICKLE_STATE:
+            return values.dump(0, True), pickle_object(self.states, call.object, _cloudpickle)
         if params_number != self.params_number:
             if call.params is None:
                 raise RuntimeError("the interpreter was not given the parameters of a call")
             self.params = values.unpack(call.params[0], call.params[1:])
             self.params_number = params_number
             self.params_regions = call.regions
-        chunk = (self.openers.get(call.header) or self.opener(call.header))(call.chunk)
         if kind == _MAP:
+            chunk = self.open(call, code, job, round_number, None)
             return values.dump(job.mapfunc(self.params, chunk), summable, _cloudpickle), None
-        if call.state is not None:
-            # Writable: a step changes its state in place.
-            state = values.load(("P", call.state[0], [bytearray(buffer) for buffer in call.state[1:]]))
-        else:
-            state = {} if job.init is None else job.init(chunk)
-        if job.step is None:
-            raise TypeError(f"{job.name} has no step(params, chunk, state)")
-        result = values.dump(job.step(self.params, chunk, state), summable, _cloudpickle)
-        return result, values.dump(state, False, _cloudpickle)
+        chunk = self.open(call, code, job, round_number, index)
+        # A state may keep parameters, and change them in a later round: no two states may have the same ones.
+        params, self.params, self.params_number, self.params_regions = self.params, None, 0, []
+        return run_step(self.states, job, call.object, call.state, params, chunk, _cloudpickle)
+
+    def open(self, call: _Call, code: bytes, job: loader.Job, round_number: int, index: Optional[int]) -> Any:
+        """The chunk of a call; `index` is that of a chunk with a state, which may keep items of it."""
+        opener = self.openers.get(call.header) or self.opener(call.header)
+        if not call.content:
+            return opener(call.chunk)
+        # The second number of a pickled chunk counts the arrays beside the pickle, which stay where they lie.
+        region = call.chunk_region if call.chunk[8:16] != bytes(8) else 0
+        if region & 1:
+            return opener(call.chunk)
+        view, size = call.chunk, len(call.chunk)
+        # Items may be of classes of the user's modules, which are others after an edit.
+        key = call.content, job.modules, index
+        return self.decoded.open(key, size, region, code, round_number, lambda: opener(view))
 
     def opener(self, header: bytes) -> Callable[[Any], Any]:
         """The function that opens a chunk, from the text with its kind, element type and shape."""
@@ -404,8 +451,8 @@ def _parts(dumped: Any, state: Any) -> List[Part]:
     else:
         parts = [(_NUMBERS, head), *((ord(tag), leaf) for tag, leaf in rest)]
     if state is not None:
-        _, stream, buffers = state
-        parts.append((_STATE, stream))
+        kind, stream, buffers = state
+        parts.append((_STATE_ONLY if kind == STATE_ONLY else _STATE, stream))
         parts.extend((_BUFFER, buffer) for buffer in buffers)
     return parts
 
@@ -417,17 +464,6 @@ def _told(error: BaseException) -> List[Part]:
         message, place, trace, pickled = f"{type(error).__name__}, which cannot be shown: {another!r}", None, "", b""
     texts = [text.encode("utf-8", "replace") for text in (message, place or "", trace)]
     return list(zip(b"mwtx", [*texts, pickled]))
-
-
-def _cloudpickle(obj: object, **options: Any) -> bytes:
-    """Pickles what plain pickle does not: classes and functions of the user's script."""
-    module = loader.cloudpickle()
-    if module is None:
-        import pickle
-
-        return pickle.dumps(obj, **options)
-    stream: bytes = module.dumps(obj, **options)
-    return stream
 
 
 def _flush() -> None:
@@ -451,6 +487,7 @@ def start(channel: socket.socket, path: List[str], support: bytes) -> None:
         # Line by line, so that the last lines of a dying interpreter are reported.
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     loader.install_support(support)
+    levels.install()
     child = Child(channel)
     signal.signal(signal.SIGINT, child.interrupted)
     channel.send(_ANSWER.pack(_READY, 0, 0))

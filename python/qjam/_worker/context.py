@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Iterator, Tuple
+from typing import TYPE_CHECKING, Iterator, Optional, Tuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,42 +21,50 @@ class Context:
     3
     """
 
-    __slots__ = ("seed", "round", "chunk")
+    __slots__ = ("seed", "round", "chunk", "step")
 
-    def __init__(self, seed: int, round: int, chunk: int) -> None:
+    def __init__(self, seed: int, round: int, chunk: int, step: Optional[int] = None) -> None:
         self.seed = seed
         """The seed of the run."""
         self.round = round
-        """The number of the round."""
+        """The number of the round, of all rounds of the master."""
         self.chunk = chunk
         """The index of the chunk in its data set."""
+        self.step = round if step is None else step
+        """The step that the caller gave (``run(..., step=n)``), or the number of the round in its loop (``Master.loop``) or
+        of its states (``Master.hold``). Outside of these it is ``round``."""
 
-    def rng(self) -> np.random.Generator:
-        """A random generator for this (seed, round, chunk); every call returns it in its initial state.
+    def rng(self, by: str = "step") -> np.random.Generator:
+        """A random generator for this (seed, step, chunk); every call returns it in its initial state.
 
-        The numbers do not depend on the worker that runs the chunk, or on how often it is retried.
+        The numbers do not depend on the worker that runs the chunk, or on how often it is retried. ``by="round"`` uses
+        (seed, round, chunk): then the numbers of a loop depend on how many rounds the master has had before.
         """
         import numpy
 
-        return numpy.random.default_rng(numpy.random.SeedSequence([self.seed, self.round, self.chunk]))
+        if by not in ("step", "round"):
+            raise ValueError(f"random numbers are keyed by 'step' or by 'round', not by {by!r}")
+        number = self.step if by == "step" else self.round
+        return numpy.random.default_rng(numpy.random.SeedSequence([self.seed, number, self.chunk]))
 
     def __repr__(self) -> str:
-        return f"Context(seed={self.seed}, round={self.round}, chunk={self.chunk})"
+        step = "" if self.step == self.round else f", step={self.step}"
+        return f"Context(seed={self.seed}, round={self.round}, chunk={self.chunk}{step})"
 
 
 class _Now(threading.local):
-    # In one process several threads may each be inside a call of their own. Seed, round and chunk, since few ask.
-    where: Tuple[int, int, int] | None = None
+    # In one process several threads may each be inside a call of their own. Seed, round, chunk and step, since few ask.
+    where: Tuple[int, int, int, Optional[int]] | None = None
 
 
 now = _Now()
 
 
 @contextlib.contextmanager
-def entered(seed: int, round: int, chunk: int) -> Iterator[None]:
+def entered(seed: int, round: int, chunk: int, step: Optional[int] = None) -> Iterator[None]:
     """Sets the result of :func:`context` on this thread while the block runs."""
     before = now.where
-    now.where = seed, round, chunk
+    now.where = seed, round, chunk, step
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ Needs only the standard library, and writes nothing to disk.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -24,6 +25,9 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 # Name of a module, and its file name, whether it is a package, and its text (None: a package without a file).
 Sources = Dict[str, Tuple[str, bool, Optional[str]]]
 
+# Name of a module, and what the user has assigned to its variables: names and pickled values.
+Assigned = Dict[str, Tuple[Tuple[str, bytes], ...]]
+
 FORMAT = 1
 
 
@@ -34,8 +38,9 @@ class CodeError(ImportError):
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds modules among sources in memory instead of files."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, assigned: Optional[Assigned] = None) -> None:
         self.sources = sources
+        self.assigned = assigned or {}
 
     def find_spec(
         self, fullname: str, path: Optional[Sequence[str]] = None, target: Optional[types.ModuleType] = None
@@ -48,7 +53,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             spec = importlib.machinery.ModuleSpec(fullname, None, is_package=True)
             spec.submodule_search_locations = []
             return spec
-        loader = _Loader(fullname, filename, text)
+        loader = _Loader(fullname, filename, text, self.assigned.get(fullname, ()))
         spec = importlib.machinery.ModuleSpec(fullname, loader, origin=filename, is_package=is_package)
         # Tracebacks then name the user's file, even if it does not exist on this machine.
         spec.has_location = True
@@ -58,10 +63,13 @@ class _Finder(importlib.abc.MetaPathFinder):
 class _Loader(importlib.abc.InspectLoader):
     """Executes the source of one module."""
 
-    def __init__(self, fullname: str, filename: str, text: str) -> None:
+    def __init__(
+        self, fullname: str, filename: str, text: str, assigned: Sequence[Tuple[str, bytes]] = ()
+    ) -> None:
         self.fullname = fullname
         self.filename = filename
         self.text = text
+        self.assigned = assigned
 
     def get_source(self, fullname: str) -> str:
         return self.text
@@ -77,14 +85,16 @@ class _Loader(importlib.abc.InspectLoader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         exec(self.get_code(self.fullname), module.__dict__)
+        for name, pickled in self.assigned:
+            setattr(module, name, pickle.loads(pickled))
 
 
 class _Set:
     """The modules of one blob: their sources, and those already imported."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, assigned: Assigned) -> None:
         self.sources = sources
-        self.finder = _Finder(sources)
+        self.finder = _Finder(sources, assigned)
         self.modules: Dict[str, types.ModuleType] = {}
         # The modules previously under these names, restored when the set is removed.
         self.displaced: Dict[str, types.ModuleType] = {}
@@ -130,31 +140,31 @@ _SETS_MAX = 32
 class Job:
     """Functions of one blob, ready to be called.
 
-    `reduce` is None where results are to be added; `init` is None where there is no state. `mapfunc` is the user's own
-    function, for who has entered the job.
+    `reduce` is None where results are to be added; `init` is None where there is no state. `mapfunc` and `stepfunc` are the
+    user's own functions, for who has entered the job.
     """
 
     def __init__(self, name: str, modules: _Set, functions: Dict[str, Callable[..., Any]]) -> None:
         self.name = name
-        self._modules = modules
+        self.modules = modules
         self.mapfunc = functions["map"]
-        self._step = functions.get("step", self.mapfunc)
+        self.stepfunc = functions.get("step", self.mapfunc)
         self.reduce: Optional[Callable[[Any, Any], Any]] = self._entered(functions.get("reduce"))
         self.init: Optional[Callable[[Any], Any]] = self._entered(functions.get("init"))
 
     def enter(self) -> None:
         """Makes this job's modules the ones that imports and unpickling find."""
-        self._modules.enter()
+        self.modules.enter()
 
     def map(self, params: Any, chunk: Any) -> Any:
         """The value of one chunk."""
-        self._modules.enter()
+        self.modules.enter()
         return self.mapfunc(params, chunk)
 
     def step(self, params: Any, chunk: Any, state: Any) -> Any:
         """The value of one chunk with a state, which the function modifies."""
-        self._modules.enter()
-        return self._step(params, chunk, state)
+        self.modules.enter()
+        return self.stepfunc(params, chunk, state)
 
     def _entered(self, function: Optional[Callable[..., Any]]) -> Optional[Callable[..., Any]]:
         if function is None:
@@ -162,7 +172,7 @@ class Job:
         called = function
 
         def enter_and_call(*args: Any) -> Any:
-            self._modules.enter()
+            self.modules.enter()
             return called(*args)
 
         return enter_and_call
@@ -183,7 +193,7 @@ def load(blob: bytes) -> Job:
                 parts["name"], *made_by, *here, sys.executable, *made_by
             )
         )
-    modules = _set_of(parts["sources"])
+    modules = _set_of(parts["sources"], parts.get("assigned", {}))
     modules.enter()
     for filename, blocks in parts["lines"].items():
         _add_lines(filename, blocks)
@@ -206,7 +216,7 @@ def _plain(text: str) -> Job:
     functions = functions_of(module)
     if "map" not in functions:
         raise CodeError(describe_without_mapfunc(module))
-    return Job("source", _set_of({}), functions)
+    return Job("source", _set_of({}, {}), functions)
 
 
 def unpack(blob: bytes) -> Dict[str, Any]:
@@ -228,17 +238,24 @@ def pack(parts: Dict[str, Any]) -> bytes:
     """The opposite of `unpack`. The same parts give the same bytes."""
     # Version 2 of the format has no references between equal objects, so it does not depend on who else holds them.
     body = marshal.dumps(parts, 2)
-    return b"Qz" + zlib.compress(body, 6) if len(body) > 4096 else b"Q0" + body
+    # Beyond that it is mostly data, which compresses slowly and little.
+    return b"Qz" + zlib.compress(body, 6) if 4096 < len(body) <= 1 << 20 else b"Q0" + body
 
 
 def functions_of(module: types.ModuleType) -> Dict[str, Callable[..., Any]]:
     """The functions of a module that a round uses."""
     names = {"map": "mapfunc", "reduce": "reduce", "init": "init", "step": "step"}
     found = {key: getattr(module, name, None) for key, name in names.items()}
+    found["reduce"] = reduce_of(found["reduce"])
     functions = {key: function for key, function in found.items() if callable(function)}
     if "map" not in functions and "step" in functions:
         functions["map"] = functions["step"]
     return functions
+
+
+def reduce_of(found: Any) -> Optional[Callable[[Any, Any], Any]]:
+    """What a module calls `reduce`, if it combines two values: not that of `functools`, which was imported for something else."""
+    return found if callable(found) and found is not functools.reduce else None
 
 
 def describe_without_mapfunc(module: types.ModuleType) -> str:
@@ -256,9 +273,9 @@ def describe_without_mapfunc(module: types.ModuleType) -> str:
     )
 
 
-def _set_of(sources: Sources) -> _Set:
-    key = marshal.dumps(sorted(sources.items()), 2)
-    found = _sets.pop(key, None) or _Set(sources)
+def _set_of(sources: Sources, assigned: Assigned) -> _Set:
+    key = marshal.dumps((sorted(sources.items()), sorted(assigned.items())), 2)
+    found = _sets.pop(key, None) or _Set(sources, assigned)
     _sets[key] = found
     while len(_sets) > _SETS_MAX:
         del _sets[next(iter(_sets))]

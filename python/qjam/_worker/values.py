@@ -68,11 +68,11 @@ class _NotNumbers(Exception):
 
 
 def dump(
-    obj: Any, summable: bool, pickler: Optional[Callable[..., bytes]] = None
+    obj: Any, summable: bool, pickler: Optional[Callable[..., bytes]] = None, what: str = "the result"
 ) -> Parts:
     """Encodes a result: ``("N", shape, leaves)``, or ``("P", stream, buffers)``.
 
-    ``leaves`` are ``("d" | "f" | "q", buffer)`` or ``("i", int)``. Nothing is copied: buffers are those of the object.
+    ``what`` is its name in the message if it cannot be pickled. ``leaves`` are ``("d" | "f" | "q", buffer)`` or ``("i", int)``. Nothing is copied: buffers are those of the object.
 
     >>> dump(1.5, True)
     ('N', b'F', [('d', array('d', [1.5]))])
@@ -99,8 +99,29 @@ def dump(
         if pickler is None:
             raise
         buffers.clear()
-        stream = pickler(obj, protocol=5, buffer_callback=buffers.append)
+        try:
+            stream = pickler(obj, protocol=5, buffer_callback=buffers.append)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise _refused(obj, what, error) from None
     return "P", stream, [_raw(buffer) for buffer in buffers]
+
+
+def _refused(obj: Any, what: str, error: Exception) -> Exception:
+    """The error for a result that cannot be pickled; names the part of it."""
+    try:
+        # On a worker it comes with the modules that the master sends.
+        from qjam._pickling import refused
+    except ImportError:
+        return TypeError(f"{what}: {error}")
+    return refused(
+        obj,
+        what,
+        error,
+        "What a function gives is sent to another process, so it cannot have locks, files, sockets, generators and the like in "
+        "it. Return numbers, arrays, or containers and objects made of them.",
+    )
 
 
 def _raw(buffer: pickle.PickleBuffer) -> memoryview:
@@ -230,15 +251,21 @@ class _Reader:
         self.at = found + 1
         return text
 
+    def dtype(self) -> Any:
+        name = self.until(";")
+        if name not in _PACKED:
+            raise ValueError(f"a result's shape has the element type {name!r} in it")
+        return _np().dtype(name)
+
     def take(self) -> Plan:
         mark = self.shape[self.at : self.at + 1]
         self.at += 1
         if mark == "F" or mark == "I":
             return (mark,)
         if mark == "S":
-            return mark, (), _np().dtype(self.until(";"))
+            return mark, (), self.dtype()
         if mark == "A":
-            dtype = _np().dtype(self.until(";"))
+            dtype = self.dtype()
             dims = tuple(int(dim) for dim in self.until(";").split(","))
             return mark, dims, dtype, 0 not in dims
         if mark == "(" or mark == "[":

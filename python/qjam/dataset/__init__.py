@@ -7,7 +7,9 @@ slices, whether columns instead of rows are cut, and whether the data can change
   Arrow tables, and names of files.
 * :class:`FileDataSet` reads tables and sparse matrices in files of many kinds, :class:`ImageDataSet` and
   :class:`AudioDataSet` folders of pictures and sounds.
+* :class:`ZippedDataSet` cuts several arrays, lists or tables at the same rows.
 * :class:`ListDataSet`, :class:`NumpyMatrixDataSet` and :class:`NumpyMatrixFileDataSet` are the classes of the original report.
+  Their length is the number of slices, and ``data[index]`` is a slice, as of data sets of your own.
 * :class:`BaseDataSet` is the base class for your own data sets: define ``chunks()`` and ``slice(index)``.
 
 Slices are named by the hash of their content. Workers keep the slices that they have, so a second run over the same data sends
@@ -26,6 +28,7 @@ from .general import DataSet, as_dataset
 from .lists import ListDataSet
 from .matrices import NumpyMatrixDataSet, NumpyMatrixFileDataSet
 from .readers import AudioDataSet, FileDataSet, ImageDataSet
+from .zipped import ZippedDataSet
 
 __all__ = [
     "AudioDataSet",
@@ -36,5 +39,6 @@ __all__ = [
     "ListDataSet",
     "NumpyMatrixDataSet",
     "NumpyMatrixFileDataSet",
+    "ZippedDataSet",
     "as_dataset",
 ]

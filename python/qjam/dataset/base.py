@@ -25,13 +25,21 @@ class BaseDataSet:
     The map function is called once with each ``slice(index)``. Slices are requested when the data set is first used, and kept;
     if they change, call :meth:`forget`.
 
-    If there are many small units, set ``slice_size`` to how many of them a slice has: ``slice(index)`` then gives
-    units ``index * slice_size`` up to ``(index + 1) * slice_size``.
+    If there are many small units, set ``slice_size`` to how many of them a slice has, or pass it to ``BaseDataSet.__init__``:
+    ``chunks()`` is then the number of units, and ``slice(index)`` gives units ``index * slice_size`` up to
+    ``(index + 1) * slice_size``. ``len(data)`` is the number of slices, and ``data[index]`` is ``slice(index)``.
+
+    Args:
+        slice_size: Units in a slice; 1 if it is not given. A subclass need not call this.
     """
 
     # On the class, so that a subclass need not call our __init__.
     _slice_size: Optional[int] = None
     _data: Optional[Data] = None
+
+    def __init__(self, slice_size: Optional[int] = None) -> None:
+        if slice_size is not None:
+            self._slice_size = checked_slice_size(slice_size)
 
     def chunks(self) -> int:
         """The number of smallest units: items, rows or lines."""
@@ -74,34 +82,30 @@ class BaseDataSet:
         self._data = None
 
     def __len__(self) -> int:
-        return self.chunks()
+        return self.slices()
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: builtins.slice) -> Any: ...
     def __getitem__(self, index: Union[int, builtins.slice]) -> Any:
-        """One unit, or a range of them."""
+        """One slice, or a list of them."""
+        count = self.slices()
         if isinstance(index, builtins.slice):
-            return [self._one(at) for at in range(*index.indices(len(self)))]
-        return self._one(self._unit(index))
+            return [self.slice(at) for at in range(*index.indices(count))]
+        return self.slice(self._from_start(index, count, "slice"))
 
     def __iter__(self) -> Iterator[Any]:
-        return (self._one(at) for at in range(len(self)))
+        return (self.slice(at) for at in range(self.slices()))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.chunks()} units in slices of {self.slice_size})"
 
-    def _one(self, at: int) -> Any:
-        size = self.slice_size
-        return self.slice(at) if size == 1 else self.slice(at // size)[at % size]
-
-    def _unit(self, index: int) -> int:
-        """The index of a unit; a negative index counts from the end."""
-        count = len(self)
+    def _from_start(self, index: int, count: int, what: str) -> int:
+        """An index of so many; a negative index counts from the end."""
         at = index.__index__()
         at = at + count if at < 0 else at
-        self._check(at, count, "unit")
+        self._check(at, count, what)
         return at
 
     def _check(self, index: int, count: int, what: str) -> None:

@@ -7,13 +7,16 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Union, overload
 
 from .base import BaseDataSet, checked_slice_size
 
 if TYPE_CHECKING:
     from .._native import Data
     from ._units import Units
+
+
+_LIBRARIES = frozenset({"numpy", "scipy", "pandas", "polars", "pyarrow"})
 
 
 class DataSet(BaseDataSet):
@@ -28,7 +31,7 @@ class DataSet(BaseDataSet):
     array([[ 8,  9],
            [10, 11]])
 
-    The function gets, for
+    ``len(data)`` is the number of units (rows, items or lines), and ``data[index]`` is a unit. The function gets, for
 
     * a list, tuple or range: some of the items;
     * a NumPy array of any type: some of the rows (the first dimension), as a read-only array. Subclasses and masks are
@@ -95,10 +98,13 @@ class DataSet(BaseDataSet):
         """One unit, or a range of them."""
         if isinstance(index, builtins.slice):
             return self._units.pick(index)
-        return self._units.one(self._unit(index))
+        return self._units.one(self._from_start(index, self.chunks(), "unit"))
 
-    def _one(self, at: int) -> Any:
-        return self._units.one(at)
+    def __len__(self) -> int:
+        return self.chunks()
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._units.one(at) for at in range(self.chunks()))
 
     def _native_data(self) -> Data:
         count = self.chunks()
@@ -113,10 +119,33 @@ class DataSet(BaseDataSet):
         return self._data
 
 
+class BySlices(DataSet):
+    """What the classes of the report share: their length and items are those of slices, as of every :class:`BaseDataSet`."""
+
+    def __len__(self) -> int:
+        return BaseDataSet.__len__(self)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: builtins.slice) -> Any: ...
+    def __getitem__(self, index: Union[int, builtins.slice]) -> Any:
+        """One slice, or a list of them."""
+        return BaseDataSet.__getitem__(self, index)
+
+    def __iter__(self) -> Iterator[Any]:
+        return BaseDataSet.__iter__(self)
+
+
 def units_of(data: Any, frozen: bool) -> Units:
     """The units for some data. A library is imported only if the data belongs to it."""
     if isinstance(data, BaseDataSet):
         raise TypeError(f"this is a data set already: {data!r}")
+    if isinstance(data, tuple) and any(map(_is_array, data)):
+        raise TypeError(
+            f"a tuple of {len(data)} arrays would be a data set of {len(data)} items. To cut arrays at the same rows, write "
+            "qjam.ZippedDataSet(x, y): the function gets tuples of rows. To make each array one item, write list(...)"
+        )
     if isinstance(data, (list, tuple, range)):
         from .lists import checked_list
 
@@ -153,6 +182,12 @@ def units_of(data: Any, frozen: bool) -> Units:
     raise TypeError(f"{name} cannot be a data set; {hint}")
 
 
+def _is_array(obj: Any) -> bool:
+    """Whether it is an array or table with rows."""
+    libraries = (kind.__module__.partition(".")[0] for kind in type(obj).__mro__)
+    return not _LIBRARIES.isdisjoint(libraries) and len(getattr(obj, "shape", (0,))) > 0
+
+
 # The data sets of what was given to runs as it is, by identity or by the file's name, so that a loop of runs cuts and
 # names it once.
 _recent: OrderedDict[object, DataSet] = OrderedDict()
@@ -161,7 +196,7 @@ _recent_lock = threading.Lock()
 
 
 def as_dataset(data: Any) -> Optional[BaseDataSet]:
-    """The data set that :meth:`qjam.Master.run` uses: the argument itself, one made of it, or None for no data.
+    """The data set that :meth:`qjam.Master.run` uses: the argument itself, one made of it, or None for None.
 
     The most recent ones are remembered while their data is alive.
 
@@ -169,13 +204,14 @@ def as_dataset(data: Any) -> Optional[BaseDataSet]:
     >>> items = [1, 2, 3]
     >>> as_dataset(items) is as_dataset(items)
     True
-    >>> as_dataset([]) is None
-    True
     """
     if data is None or isinstance(data, BaseDataSet):
         return data
-    if isinstance(data, (list, tuple)) and not data:
-        return None
+    if isinstance(data, (list, tuple, range)) and not data:
+        raise ValueError(
+            "the data set is empty; a round needs at least one item. To call the function once for every slot of every worker, "
+            "without data, write dataset=None"
+        )
     is_file = isinstance(data, (str, os.PathLike))
     key: object = os.path.abspath(os.fspath(data)) if is_file else id(data)
     with _recent_lock:

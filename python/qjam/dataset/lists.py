@@ -6,7 +6,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Optional
 
 from ._units import PickledUnits
-from .general import DataSet
+from .general import BySlices
 
 if TYPE_CHECKING:
     from .._native import Data
@@ -59,13 +59,15 @@ def checked_list(items: Any, frozen: bool) -> ListUnits:
     return ListUnits(items, frozen)
 
 
-class ListDataSet(DataSet):
+class ListDataSet(BySlices):
     """A list, tuple or range of anything that can be pickled; functions get lists of ``slice_size`` items.
 
     >>> from qjam.dataset import ListDataSet
     >>> data = ListDataSet(range(1, 100), slice_size=30)
     >>> data.chunks(), data.slices(), data.slice(3)
     (99, 4, [91, 92, 93, 94, 95, 96, 97, 98, 99])
+    >>> len(data), data[3] == data.slice(3)
+    (4, True)
 
     Args:
         items: The list. It may change between runs: it is pickled for every run and compared with what was sent before.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Optional
 
-from .general import DataSet
+from .general import BySlices
 
 
-class NumpyMatrixDataSet(DataSet):
+class NumpyMatrixDataSet(BySlices):
     """A matrix in memory, cut into rows, or into columns.
 
     >>> import numpy
@@ -52,7 +52,7 @@ class NumpyMatrixDataSet(DataSet):
         self._set_up(array_units(matrix, frozen, columns=not row_major), slice_size)
 
 
-class NumpyMatrixFileDataSet(DataSet):
+class NumpyMatrixFileDataSet(BySlices):
     """A matrix in a file, which may be larger than memory; each worker reads its rows when it needs them.
 
     Two kinds of files are read: what ``numpy.save`` writes (``.npy``), and texts with a row of numbers on every line,

@@ -56,7 +56,9 @@ class FileDataSet(DataSet):
         delimiter: The field separator of a CSV file.
         comment: Lines of a CSV file that start with this character are skipped.
         zero_based: Indices of a LIBSVM file start at 0, not at 1.
-        features: Number of columns of a LIBSVM file, if larger than its largest index.
+        features: Number of columns of a LIBSVM file, if larger than its largest index. Of other files, confirms up to so
+            many columns: more than 2^24 in an array or 2^20 in a table must be confirmed, because a few bytes can claim
+            any number.
         by_columns: Cuts a LIBSVM file into columns instead of rows.
         array: The name of the array in an ``.npz`` file that has several.
         in_memory: Reads the numbers into memory, regardless of their size.

@@ -195,6 +195,7 @@ class LogisticRegression(Classification):
         partitions: Union[str, int] = "auto",
         h: Union[str, float] = "auto",
         sigma: Union[str, float] = "auto",
+        tuning: str = "counted",
         combine: str = "searched",
         verbose: int = 0,
         warm_start: bool = False,
@@ -216,6 +217,7 @@ class LogisticRegression(Classification):
         self.partitions = partitions
         self.h = h
         self.sigma = sigma
+        self.tuning = tuning
         self.combine = combine
         self.verbose = verbose
         self.warm_start = warm_start
@@ -309,6 +311,7 @@ class LinearSVC(Classification):
         partitions: Union[str, int] = "auto",
         h: Union[str, float] = "auto",
         sigma: Union[str, float] = "auto",
+        tuning: str = "counted",
         combine: str = "searched",
         workers: WorkersLike = None,
     ) -> None:
@@ -328,6 +331,7 @@ class LinearSVC(Classification):
         self.partitions = partitions
         self.h = h
         self.sigma = sigma
+        self.tuning = tuning
         self.combine = combine
         self.workers = workers
 

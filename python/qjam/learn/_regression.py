@@ -126,6 +126,7 @@ class Ridge(Regression):
         partitions: Union[str, int] = "auto",
         h: Union[str, float] = "auto",
         sigma: Union[str, float] = "auto",
+        tuning: str = "counted",
         combine: str = "searched",
         random_state: Any = None,
         workers: WorkersLike = None,
@@ -141,6 +142,7 @@ class Ridge(Regression):
         self.partitions = partitions
         self.h = h
         self.sigma = sigma
+        self.tuning = tuning
         self.combine = combine
         self.random_state = random_state
         self.workers = workers
@@ -205,6 +207,7 @@ class Lasso(Sparsest):
         partitions: Union[str, int] = "auto",
         h: Union[str, float] = "auto",
         sigma: Union[str, float] = "auto",
+        tuning: str = "counted",
         combine: str = "searched",
         random_state: Any = None,
         workers: WorkersLike = None,
@@ -221,6 +224,7 @@ class Lasso(Sparsest):
         self.partitions = partitions
         self.h = h
         self.sigma = sigma
+        self.tuning = tuning
         self.combine = combine
         self.random_state = random_state
         self.workers = workers
@@ -258,6 +262,7 @@ class ElasticNet(Sparsest):
         partitions: Union[str, int] = "auto",
         h: Union[str, float] = "auto",
         sigma: Union[str, float] = "auto",
+        tuning: str = "counted",
         combine: str = "searched",
         random_state: Any = None,
         workers: WorkersLike = None,
@@ -275,6 +280,7 @@ class ElasticNet(Sparsest):
         self.partitions = partitions
         self.h = h
         self.sigma = sigma
+        self.tuning = tuning
         self.combine = combine
         self.random_state = random_state
         self.workers = workers

@@ -48,6 +48,9 @@ def uses(rows: Array) -> float:
         pending = m.submit(total, 1.0, [1.0])
         pending.wait(1.0)
         value += pending.result()
+        with m.loop():
+            value += m.run(total, None, qjam.ZippedDataSet(rows, rows), reduce=max)
+            value += m.submit(total, None, rows, step=3).result()
         held = m.hold(begin, rows)
         held.run(step, None)
         states: List[Dict[str, int]] = held.collect()

@@ -123,3 +123,22 @@ impl LearnerError {
         LearnerError::NoAnswer { question, source: Unanswered { learner, question }.into() }
     }
 }
+
+/// Sorts the errors of a learner's models: those that all models have, then the learner's own.
+macro_rules! sort_model_errors {
+    ($error:ident as $e:ident { $($own:pat => $sorted:expr),* $(,)? }) => {
+        impl From<$error> for $crate::learner::LearnerError {
+            fn from($e: $error) -> Self {
+                match $e {
+                    $error::Run(e) => Self::Run(e),
+                    $error::NotFinite { .. } => Self::not_finite($e, vec![]),
+                    $error::Columns { found, expected } => {
+                        Self::Columns { found, expected, source: $e.into() }
+                    }
+                    $($own => $sorted,)*
+                }
+            }
+        }
+    };
+}
+pub(crate) use sort_model_errors;

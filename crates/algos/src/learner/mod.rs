@@ -21,6 +21,7 @@ pub mod sample;
 mod training;
 
 pub use error::LearnerError;
+pub(crate) use error::sort_model_errors;
 pub use model::{About, Answer, Model, Question, Scope};
 pub use report::{Fitted, Progress, Report, count};
 pub use training::{Job, Training, Weights};

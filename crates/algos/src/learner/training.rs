@@ -4,6 +4,7 @@ use super::{LearnerError, Progress};
 use crate::models::Parts;
 use crate::options::Settings;
 use qjam::{Master, Rows};
+use thiserror::Error;
 
 /// How much each row counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,6 +40,18 @@ impl<'a> Training<'a> {
     }
 }
 
+/// Rows with too many columns for the memory there is.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the rows have {columns} columns, a model of them takes at least {bytes} bytes of memory, and there are {bytes_max}; \
+     number the columns without gaps, or use a machine with more memory"
+)]
+struct TooWide {
+    columns: usize,
+    bytes: u64,
+    bytes_max: u64,
+}
+
 /// A fit that is to be done: where, of what, and who watches.
 pub struct Job<'a> {
     /// Runs the rounds.
@@ -54,6 +67,18 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
+    /// Refuses rows with so many columns that the model cannot fit into memory. A learner has at least `per_column` numbers of
+    /// 64 bits for each column, and a file of a few bytes can have billions of columns.
+    pub fn must_fit(&self, per_column: usize) -> Result<(), LearnerError> {
+        let columns = self.training.rows.cols().map_err(qjam::Error::from)?;
+        let bytes = (columns as u64).saturating_mul(per_column as u64).saturating_mul(8);
+        let bytes_max = self.memory_limit.unwrap_or(u64::MAX).min(qjam::memory::most_bytes());
+        match bytes <= bytes_max {
+            true => Ok(()),
+            false => Err(LearnerError::unusable(TooWide { columns, bytes, bytes_max })),
+        }
+    }
+
     /// The targets of a learner that needs them.
     pub fn targets(&self) -> Result<&'a [f64], LearnerError> {
         self.training.targets.ok_or(LearnerError::NoTargets { learner: self.settings.table().name })

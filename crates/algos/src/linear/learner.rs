@@ -6,10 +6,14 @@ use super::{
 };
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, count,
+    sort_model_errors,
 };
 use crate::models::{Format, Parts, PartsError, hash};
 use crate::options::{Settings, Table, Value};
 use qjam::with_rows;
+
+/// Vectors as long as a row that every solver has at a time: coefficients, gradients, and their history.
+const VECTORS: usize = 8;
 
 /// One of the five.
 #[derive(Debug)]
@@ -38,6 +42,7 @@ impl Learner for Linear {
 
     fn fit(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError> {
         let mut spec = Spec::from_settings(job.settings).map_err(LearnerError::unusable)?;
+        job.must_fit(VECTORS)?;
         if let Some(start) = job.training.start {
             let wrong = |source| LearnerError::Parts { learner: self.0.name(), source };
             spec = spec.with_start(start.tensor::<2>("coefficients").map_err(wrong)?.1);
@@ -90,25 +95,16 @@ fn sorted(e: LearnError, settings: &Settings) -> LearnerError {
     }
 }
 
-impl From<ModelError> for LearnerError {
-    fn from(e: ModelError) -> LearnerError {
-        match e {
-            ModelError::Run(e) => LearnerError::Run(e),
-            ModelError::File(e) => LearnerError::File(e),
-            ModelError::NotFinite { .. } => LearnerError::not_finite(e, vec![]),
-            ModelError::Columns { found, expected } => {
-                LearnerError::Columns { found, expected, source: e.into() }
-            }
-            ModelError::NoProbabilities { .. } => {
-                LearnerError::NoAnswer { question: Question::Probabilities, source: e.into() }
-            }
-            ModelError::NoDecisions { .. } => {
-                LearnerError::NoAnswer { question: Question::Decisions, source: e.into() }
-            }
-            e => LearnerError::unusable(e),
-        }
-    }
-}
+sort_model_errors!(ModelError as e {
+    ModelError::File(e) => LearnerError::File(e),
+    ModelError::NoProbabilities { .. } => {
+        LearnerError::NoAnswer { question: Question::Probabilities, source: e.into() }
+    },
+    ModelError::NoDecisions { .. } => {
+        LearnerError::NoAnswer { question: Question::Decisions, source: e.into() }
+    },
+    e => LearnerError::unusable(e),
+});
 
 fn report(settings: &Settings, trained: &Trained, rows: u64) -> Report {
     let (model, outcome) = (&trained.model, trained.outcome);
@@ -131,6 +127,9 @@ fn report(settings: &Settings, trained: &Trained, rows: u64) -> Report {
         facts.push(("classes", Value::Integer(model.classes().len() as u64)));
     }
     let choices = || trained.fit.iter().flat_map(|fit| &fit.choices);
+    if settings.word("tuning") == Ok(Some("clock")) && trained.fit.is_some() {
+        facts.push(("choices", Value::Text(choices().map(noted).collect::<Vec<_>>().join("; "))));
+    }
     let solver = format!("solver {}: {}", trained.solver.name(), trained.why);
     let advice = match outcome {
         Outcome::RoundsUsedUp => {
@@ -158,6 +157,11 @@ fn report(settings: &Settings, trained: &Trained, rows: u64) -> Report {
         phase: "training",
         answers_file: if model.kind().classifies() { "classes.npy" } else { "values.npy" },
     }
+}
+
+/// A choice in a model's notes: both numbers in digits that give the same bits again.
+fn noted(choice: &Choice) -> String {
+    format!("round {}: h {} sigma {}", choice.round, choice.work, choice.sigma)
 }
 
 fn record(choice: &Choice) -> Vec<(&'static str, Value)> {

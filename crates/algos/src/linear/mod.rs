@@ -51,7 +51,7 @@ pub use solvers::coordinate::cocoa::{CocoaRound, Fit, FitError, Objective, Outco
 pub use solvers::coordinate::columns::{Columns, Value};
 pub use solvers::coordinate::learners::{Given, Learned, Margin, logistic, path, regress, svm};
 pub use solvers::coordinate::loss::Loss;
-pub use solvers::coordinate::params::{Combine, Local, Params, ParamsError};
+pub use solvers::coordinate::params::{Combine, Local, Params, ParamsError, Tuning};
 pub use solvers::coordinate::partition::{Partitioned, PrepareError};
 pub use solvers::coordinate::separable::Separable;
 pub use solvers::coordinate::tuner::{Choice, Reason};

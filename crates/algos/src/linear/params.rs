@@ -3,7 +3,7 @@
 use super::scaling::Scaling;
 use super::solvers::coordinate::baselines::Batches;
 use super::solvers::coordinate::learners::Margin;
-use super::solvers::coordinate::params::{Combine, Local, Params, ParamsError};
+use super::solvers::coordinate::params::{Combine, Local, Params, ParamsError, Tuning};
 use crate::options::{OptionError, Settings, Table};
 use thiserror::Error;
 
@@ -257,7 +257,12 @@ impl Spec {
             Some("averaged") => Combine::Averaged,
             _ => Combine::Searched,
         };
+        let tuning = match settings.word("tuning")? {
+            Some("clock") => Tuning::Clock,
+            _ => Tuning::Counted,
+        };
         let params = Params::default()
+            .with_tuning(tuning)
             .with_tolerance(settings.real("tol")?)?
             .with_rounds_max(settings.count("max_iter")?)?
             .with_combine(combine)

@@ -113,7 +113,7 @@ const H: Opt = Opt {
     name: "h",
     flag: "h",
     kind: Kind::Real { min: 0.0, max: Params::WORK_MAX, open: true },
-    words: &[("auto", "chosen while it runs, from measured times and progress")],
+    words: &[("auto", "chosen while it runs, from progress and cost")],
     default: Preset::Word("auto"),
     typed: false,
     help: "How much CoCoA does between two exchanges, in passes over a part",
@@ -131,6 +131,26 @@ const SIGMA: Opt = Opt {
     default: Preset::Word("auto"),
     typed: false,
     help: "By how much CoCoA's parts allow for one another: from 1 to their number, which is always safe",
+    detail: "",
+};
+
+const TUNING: Opt = Opt {
+    name: "tuning",
+    flag: "tuning",
+    kind: Kind::Word,
+    words: &[
+        (
+            "counted",
+            "the work that was done, at fixed prices: the same choices and bits in every run, on any workers",
+        ),
+        (
+            "clock",
+            "measured time: for slow networks and busy machines; choices and bits differ between runs, except in one that is resumed or replayed",
+        ),
+    ],
+    default: Preset::Word("counted"),
+    typed: false,
+    help: "What CoCoA takes as the cost of a round when it chooses `h` and `sigma`",
     detail: "",
 };
 
@@ -259,6 +279,7 @@ pub const RIDGE: Table = Table {
         PARTITIONS,
         H,
         SIGMA,
+        TUNING,
         COMBINE,
         RANDOM_STATE,
     ],
@@ -313,6 +334,7 @@ pub const ELASTIC_NET: Table = Table {
         PARTITIONS,
         H,
         SIGMA,
+        TUNING,
         COMBINE,
         RANDOM_STATE,
     ],
@@ -385,6 +407,7 @@ of row i; or, by `--multi-class ovr`, one model for each against the rest.",
         PARTITIONS,
         H,
         SIGMA,
+        TUNING,
         COMBINE,
         RANDOM_STATE,
     ],
@@ -439,6 +462,7 @@ classes: one such model for each against the rest; the one that is surest wins."
         PARTITIONS,
         H,
         SIGMA,
+        TUNING,
         COMBINE,
         RANDOM_STATE,
     ],

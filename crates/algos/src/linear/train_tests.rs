@@ -432,3 +432,24 @@ fn the_shape_of_the_data_says_which_solver_and_how_many_partitions() {
     assert_eq!([1, 1 << 18, 1 << 25].map(partitions_for), [1, 2, 9]);
     assert_eq!([1, 1 << 18, 1 << 25, (1 << 25) + 1].map(row_partitions_for), [1, 1, 1, 2]);
 }
+
+/// At the optimum changes are nothing but rounding; a step along one of them once led far away, to an objective that was not that
+/// of the coefficients.
+#[test]
+fn a_fit_that_goes_on_at_the_optimum_stays_there() {
+    let (case, m) = (case(80, 9), master());
+    let spec = |kind: Kind| Spec::new(kind).with_intercept(false).with_solver(Solver::Cocoa).unwrap();
+    for kind in [Kind::Ridge, Kind::ElasticNet, Kind::Logistic] {
+        for work in [1.0, 3.3, 6.5] {
+            // Never by the gap: all rounds are made, or it is stalled.
+            let local = Local::Fixed { work, sigma: 1.0 };
+            let params = Params::default().with_tolerance(0.0).unwrap().with_rounds_max(300).unwrap();
+            let spec = spec(kind).with_params(params.with_local(local).unwrap());
+            let found = fitted(&m, &case, &spec, true, true);
+            let fit = found.fit.as_ref().unwrap();
+            let row = |row: &[f64]| row.iter().zip(&fit.coordinates).map(|(a, b)| a * b).sum::<f64>();
+            let off = case.values.chunks(9).zip(&fit.product).map(|(of, product)| (row(of) - product).abs());
+            assert!(off.fold(0.0, f64::max) < 1e-10, "{kind:?}, {work} passes a round");
+        }
+    }
+}

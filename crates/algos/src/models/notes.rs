@@ -65,3 +65,25 @@ fn value(json: &Json) -> Option<Value> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_to_the_bit() {
+        // Numbers of all sizes and signs, from their bits.
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            f64::from_bits(state ^ (state >> 29))
+        };
+        let numbers: Vec<f64> =
+            std::iter::repeat_with(&mut next).filter(|x| x.is_finite()).take(10_000).collect();
+        let fitted = numbers.iter().enumerate().map(|(n, x)| (format!("{n:05}"), Value::Real(*x))).collect();
+        let notes = Notes { fitted, ..Notes::default() };
+        let text = notes.to_json("kmeans", 1, "");
+        let Json::Object(all) = serde_json::from_str(&text).unwrap() else { panic!("{text}") };
+        assert_eq!(Notes::of_json(&all), notes);
+    }
+}

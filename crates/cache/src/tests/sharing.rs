@@ -99,9 +99,12 @@ fn a_stuck_process_does_not_stop_others() {
 /// The process that the test below kills.
 pub(super) fn writer(dir: &Path) {
     let mut cache = Cache::open(Some(dir), SMALL_CAP);
-    println!("\nwriting");
     for n in 0..1_000_000 {
         add(&mut cache, n % 150, 1 + n % 100 * 997);
+        if n == 0 {
+            // From now on there is something to be found, whenever it is killed.
+            println!("\nwriting");
+        }
     }
 }
 

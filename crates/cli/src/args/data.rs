@@ -41,7 +41,7 @@ pub(crate) struct Data {
     /// Indices in the LIBSVM file start at 0
     #[arg(long, help_heading = READING)]
     zero_based: bool,
-    /// Number of columns of a LIBSVM file, if larger than its largest index
+    /// Number of columns of a LIBSVM file, if larger than its largest index. Of other files, confirms up to so many columns
     #[arg(long, value_name = "N", help_heading = READING)]
     features: Option<usize>,
     /// Name of the array to read from an .npz file

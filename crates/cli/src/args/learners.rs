@@ -67,7 +67,8 @@ pub(crate) struct FitArgs {
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "local", value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Memory limit of this process and of each worker process: a number, with K, M, G or T for powers of 1024
+    /// Memory limit of each worker process: a number, with K, M, G or T for powers of 1024. This process chooses how much it
+    /// keeps of the data accordingly, but nothing holds it to the limit, nor the threads of `local`: use `proc` for that
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
     /// Print what was chosen and why: the solver, the work between two exchanges, and with `auto` the number of workers
@@ -221,7 +222,8 @@ pub(crate) struct Predict {
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "local", value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// Memory limit of this process and of each worker process: a number, with K, M, G or T for powers of 1024
+    /// Memory limit of each worker process: a number, with K, M, G or T for powers of 1024. This process chooses how much it
+    /// keeps of the data accordingly, but nothing holds it to the limit, nor the threads of `local`: use `proc` for that
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
 }

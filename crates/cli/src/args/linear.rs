@@ -1,7 +1,7 @@
 //! Arguments of `qjam bench cocoa`. Parses and bounds single values; what they mean together is checked by the command.
 
 use clap::{Args, ValueEnum, value_parser};
-use qjam_algos::linear::Combine;
+use qjam_algos::linear::{Combine, Tuning};
 use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
@@ -9,7 +9,8 @@ Minimises ½‖Aα − b‖² + λ (η/2 ‖α‖² + (1 − η) ‖α‖₁): �
 every round each partition descends on its own columns, and one vector as long as b is exchanged.
 
 H, the work between two exchanges, is given as a share of a partition's columns: --h 0.5 visits half of them per round, \
---h 2 visits all of them twice. If --h or --sigma is not given, it is chosen during the run; --explain prints the choices.
+--h 2 visits all of them twice. If --h or --sigma is not given, it is chosen during the run, by counted work or, with --tuning clock, \
+by measured time; --explain prints the choices.
 
 The time excludes reading the data, partitioning the columns and sending them to the workers. `seconds` runs from the first \
 round to the last: `worker_s` is the computing time of the slowest partition, `master_s` the master's own work, `overhead_s` \
@@ -19,8 +20,8 @@ minimum is at most `gap` below `objective`. `h` and `sigma` are the last values 
 Examples:
   qjam bench cocoa x.npz --labels b.npy --lambda 1 --eta 1 --target 4321.5 --workers local:2 --json
   qjam bench cocoa x.svm --lambda 0.05 --eta 0 --workers proc:2 --explain
-  qjam bench cocoa x.svm --lambda 1 --eta 1 --workers big,small --delay-ms 5 --choices run.jsonl
-  qjam bench cocoa x.svm --lambda 1 --eta 1 --workers local:1 --partitions 3 --replay run.jsonl
+  qjam bench cocoa x.svm --lambda 1 --eta 1 --workers big,small --tuning clock --delay-ms 5 --choices run.jsonl
+  qjam bench cocoa x.svm --lambda 1 --eta 1 --workers local:1 --replay run.jsonl
   mpirun -n 2 qjam bench cocoa x.svm --lambda 1 --eta 1 --engine mpi --h 0.5 --sigma 2";
 
 /// `qjam bench cocoa`.
@@ -50,7 +51,7 @@ pub(crate) struct BenchCocoa {
     /// `mpi`: the same as --workers mpi, on all ranks of mpirun
     #[arg(long, value_name = "ENGINE", conflicts_with = "workers", value_parser = ["mpi"])]
     pub(crate) engine: Option<String>,
-    /// Number of partitions of the columns; by default the number of slots. The result depends on it
+    /// Number of partitions of the columns; by default it follows from the size of the data. The result depends on it
     #[arg(long, value_name = "K", value_parser = value_parser!(u32).range(1..=1 << 20))]
     pub(crate) partitions: Option<u32>,
     /// Work between two exchanges, as a multiple of a partition's columns, instead of choosing it. If --combine is not
@@ -60,6 +61,9 @@ pub(crate) struct BenchCocoa {
     /// σ': how cautious partitions are about each other's changes, from 1 to their number, instead of choosing it
     #[arg(long, value_name = "S", conflicts_with = "replay", allow_negative_numbers = true)]
     pub(crate) sigma: Option<f64>,
+    /// What is taken as the cost of a round when H and σ' are chosen
+    #[arg(long, value_enum, default_value_t = TuningArg::Counted)]
+    pub(crate) tuning: TuningArg,
     /// How the changes of the partitions are combined
     #[arg(long, value_enum, default_value_t = CombineArg::Searched)]
     pub(crate) combine: CombineArg,
@@ -87,6 +91,23 @@ pub(crate) struct BenchCocoa {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TuningArg {
+    /// The work that was done, at fixed prices: the same choices and bits in every run
+    Counted,
+    /// Measured time: choices and bits differ between runs
+    Clock,
+}
+
+impl From<TuningArg> for Tuning {
+    fn from(arg: TuningArg) -> Tuning {
+        match arg {
+            TuningArg::Counted => Tuning::Counted,
+            TuningArg::Clock => Tuning::Clock,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -56,7 +56,7 @@ pub(crate) enum Command {
     #[command(after_help = RUNS_HELP)]
     Runs(Runs),
     /// Show a run: its program, its data, where the time went, what happened to the workers
-    #[command(after_help = RUN_HELP)]
+    #[command(visible_alias = "report", after_help = RUN_HELP)]
     Show(Show),
     /// Continue a killed or failed run: start its program again and take the recorded values from its file
     #[command(after_help = RESUME_HELP)]
@@ -87,10 +87,11 @@ Examples:
   qjam runs --json | jq '.runs[] | select(.state == \"killed\") | .id'";
 
 const RUN_HELP: &str = "\
-RUN is the name that `qjam runs` prints, the end of that name, `last`, or the path of the run file.
+RUN is the name that `qjam runs` prints, the end of that name, `last`, or the path of the run file. Without RUN, \
+the latest run is shown.
 
 Examples:
-  qjam show last
+  qjam show
   qjam show a1b2c3 --rounds
   qjam show ./20261115T063324Z-a1b2c3.run --json";
 
@@ -125,6 +126,7 @@ pub(crate) struct Runs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Show {
     /// The run: a name, the end of a name, `last`, or a file
+    #[arg(default_value = "last")]
     pub(crate) run: String,
     /// Also list the rounds
     #[arg(long)]
@@ -141,6 +143,9 @@ pub(crate) struct Again {
     /// Run even if the executable has changed since
     #[arg(long)]
     pub(crate) anyway: bool,
+    /// Run what a file says that is not in the folder of runs or that others can write: whoever wrote it chose the command
+    #[arg(long)]
+    pub(crate) trust: bool,
 }
 
 const CHECK_HELP: &str = "\
@@ -256,7 +261,7 @@ pub(crate) struct Demo {
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "proc:2", value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// With `auto` workers: print afterwards what was measured and which workers were chosen
+    /// Print afterwards what was measured and which workers were chosen, with `auto`; and functions with very long results
     #[arg(long)]
     pub(crate) explain: bool,
     /// Number of image patches to learn from
@@ -293,7 +298,7 @@ pub(crate) struct Rounds {
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// With `auto` workers: print afterwards what was measured and which workers were chosen
+    /// Print afterwards what was measured and which workers were chosen, with `auto`; and functions with very long results
     #[arg(long)]
     pub(crate) explain: bool,
     /// Number of doubles sent each way
@@ -315,7 +320,7 @@ pub(crate) struct Transfer {
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: String,
-    /// With `auto` workers: print afterwards what was measured and which workers were chosen
+    /// Print afterwards what was measured and which workers were chosen, with `auto`; and functions with very long results
     #[arg(long)]
     pub(crate) explain: bool,
     /// Size of the data in MiB
@@ -369,7 +374,7 @@ pub(crate) struct Autoencoder {
     /// Memory limit of each worker process: a number, with K, M, G or T for powers of 1024
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
-    /// With `auto` workers: print afterwards what was measured and which workers were chosen
+    /// Print afterwards what was measured and which workers were chosen, with `auto`; and functions with very long results
     #[arg(long)]
     pub(crate) explain: bool,
     /// Number of evaluations of cost and gradient

@@ -1,10 +1,12 @@
 //! Running the program of a recorded run again: to go on from it, or to see whether it comes to the same.
 
+use super::reading::quoted;
 use super::runs::{named, short, word};
 use crate::args::Again;
 use crate::output;
 use anyhow::{Context, bail, ensure};
 use qjam::runs::{self, Round, Run, State};
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
@@ -21,12 +23,10 @@ pub(crate) fn resume(args: &Again) -> anyhow::Result<ExitCode> {
         }
         _ => {}
     }
-    must_be_the_same(&run, args.anyway)?;
-    let mut command = command(&run);
-    command.env(runs::RESUME, absolute(&run.path)?);
-    if args.anyway {
-        command.env(runs::RESUME_ANYWAY, "1");
-    }
+    must_be_the_same(&run, args)?;
+    let mut command = command(&run)?;
+    command.env(runs::RESUME, absolute(&run.path)?).env_remove(runs::REPLAY);
+    consent(&mut command, args);
     output::note(&format!(
         "going on from run {} ({}): {} finished",
         run.id,
@@ -43,10 +43,13 @@ pub(crate) fn replay(args: &Again) -> anyhow::Result<ExitCode> {
     if run.state == State::Running {
         bail!("run {} is still going on (process {})", run.id, run.pid);
     }
-    must_be_the_same(&run, args.anyway)?;
+    must_be_the_same(&run, args)?;
     let folder = Scratch::make()?;
-    let mut command = command(&run);
+    let mut command = command(&run)?;
     command.env("QJAM_RUNS", &folder.0).env(runs::RECORD_COST, "inf").env_remove(runs::RESUME);
+    // What the program measured, it is told again: it decides the same, and all rounds are computed.
+    command.env(runs::REPLAY, absolute(&run.path)?);
+    consent(&mut command, args);
     let status = command.status().with_context(|| format!("cannot run {}", run.program.display()))?;
     if !status.success() {
         output::note(&format!("the program ended with {status}"));
@@ -112,25 +115,75 @@ fn compare(before: &[Round], after: &[Round]) -> Verdict {
     Verdict::Equal { compared, rounds: finished().count() }
 }
 
+/// Tells the program what the user has agreed to.
+fn consent(command: &mut Command, args: &Again) {
+    if args.trust {
+        command.env(runs::RESUME_TRUST, "1");
+    }
+    if args.anyway {
+        command.env(runs::RESUME_ANYWAY, "1");
+    }
+}
+
 /// The program as it was called.
-fn command(run: &Run) -> Command {
+fn command(run: &Run) -> anyhow::Result<Command> {
+    if run.arguments.iter().any(|argument| argument.to_string_lossy().contains(runs::MASK)) {
+        bail!(
+            "the command line of run {} had a secret, which is not recorded; start the program yourself, with {}={} to go on \
+             from this run: {}",
+            run.id,
+            runs::RESUME,
+            run.id,
+            shown(run)
+        );
+    }
     let mut command = Command::new(&run.program);
     command.args(&run.arguments);
     if run.directory.is_dir() {
         command.current_dir(&run.directory);
     }
-    command
+    Ok(command)
 }
 
-/// Refuses a program that has been changed since.
-fn must_be_the_same(run: &Run, anyway: bool) -> anyhow::Result<()> {
+/// The command line of a run, for a shell and for a terminal: nothing in it moves the cursor.
+fn shown(run: &Run) -> String {
+    let plain = |text: &OsStr| {
+        let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+        quoted(&text.to_string_lossy().chars().map(escaped).collect::<String>())
+    };
+    let words = std::iter::once(run.program.as_os_str()).chain(run.arguments.iter().map(OsString::as_os_str));
+    let words: Vec<String> = words.map(plain).collect();
+    format!("cd {} && {}", plain(run.directory.as_os_str()), words.join(" "))
+}
+
+/// Refuses a file that others may have written, because it says what is run, and a program that has been changed since.
+fn must_be_the_same(run: &Run, args: &Again) -> anyhow::Result<()> {
+    let anyway = args.anyway;
+    let distrust = runs::distrust(&run.path, runs::folder().as_deref());
+    match &distrust {
+        Some(_) if args.trust => output::note(&format!("running what the file says: {}", shown(run))),
+        Some(why) => bail!(
+            "{why}, and whoever wrote it chose what is run: {}\nIf that is what you want, --trust runs it",
+            shown(run)
+        ),
+        None => {}
+    }
     // Of a program that an interpreter runs, the library that computes is what was hashed.
     let (kind, path) = match &run.build {
         Some(build) => ("library", build),
         None => ("executable", &run.program),
     };
     let file = File::open(path).with_context(|| format!("the program {} is gone", path.display()))?;
-    let Some(recorded) = &run.executable else { return Ok(()) };
+    let Some(recorded) = &run.executable else {
+        if anyway || (distrust.is_none() && runs::is_unchanged(run)) {
+            return Ok(());
+        }
+        bail!(
+            "run {} has no hash of its {kind}, and {} is not known to be the one that made it; --anyway runs it all the same",
+            run.id,
+            short(path)
+        );
+    };
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file).with_context(|| format!("cannot read {}", path.display()))?;
     if !anyway && hasher.finalize().to_hex().as_str() != recorded {

@@ -8,7 +8,7 @@ use qjam_algos::kernels::nearest::Real;
 use qjam_algos::learner::Answer;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Rows of answers on their way.
@@ -124,9 +124,7 @@ impl Answers {
     fn put(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> anyhow::Result<()> {
         match (write(&mut self.to), &self.places) {
             (Ok(()), _) => Ok(()),
-            // A reader that has gone away (`qjam … | head`) wants no more.
-            (Err(e), None) if e.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-            (Err(e), None) => Err(e).context("cannot write the answers"),
+            (Err(e), None) => output::unwritable(e),
             (Err(e), Some((out, _))) => Err(e).with_context(|| format!("cannot write {}", out.display())),
         }
     }

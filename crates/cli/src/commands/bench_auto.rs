@@ -173,7 +173,7 @@ fn measure(
 
 fn print(args: &Auto, row: &Row) -> anyhow::Result<()> {
     if args.json {
-        output::line(serde_json::to_string(row)?);
+        output::json(row)?;
         return Ok(());
     }
     let name = |slots: u32| if slots == 0 { "inline".into() } else { output::count(slots.into(), "slot") };

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
         hash: trained.hash(),
     };
     if args.json {
-        output::line(serde_json::to_string(&row)?);
+        output::json(&row)?;
         return Ok(());
     }
     output::heading(&format!("sparse autoencoder, {} patches, {}", row.patches, row.workers));

@@ -11,6 +11,7 @@ use anyhow::{anyhow, bail};
 use qjam::Master;
 use qjam_algos::linear::{
     CocoaRound, Columns, Fit, Local, Loss, Objective, Params, Partitioned, Penalty, Scaling, fit,
+    partitions_for,
 };
 use qjam_algos::models::hash;
 use qjam_readers::{OpenOptions, ReadError, Rows, open};
@@ -66,8 +67,7 @@ pub(crate) fn run(args: &BenchCocoa) -> anyhow::Result<()> {
     })?;
     let rows = usize::try_from(opened.rows.records()).unwrap_or(usize::MAX);
     let targets = targets(args, opened.labels()?, rows)?;
-    let slots: u32 = master.workers().iter().map(|worker| worker.slots).sum();
-    let asked = args.partitions.map_or(slots.max(1) as usize, |k| k as usize);
+    let asked = args.partitions.map_or_else(|| partitions_for(opened.rows.entries()), |k| k as usize);
     let of_data = |e| anyhow!("{}: {e}", args.data.display());
     match &opened.rows {
         Rows::CsrF32(rows) => {
@@ -111,6 +111,7 @@ fn params(args: &BenchCocoa, partitions: usize) -> anyhow::Result<Params> {
         .with_tolerance(if args.target.is_some() { 0.0 } else { args.tol })?
         .with_rounds_max(args.rounds as usize)?
         .with_local(local)?
+        .with_tuning(args.tuning.into())
         .with_combine(args.combine.into())
         .with_seed(args.seed)
         .with_delay(Duration::from_secs_f64(args.delay_ms / 1e3));
@@ -182,7 +183,7 @@ fn measure<C: Columns>(
     let gap = (value - bound).max(0.0);
     let measured = measured(args, &data, &found, value, gap);
     if args.json {
-        output::line(serde_json::to_string(&measured)?);
+        output::json(&measured)?;
     } else {
         say(args, &measured);
     }

@@ -91,7 +91,7 @@ where
         npy::write_matrix(out, lloyd.centres().values(), columns)?;
     }
     if args.json {
-        output::line(serde_json::to_string(&measured)?);
+        output::json(&measured)?;
     } else {
         say(&measured);
     }

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Autoencoder, params: &Params) -> anyhow::Result<()> {
         group_peak: limit.peak_bytes(),
     };
     if args.json {
-        output::line(serde_json::to_string(&row)?);
+        output::json(&row)?;
     } else {
         tell(&row, &limit);
     }

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Rounds) -> anyhow::Result<()> {
         overhead_us: median(reports.iter().map(|r| r.overhead_us).collect()),
     };
     if args.json {
-        output::line(serde_json::to_string(&row)?);
+        output::json(&row)?;
         return Ok(());
     }
     output::heading(&format!("{} rounds of {} doubles on {}", args.rounds, args.doubles, args.workers));

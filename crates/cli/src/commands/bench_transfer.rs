@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Transfer) -> anyhow::Result<()> {
         of_ssh_kept: kept.map(|kept| kept.as_secs_f64() / runs[0].1.as_secs_f64()),
     };
     if args.json {
-        output::line(serde_json::to_string(&row)?);
+        output::json(&row)?;
         return Ok(());
     }
     output::heading(&format!("{} in {} chunks to {}", output::bytes(bytes), row.chunks, args.workers));

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Cache) -> anyhow::Result<ExitCode> {
     }
     let report = Report { ok: caches.iter().all(|row| row.ok), caches };
     if args.json {
-        output::line(serde_json::to_string(&report)?);
+        output::json(&report)?;
     }
     Ok(hosts::code(report.ok))
 }

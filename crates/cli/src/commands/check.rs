@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Check) -> anyhow::Result<ExitCode> {
     let good = checked.iter().filter(|host| host.ok).count();
     let report = Report { ok: good == checked.len(), executable, hosts: checked };
     if args.json {
-        output::line(serde_json::to_string(&report)?);
+        output::json(&report)?;
     } else if report.hosts.len() > 1 {
         let bad: Vec<&str> = report.hosts.iter().filter(|h| !h.ok).map(|h| h.host.as_str()).collect();
         let but = if bad.is_empty() { String::new() } else { format!("; not {}", bad.join(", ")) };

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Clean) -> anyhow::Result<ExitCode> {
     });
     let report = Report { ok: rows.iter().all(|row| row.ok), hosts: rows };
     if args.json {
-        output::line(serde_json::to_string(&report)?);
+        output::json(&report)?;
     }
     Ok(hosts::code(report.ok))
 }

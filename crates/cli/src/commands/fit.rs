@@ -21,9 +21,10 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     reading::can_be_written("--out", &args.out)?;
     let mut spent = Spent::new();
     let builder = reading::limited(Master::builder(), args.memory_limit)
-        .on_wait(|waiting| output::passing(&format!("  {waiting}")));
+        .on_wait(|waiting| output::waiting(&waiting.to_string()));
     // A wrong worker string or setting is told before hours of reading.
     let master = builder.connect(&args.workers)?;
+    reading::tell_unlimited(&master, args.memory_limit);
     learner.check(settings)?;
     let read = read(fit)?;
     spent.done("reading");
@@ -56,13 +57,16 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     spent.done("saving");
     if args.explain {
         report.explanation.iter().for_each(|line| output::note(line));
-        if report.explanation.is_empty() || !master.explain().is_empty() {
-            output::explain(&master);
+        match report.explanation.is_empty() || !master.explain().is_empty() {
+            true => output::explain(&master),
+            false => output::explain_results(&master),
         }
     }
+    // The run has done its work, whatever becomes of the output.
+    drop(master);
     let result = Printed { fit, read: &read, report: &report, spent: &spent, hash: model.hash() };
     match args.json {
-        true => output::line(result.json().to_string()),
+        true => output::json(&result.json())?,
         false => result.print()?,
     }
     let warnings: Vec<&str> = report.remarks.iter().chain(&report.advice).map(String::as_str).collect();

@@ -110,7 +110,10 @@ fn by_chunks(args: &Predict, model: &dyn Model, question: Question, read: &Read)
 fn all_at_once(args: &Predict, model: &dyn Model, question: Question, read: &Read) -> Result<(), Failure> {
     let master = reading::limited(Master::builder(), args.memory_limit).connect(&args.workers);
     let master = master.map_err(anyhow::Error::from)?;
+    reading::tell_unlimited(&master, args.memory_limit);
     let answer = model.answer(question, &About::all(&master, &read.rows))?;
+    // The run has done its work, whatever becomes of the output.
+    drop(master);
     let mut answers = Answers::of(args.out.as_deref(), read.rows.records(), &answer)?;
     answers.write_answer(&answer)?;
     Ok(answers.finish()?)

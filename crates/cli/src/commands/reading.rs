@@ -3,9 +3,8 @@
 use super::placing;
 use crate::args::Data;
 use crate::output;
-use anyhow::{anyhow, bail};
-use qjam::source::kept;
-use qjam::{Builder, DataSet, Dense, chunk::Element};
+use anyhow::{anyhow, bail, ensure};
+use qjam::{Builder, DataSet, Dense, Master, chunk::Element};
 use qjam_algos::learner::Weights;
 use qjam_algos::models::{Tensor, Values};
 use qjam_readers::{Dtype, Kind, OpenOptions, Opened, Problem, ReadError, Rows, open};
@@ -87,7 +86,7 @@ pub(crate) fn read(
         options.features = read_as.features;
     }
     if let Some(limit) = memory_limit {
-        within(&mut options, &data.path, limit);
+        within(&mut options, limit);
     }
     options.progress = Some(line());
     let opened = open(&data.path, &options);
@@ -193,12 +192,8 @@ fn of_weights<'a>(data: &Data, weights: Option<&'a str>) -> anyhow::Result<(bool
 }
 
 /// Has numbers that are no small part of the memory there may be kept in a file.
-pub(super) fn within(options: &mut OpenOptions, path: &Path, limit: u64) {
-    let bytes =
-        std::fs::metadata(path).map_or(0, |found| if found.is_dir() { u64::MAX } else { found.len() });
-    if options.keep_in.is_none() && bytes > limit / 16 {
-        options.keep_in = kept::folder();
-    }
+pub(super) fn within(options: &mut OpenOptions, limit: u64) {
+    options.memory_max = Some((limit / 16).min(64 << 20));
     // Every thread has pieces of its own at hand.
     options.threads = Some(if limit < 256 << 20 { 1 } else { 2 });
 }
@@ -209,6 +204,16 @@ pub(crate) fn limited(builder: Builder, limit: Option<u64>) -> Builder {
     match limit {
         Some(limit) => builder.memory_limit(limit).cache_limit(limit / 8),
         None => builder,
+    }
+}
+
+/// Says so if nothing holds some of these workers to the limit.
+pub(crate) fn tell_unlimited(master: &Master, limit: Option<u64>) {
+    if limit.is_some() && !master.caps().limits_memory {
+        output::note(
+            "--memory-limit: threads and ranks keep less of the data, but nothing holds them to the limit; worker \
+             processes (--workers proc) are held to it",
+        );
     }
 }
 
@@ -269,6 +274,8 @@ impl Matrix {
 /// A dense matrix from a file of any kind, which was typed after `flag`; `allowed` is what could have been typed.
 pub(crate) fn matrix(flag: &str, path: &Path, dtype: Dtype, allowed: &str) -> anyhow::Result<Matrix> {
     fn all<T: Element>(data: &DataSet<Dense<T>>) -> anyhow::Result<([usize; 2], Vec<T>)> {
+        let (bytes, bytes_max) = (data.bytes(), qjam::memory::most_bytes() / 4);
+        ensure!(bytes <= bytes_max, "it has {bytes} bytes, and at most {bytes_max} can be used");
         let rows = data.partitions(1)?.chunk(0)?;
         Ok(([rows.rows(), rows.cols()], rows.as_slice().to_vec()))
     }

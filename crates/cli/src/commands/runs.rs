@@ -7,6 +7,9 @@ use qjam::runs::{self, Run, State};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
+/// So much of why a run failed is in the list.
+const WHY_CHARS: usize = 40;
+
 #[derive(Serialize)]
 struct Report {
     folder: PathBuf,
@@ -23,6 +26,9 @@ struct Row {
     workers: String,
     rounds: u64,
     state: &'static str,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     seconds: f64,
     bytes: u64,
 }
@@ -33,7 +39,7 @@ pub(crate) fn run(args: &Runs) -> anyhow::Result<()> {
     // Newest first; what cannot be read is not a run of this version.
     let rows: Vec<Row> = paths.iter().rev().filter_map(|path| Run::read(path).ok()).map(Row::new).collect();
     if args.json {
-        output::line(serde_json::to_string(&Report { folder, runs: rows })?);
+        output::json(&Report { folder, runs: rows })?;
         return Ok(());
     }
     if rows.is_empty() {
@@ -47,7 +53,7 @@ pub(crate) fn run(args: &Runs) -> anyhow::Result<()> {
             row.program.clone(),
             row.workers.clone(),
             row.rounds.to_string(),
-            row.state.to_owned(),
+            row.state_cell(),
             output::time((row.seconds * 1e6) as u64),
             output::bytes(row.bytes),
         ]
@@ -90,6 +96,16 @@ pub(super) fn short(path: &Path) -> String {
 }
 
 impl Row {
+    /// The state, and the beginning of why it failed; all of it is in `qjam show`.
+    fn state_cell(&self) -> String {
+        let Some(why) = self.error.as_deref().and_then(|why| why.lines().next()) else {
+            return self.state.to_owned();
+        };
+        let short: String = why.chars().take(WHY_CHARS).collect();
+        let rest = if short.len() < why.len() { "…" } else { "" };
+        format!("{}: {short}{rest}", self.state)
+    }
+
     fn new(run: Run) -> Row {
         Row {
             began: began(&run),
@@ -97,6 +113,10 @@ impl Row {
             arguments: run.arguments.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
             rounds: run.rounds,
             state: word(&run.state),
+            error: match &run.state {
+                State::Failed(why) => Some(why.clone()),
+                _ => None,
+            },
             seconds: run.lasted_us as f64 / 1e6,
             bytes: run.bytes,
             workers: run.workers,

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Show) -> anyhow::Result<()> {
     let run = named(&args.run)?;
     let rounds = if args.rounds { Some(Run::rounds(&run.path)?) } else { None };
     if args.json {
-        output::line(serde_json::to_string(&Report::new(run, rounds))?);
+        output::json(&Report::new(run, rounds))?;
         return Ok(());
     }
     show(&run);

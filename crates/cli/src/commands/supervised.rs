@@ -8,6 +8,7 @@ use crate::args::Data;
 use crate::output;
 use anyhow::{Context, anyhow, bail};
 use qjam::chunk::Element;
+use qjam::source::kept::{Keep, RowsWriter};
 use qjam::{DataSet, Dense};
 use qjam_readers::{Dtype, Kind, Labels, OpenOptions, Rows, open};
 use std::path::Path;
@@ -46,7 +47,7 @@ pub(crate) fn read(data: &Data, from: &From<'_>, memory_limit: Option<u64>) -> a
         columns.push(weights.into());
     }
     if let Some(limit) = memory_limit {
-        within(&mut options, &data.path, limit);
+        within(&mut options, limit);
     }
     options.progress = Some(line());
     let opened = open(&data.path, &options);
@@ -116,7 +117,8 @@ pub(crate) fn read(data: &Data, from: &From<'_>, memory_limit: Option<u64>) -> a
 /// Numbers of another file, one for each row.
 pub(crate) fn beside(path: &Path, flag: &str, rows: usize, data: &Path) -> anyhow::Result<Vec<f64>> {
     let shown = path.display();
-    let options = OpenOptions { dtype: Some(Dtype::F64), ..OpenOptions::default() };
+    // They may be one row, with as many columns as there are rows.
+    let options = OpenOptions { dtype: Some(Dtype::F64), features: Some(rows), ..OpenOptions::default() };
     let read = open(path, &options).map_err(|e| match e.to_string() {
         said if said.contains(&*shown.to_string()) => anyhow!("{flag} {said}"),
         said => anyhow!("{flag} {shown}: {said}"),
@@ -124,20 +126,21 @@ pub(crate) fn beside(path: &Path, flag: &str, rows: usize, data: &Path) -> anyho
     let Rows::DenseF64(numbers) = &read.rows else {
         bail!("{flag} {shown}: it is sparse; give one number for each row, as numpy.save writes them");
     };
+    // Counted before any is read: there may be very many.
+    let count = numbers.bytes() / 8;
+    let columns = count / numbers.records().max(1);
+    if columns != 1 && numbers.records() != 1 {
+        bail!("{flag} {shown}: it has {columns} columns; give one number for each row");
+    }
+    if count != rows as u64 {
+        bail!(
+            "{flag} {shown}: {count} numbers for the {rows} rows of {}; there must be one for each",
+            data.display()
+        );
+    }
     let mut all = Vec::new();
     for index in 0..numbers.len() {
-        let chunk = numbers.chunk(index)?;
-        if chunk.cols() != 1 && numbers.records() != 1 {
-            bail!("{flag} {shown}: it has {} columns; give one number for each row", chunk.cols());
-        }
-        all.extend_from_slice(chunk.as_slice());
-    }
-    if all.len() != rows {
-        return Err(anyhow!(
-            "{flag} {shown}: {} numbers for the {rows} rows of {}; there must be one for each",
-            all.len(),
-            data.display()
-        ));
+        all.extend_from_slice(numbers.chunk(index)?.as_slice());
     }
     match all.iter().position(|number| !number.is_finite()) {
         Some(row) => {
@@ -168,18 +171,37 @@ fn split(rows: Rows, taken: &[usize]) -> anyhow::Result<(Rows, Vec<Vec<f64>>)> {
 /// Rows without some columns, and these columns.
 type Split<T> = (DataSet<Dense<T>>, Vec<Vec<f64>>);
 
+/// Numbers of rows that stay in memory; more are written to a file, as readers do.
+const MEMORY_BYTES_MAX: u64 = 64 << 20;
+
 fn without<T: Element + Into<f64>>(data: &DataSet<Dense<T>>, taken: &[usize]) -> anyhow::Result<Split<T>> {
-    let (mut out, mut values, mut cols) = (vec![Vec::new(); taken.len()], Vec::new(), 0);
+    let mut out = vec![Vec::new(); taken.len()];
+    let records = usize::try_from(data.records())?;
+    for column in &mut out {
+        let no_memory = || format!("there is no memory for one number of each of {records} rows");
+        column.try_reserve_exact(records).with_context(no_memory)?;
+    }
+    let id: String = data.id().0.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let without: Vec<String> = taken.iter().map(usize::to_string).collect();
+    let name = format!("without-{}-{id}.qjam", without.join("-"));
+    let keep = Keep::Cached { name, memory_bytes_max: MEMORY_BYTES_MAX };
+    let mut left = None;
     for index in 0..data.len() {
         let chunk = data.chunk(index)?;
-        cols = chunk.cols();
+        let writer = match &mut left {
+            Some(writer) => writer,
+            None => left.insert(RowsWriter::<T>::create(&keep, chunk.cols() - taken.len())?),
+        };
+        let mut values = Vec::new();
         for row in chunk.rows_iter() {
             out.iter_mut().zip(taken).for_each(|(out, at)| out.push(row[*at].into()));
-            let left = row.iter().enumerate().filter(|(at, _)| !taken.contains(at)).map(|(_, value)| *value);
-            values.extend(left);
+            values.extend(
+                row.iter().enumerate().filter(|(at, _)| !taken.contains(at)).map(|(_, value)| *value),
+            );
         }
+        writer.push(&values)?;
     }
-    Ok((DataSet::dense(values, cols - taken.len())?, out))
+    Ok((left.context("there are no rows")?.finish(Vec::new())?, out))
 }
 
 #[cfg(test)]

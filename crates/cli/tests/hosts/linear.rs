@@ -1,7 +1,9 @@
-//! CoCoA on other hosts: with its work given it has one hash there and here, through kills; and what a tuner chose there can be
-//! followed here.
+//! Learners on other hosts: one hash there and here, through kills; and what a tuner chose there by the clock can be followed
+//! here.
 
+use crate::learners::Fit;
 use crate::support::{Host, command, ran, through_kills};
+use qjam_algos::registry::LEARNERS;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -66,8 +68,24 @@ fn what_was_chosen_on_hosts_is_followed_here() {
     let (_c, _d) = (Host::take("c"), Host::take("d"));
     let file = File::write("choices");
     let log = file.0.with_extension("jsonl");
-    let there = file.run("c,d", &format!("--lambda 0.1 --eta 1 --tol 1e-6 --choices {}", log.display()));
+    let there = file
+        .run("c,d", &format!("--lambda 0.1 --eta 1 --tol 1e-6 --tuning clock --choices {}", log.display()));
     let here = file.run("local:2", &format!("--lambda 0.1 --eta 1 --tol 1e-6 --replay {}", log.display()));
     let _ = std::fs::remove_file(&log);
     assert_eq!((&here["hash"], &here["rounds"]), (&there["hash"], &there["rounds"]));
+}
+
+#[test]
+fn every_learner_has_one_hash_on_hosts_and_here() {
+    let (_a, _b) = (Host::take("a"), Host::take("b"));
+    for learner in LEARNERS {
+        let fit = Fit::of(*learner, &[]);
+        let on = |workers: &str| {
+            let arguments: Vec<&str> = fit.arguments.iter().map(String::as_str).collect();
+            let ran = ran(&mut command(&[&arguments[..], &["--workers", workers]].concat()));
+            ran.must_work();
+            ran.json()["hash"].clone()
+        };
+        assert_eq!(on("a*2,b"), on("local:2"), "{learner:?}");
+    }
 }

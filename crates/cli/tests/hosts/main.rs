@@ -16,5 +16,7 @@
 mod care;
 mod faults;
 mod kmeans;
+#[path = "../learners/mod.rs"]
+mod learners;
 mod linear;
 mod support;

@@ -8,9 +8,9 @@ use qjam::{Ctx, DataSet, Error, Master, Nothing, Wire};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Ways to go.
+/// Ways in which a process ends.
 #[derive(Clone, Copy, Debug, Wire, PartialEq)]
-enum Way {
+enum CrashKind {
     Exit,
     Abort,
     NullPointer,
@@ -36,72 +36,72 @@ fn follow_null() -> u64 {
 }
 
 #[qjam::map]
-fn go((way, from, to): &(Way, u32, u32), _: &Nothing, ctx: &Ctx) -> u64 {
+fn go((kind, from, to): &(CrashKind, u32, u32), _: &Nothing, ctx: &Ctx) -> u64 {
     if !(*from..*to).contains(&ctx.chunk()) {
         return 1;
     }
     eprintln!("last words about chunk {}", ctx.chunk());
-    match way {
-        Way::Exit => std::process::exit(3),
-        Way::Abort => std::process::abort(),
-        Way::NullPointer => follow_null(),
-        Way::Overflow => deeper(1),
-        Way::Signal => {
+    match kind {
+        CrashKind::Exit => std::process::exit(3),
+        CrashKind::Abort => std::process::abort(),
+        CrashKind::NullPointer => follow_null(),
+        CrashKind::Overflow => deeper(1),
+        CrashKind::Signal => {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
             0
         }
-        Way::Hog => std::hint::black_box(vec![ctx.chunk() as u8 + 1; HOG_BYTES]).len() as u64,
+        CrashKind::Hog => std::hint::black_box(vec![ctx.chunk() as u8 + 1; HOG_BYTES]).len() as u64,
     }
 }
 
 fn is_well(m: &Master, after: &str) {
     let tasks = DataSet::nothing(64).unwrap();
-    let run = m.run(go, &(Way::Exit, 0, 0), &tasks).map_err(|e| e.to_string());
+    let run = m.run(go, &(CrashKind::Exit, 0, 0), &tasks).map_err(|e| e.to_string());
     assert_eq!(run, Ok(64), "after {after}");
 }
 
 /// One chunk that kills, on processes of every shape. (A thread takes the whole program with it.)
-fn check(e: &Engine, way: Way, expected: impl Fn(&Cause) -> bool) {
+fn check(e: &Engine, kind: CrashKind, expected: impl Fn(&Cause) -> bool) {
     for engine in e.few() {
         let m = e.connect(e.quiet().memory_limit(1 << 30), engine);
         let names: Vec<String> = m.workers().into_iter().map(|w| w.name).collect();
         let chunk = 17;
-        let error = m.run(go, &(way, chunk, chunk + 1), &DataSet::nothing(64).unwrap()).unwrap_err();
-        let Error::Poison { chunks, deaths } = &error else { panic!("{way:?} on {engine}: {error}") };
-        assert!(chunks.contains(&chunk), "{way:?} on {engine}: {chunks:?}");
-        assert_eq!(deaths.len(), 3, "{way:?} on {engine}");
+        let error = m.run(go, &(kind, chunk, chunk + 1), &DataSet::nothing(64).unwrap()).unwrap_err();
+        let Error::Poison { chunks, deaths } = &error else { panic!("{kind:?} on {engine}: {error}") };
+        assert!(chunks.contains(&chunk), "{kind:?} on {engine}: {chunks:?}");
+        assert_eq!(deaths.len(), 3, "{kind:?} on {engine}");
         for (worker, death) in deaths {
             assert!(names.contains(worker), "{worker}");
-            assert!(expected(&death.cause), "{way:?} on {engine}: {death}");
+            assert!(expected(&death.cause), "{kind:?} on {engine}: {death}");
             assert!(death.last_lines.iter().any(|l| l.starts_with("last words about chunk")), "{death:?}");
             assert_eq!(death.activity, Activity::Mapping);
         }
         assert!(error.to_string().contains("remedy"), "{error}");
-        is_well(&m, &format!("{way:?} on {engine}"));
+        is_well(&m, &format!("{kind:?} on {engine}"));
     }
 }
 
 pub(crate) fn an_exit_is_told_with_its_code(e: &Engine) {
-    check(e, Way::Exit, |cause| *cause == Cause::Exited(3));
+    check(e, CrashKind::Exit, |cause| *cause == Cause::Exited(3));
 }
 
 pub(crate) fn an_abort_and_a_signal_are_told_with_their_number(e: &Engine) {
-    check(e, Way::Abort, |cause| *cause == Cause::Signal(6));
-    check(e, Way::Signal, |cause| *cause == Cause::Signal(9));
+    check(e, CrashKind::Abort, |cause| *cause == Cause::Signal(6));
+    check(e, CrashKind::Signal, |cause| *cause == Cause::Signal(9));
 }
 
 pub(crate) fn a_bad_pointer_and_a_full_stack_are_told_as_signals(e: &Engine) {
-    check(e, Way::NullPointer, |cause| *cause == Cause::Signal(11));
+    check(e, CrashKind::NullPointer, |cause| *cause == Cause::Signal(11));
     // Where Rust's runtime notices it aborts; on a thread it did not start it cannot notice.
-    check(e, Way::Overflow, |cause| matches!(cause, Cause::Signal(6 | 11)));
+    check(e, CrashKind::Overflow, |cause| matches!(cause, Cause::Signal(6 | 11)));
 }
 
 pub(crate) fn an_allocation_over_the_limit_is_told_with_limit_and_size(e: &Engine) {
-    check(e, Way::Hog, |cause| {
+    check(e, CrashKind::Hog, |cause| {
         *cause == Cause::OutOfMemory { limit_bytes: 1 << 30, asked_bytes: HOG_BYTES as u64 }
     });
     let m = e.connect(e.quiet().memory_limit(1 << 30), &e.of(1));
-    let text = m.run(go, &(Way::Hog, 0, 1), &DataSet::nothing(1).unwrap()).unwrap_err().to_string();
+    let text = m.run(go, &(CrashKind::Hog, 0, 1), &DataSet::nothing(1).unwrap()).unwrap_err().to_string();
     for part in ["out of memory", "3221225472", "1073741824", "chunks 0..1"] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -135,7 +135,7 @@ pub(crate) fn a_function_that_always_kills_can_be_tried_again_and_again(e: &Engi
     for workers in [1, 2] {
         let m = e.master(workers);
         for n in 0..6 {
-            let error = m.run(go, &(Way::Exit, 0, 64), &DataSet::nothing(64).unwrap()).unwrap_err();
+            let error = m.run(go, &(CrashKind::Exit, 0, 64), &DataSet::nothing(64).unwrap()).unwrap_err();
             assert!(matches!(error, Error::Poison { .. }), "{workers}, try {n}: {error}");
         }
         is_well(&m, "many deaths");
@@ -239,8 +239,9 @@ pub(crate) fn workers_killed_faster_than_they_start_do_not_spoil_the_master(e: &
         killed.len() >= 24 || given_up() >= 2
     });
     assert!(killed.len() >= 6, "three deaths each before anybody is given up: {killed:?}");
-    let run =
-        || m.run(go, &(Way::Exit, 0, 0), &DataSet::nothing(64).unwrap()).map_err(|e| (e.to_string(), e));
+    let run = || {
+        m.run(go, &(CrashKind::Exit, 0, 0), &DataSet::nothing(64).unwrap()).map_err(|e| (e.to_string(), e))
+    };
     // The first round may find that nobody is left: that is an error of its own, and not for ever.
     match run() {
         Ok(value) => assert_eq!(value, 64),

@@ -207,12 +207,12 @@ pub(crate) fn records_that_panic_when_they_are_read_and_results_when_they_are_dr
     }
 }
 
-/// Panics, or refuses, at one place of its way.
+/// Panics, or refuses, at one point of its way.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Spiteful(Place);
+struct Spiteful(FailurePoint);
 
 #[derive(Debug, Clone, Copy, PartialEq, Wire)]
-enum Place {
+enum FailurePoint {
     Nowhere,
     EncodingThere,
     DecodingHere,
@@ -222,28 +222,28 @@ enum Place {
 
 impl Wire for Spiteful {
     fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
-        assert!(self.0 != Place::EncodingThere, "spite while encoding");
+        assert!(self.0 != FailurePoint::EncodingThere, "spite while encoding");
         self.0.encode(out);
     }
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let place = Place::decode(input)?;
-        assert!(place != Place::DecodingHere, "spite while decoding");
-        if place == Place::RefusedHere {
+        let point = FailurePoint::decode(input)?;
+        assert!(point != FailurePoint::DecodingHere, "spite while decoding");
+        if point == FailurePoint::RefusedHere {
             return Err(DecodeError::Serde { kind: "Spiteful", step: "read", reason: "spite".into() });
         }
-        Ok(Spiteful(place))
+        Ok(Spiteful(point))
     }
 }
 
 impl Reduce for Spiteful {
     fn merge(&mut self, _: Self) {
-        assert!(self.0 != Place::Merging, "spite while merging");
+        assert!(self.0 != FailurePoint::Merging, "spite while merging");
     }
 }
 
 #[qjam::map]
-fn spiteful(place: &Place, _: &Nothing) -> Spiteful {
-    Spiteful(*place)
+fn spiteful(point: &FailurePoint, _: &Nothing) -> Spiteful {
+    Spiteful(*point)
 }
 
 #[qjam::map]
@@ -255,20 +255,25 @@ pub(crate) fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_faul
     let tasks = DataSet::nothing(12).unwrap();
     for engine in e.few() {
         let m = e.connect(Master::builder(), engine);
-        assert_eq!(m.run(spiteful, &Place::Nowhere, &tasks).unwrap(), Spiteful(Place::Nowhere));
-        for place in [Place::EncodingThere, Place::DecodingHere, Place::Merging, Place::RefusedHere] {
-            match m.run(spiteful, &place, &tasks) {
+        assert_eq!(m.run(spiteful, &FailurePoint::Nowhere, &tasks).unwrap(), Spiteful(FailurePoint::Nowhere));
+        for point in [
+            FailurePoint::EncodingThere,
+            FailurePoint::DecodingHere,
+            FailurePoint::Merging,
+            FailurePoint::RefusedHere,
+        ] {
+            match m.run(spiteful, &point, &tasks) {
                 Err(Error::Fault(fault)) => assert!(fault.fault.message.contains("spite"), "{fault:?}"),
-                Ok(_) if e.hands_over && place != Place::Merging => {}
-                other => panic!("{engine}, {place:?}: {other:?}"),
+                Ok(_) if e.hands_over && point != FailurePoint::Merging => {}
+                other => panic!("{engine}, {point:?}: {other:?}"),
             }
-            is_well(&m, &format!("{place:?} on {engine}"));
+            is_well(&m, &format!("{point:?} on {engine}"));
         }
-        for place in [Place::DecodingHere, Place::RefusedHere] {
-            let error = m.run(spited, &Spiteful(place), &tasks).unwrap_err();
+        for point in [FailurePoint::DecodingHere, FailurePoint::RefusedHere] {
+            let error = m.run(spited, &Spiteful(point), &tasks).unwrap_err();
             let fault = error.fault().unwrap_or_else(|| panic!("{engine}: {error}"));
             assert!(fault.fault.message.contains("spite"), "{engine}: {fault:?}");
-            is_well(&m, &format!("parameters, {place:?} on {engine}"));
+            is_well(&m, &format!("parameters, {point:?} on {engine}"));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What is no longer used is given back: files, mappings, memory.
 
 use crate::program::{Program, Programs, say};
-use crate::support::{pids, rugged, signal, within};
+use crate::support::{Gate, pids, rugged, signal, within};
 use crate::{Engine, HANG};
-use qjam::{DataSet, Dense, Master, Nothing};
+use qjam::{Ctx, DataSet, Dense, Master, Nothing};
 use std::time::Duration;
 
 #[qjam::map]
@@ -27,6 +27,13 @@ fn wide(params: &[f64], _: &Nothing) -> Vec<f64> {
 fn slow_and_wide(params: &[f64], _: &Nothing) -> Vec<f64> {
     std::thread::sleep(Duration::from_millis(4));
     params.to_vec()
+}
+
+/// Long parameters and results of a round that stays until the gate is open.
+#[qjam::map]
+fn gated(params: &(String, Vec<f64>), _: &Nothing, ctx: &Ctx) -> Vec<f64> {
+    Gate::pass(&params.0, ctx.chunk());
+    params.1.clone()
 }
 
 /// Open files and mapped areas of a process and its workers, the largest of them.
@@ -80,6 +87,26 @@ pub(crate) const PROGRAMS: Programs = &[
             for round in both {
                 assert_eq!(round.wait().unwrap()[0], 4.0);
             }
+        });
+    }),
+    ("rounds at once", |engine| {
+        let tasks = DataSet::nothing(4).unwrap();
+        // A few at first, then many.
+        watch(engine, 1, 2, |m, n| {
+            let gate = Gate::new();
+            let params = (gate.path(), vec![1.0; 10_000]);
+            let rounds: Vec<_> =
+                (0..if n == 0 { 8 } else { 60 }).map(|_| m.submit(gated, &params, &tasks).unwrap()).collect();
+            gate.wait_for(1);
+            gate.open();
+            for (n, round) in rounds.into_iter().enumerate() {
+                match n % 2 {
+                    0 => assert_eq!(round.wait().unwrap()[0], 4.0),
+                    _ => round.cancel(),
+                }
+            }
+            // What the workers may use again, they are told with a task.
+            assert_eq!(m.submit(one, &(), &tasks).unwrap().wait().unwrap(), 4);
         });
     }),
     ("deliveries", |engine| {
@@ -149,6 +176,10 @@ pub(crate) fn thousands_of_rounds_hold_no_more_than_a_hundred(e: &Engine) {
 
 pub(crate) fn shared_memory_is_used_again(e: &Engine) {
     check(e, "wide rounds");
+}
+
+pub(crate) fn many_rounds_at_once_leave_as_little_as_one(e: &Engine) {
+    check(e, "rounds at once");
 }
 
 pub(crate) fn early_deliveries_share_a_few_arenas(e: &Engine) {

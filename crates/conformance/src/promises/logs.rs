@@ -8,11 +8,11 @@ use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-type Kept = Arc<Mutex<Vec<LogLine>>>;
+type LogLines = Arc<Mutex<Vec<LogLine>>>;
 
 /// A master whose lines are kept.
-fn listening(e: &Engine, engine: &str) -> (Master, Kept) {
-    let kept: Kept = Arc::default();
+fn listening(e: &Engine, engine: &str) -> (Master, LogLines) {
+    let kept: LogLines = Arc::default();
     let keep = kept.clone();
     // On a busy machine blocks would go to whoever is awake, and lines with them.
     let m = Master::builder().balance(false).on_log(move |line| keep.lock().unwrap().push(line.clone()));

@@ -121,7 +121,7 @@ pub(crate) fn a_dropped_round_is_cancelled(e: &Engine) {
 pub(crate) fn a_round_that_outlives_its_master_gets_an_error(e: &Engine) {
     #[qjam::map]
     fn long(_: &(), _: &Nothing, ctx: &Ctx) -> u64 {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + HANG;
         while !ctx.cancelled() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -124,6 +124,7 @@ pub(crate) fn a_look_at_states_that_are_being_changed_waits_for_its_turn(e: &Eng
     let m = e.master(2);
     let mut held = m.hold::<Tally>(&data(4)).unwrap();
     let pending = held.submit(add, &(1.0, Mischief::None)).unwrap();
+    // Unless the first one is over by then.
     let error = held.submit(add, &(1.0, Mischief::None)).map(drop);
     assert!(matches!(error, Ok(()) | Err(Error::HeldBusy)), "{error:?}");
     pending.wait().unwrap();

@@ -16,7 +16,7 @@
 //! No worker is asked while none is late: a round with equally fast workers has no additional messages.
 
 use super::placement::{Why, grant, least_loaded, shares};
-use super::round::{RoundRecord, Seen};
+use super::round::{RoundRecord, WorkerProgress};
 use super::speeds::Work;
 use super::team::Team;
 use super::{Action, Scheduler};
@@ -242,19 +242,20 @@ impl Scheduler {
                 Guess::Worth { left_us, unstarted, rate } => victims.push((left_us, worker, unstarted, rate)),
                 Guess::Later(at) => later(at),
                 Guess::Started => {
-                    let (Some(seen), Some(median_us)) = (&pace.seen, median_us.filter(|_| backups_left))
+                    let (Some(progress), Some(median_us)) =
+                        (&pace.progress, median_us.filter(|_| backups_left))
                     else {
                         continue;
                     };
                     let patience = Span((2 * median_us).max(10 * worth.0));
                     let mut is_old = false;
-                    for &(block, since) in &seen.running {
+                    for &(block, since) in &progress.running {
                         if !record.blocks[block as usize].may_be_backed_up(worker) {
                             continue;
                         }
                         match now.since(since) {
                             long if long < patience => later(since + patience),
-                            long if now.since(seen.at) <= fresh => late.push((long, block, worker)),
+                            long if now.since(progress.at) <= fresh => late.push((long, block, worker)),
                             _ => is_old = true, // it may have finished since
                         }
                     }
@@ -269,16 +270,26 @@ impl Scheduler {
         late.sort_by_key(|(long, block, _)| (std::cmp::Reverse(*long), *block));
         let asked = self.recall(round, idle, &victims, out);
         if asked < idle.len() {
-            // As many as were asked have got something to do. Who is slow itself is no help.
+            // As many as were asked have got something to do.
             idle.drain(..asked);
-            idle.retain(|i| self.block_us(&self.rounds[&round], i.id.seat) <= median_us.map(|us| 2 * us));
             let record = self.rounds.get_mut(&round).expect("a key of the map");
             for worker in ask_again.into_iter().take(idle.len()) {
                 record.recalls.insert(worker, 0);
                 out.push(Action::Recall { worker, round, blocks: 0 });
             }
-            for (_, block, holder) in late {
-                self.back_up(now, round, block, holder, idle, out);
+            for (long, block, holder) in late {
+                // Who is slow itself is no help before the block has taken as long as it would take there.
+                let record = &self.rounds[&round];
+                let is_slow = |us: &u64| median_us.is_some_and(|median_us| *us > 2 * median_us);
+                let own_us = |i: &Idle| self.block_us(record, i.id.seat).filter(is_slow).unwrap_or(0);
+                let (mut able, slow): (Vec<Idle>, Vec<Idle>) =
+                    idle.drain(..).partition(|i| own_us(i) <= long.0);
+                match slow.iter().map(own_us).min() {
+                    Some(least_us) if able.is_empty() => later(now + Span(least_us - long.0)),
+                    _ => {}
+                }
+                self.back_up(now, round, block, holder, &mut able, out);
+                idle.extend(able.into_iter().chain(slow));
             }
         }
         look_at
@@ -302,11 +313,16 @@ impl Scheduler {
         let pace = &record.paces[&worker];
         let slots = f64::from(self.roster.seats[&worker.seat].slots);
         // Since when it is at how many blocks, how many of them it has not begun, and how many a microsecond it does.
-        let (since, blocks, idle_ones, rate) = match pace.seen.as_deref() {
-            Some(Seen { unstarted: 0, .. }) => return Guess::Started,
-            Some(seen) => {
-                let running = seen.running.len() as f64 / 2.0;
-                (seen.at, f64::from(seen.unstarted) + running, f64::from(seen.unstarted), Some(seen.rate))
+        let (since, blocks, idle_ones, rate) = match pace.progress.as_deref() {
+            Some(WorkerProgress { unstarted: 0, .. }) => return Guess::Started,
+            Some(progress) => {
+                let running = progress.running.len() as f64 / 2.0;
+                (
+                    progress.at,
+                    f64::from(progress.unstarted) + running,
+                    f64::from(progress.unstarted),
+                    Some(progress.rate),
+                )
             }
             None => {
                 let held = self.roster.get(worker).map_or(0, |w| w.leases.values().sum::<u32>());

@@ -43,6 +43,10 @@ pub struct Config {
     pub kills_max: u32,
     /// Number of consecutive failed starts before a seat is given up.
     pub fruitless_max: u32,
+    /// Number of consecutive workers on one other host that may be lost with blocks before any delivers one, while nobody else is
+    /// up. However long each of them lived: what kills the connection with the worker, such as the host's memory limit, leaves
+    /// nobody who could name the block.
+    pub vain_max: u32,
     /// A worker that lived this long counts as a successful start, even without work.
     pub fruitful_after: Span,
 }
@@ -64,10 +68,12 @@ impl Default for Config {
             restart_after: Span::from_ms(50),
             remote_restart_after: Span::from_ms(500),
             remote_restart_max: Span::from_ms(10_000),
-            remote_patience: Span::from_ms(60_000),
+            // With the time until silence is a loss, and one more try, less than half a minute.
+            remote_patience: Span::from_ms(9_000),
             home_patience: Span::from_ms(2_000),
             kills_max: 3,
             fruitless_max: 6,
+            vain_max: 3,
             fruitful_after: Span::from_ms(5_000),
         }
     }

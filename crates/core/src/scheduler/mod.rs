@@ -327,7 +327,8 @@ impl Scheduler {
         if counts {
             record.done += blocks.len() as u32;
             let finished = record.done as usize == record.blocks.len();
-            self.roster.seats.get_mut(&worker.seat).expect("the worker is up").fruitless = 0;
+            let seat = self.roster.seats.get_mut(&worker.seat).expect("the worker is up");
+            (seat.fruitless, seat.vain) = (0, 0);
             out.push(Action::Accept { part, round, node });
             if finished {
                 out.push(Action::Finish { round });
@@ -510,7 +511,9 @@ impl Scheduler {
                 record.paces.remove(&worker);
             }
             // Delivered blocks are done; returned ones say nothing about the others.
-            Some(pace) if pace.seen.as_ref().is_none_or(|seen| seen.at != now) => pace.since = now,
+            Some(pace) if pace.progress.as_ref().is_none_or(|progress| progress.at != now) => {
+                pace.since = now
+            }
             _ => {}
         }
     }

@@ -110,7 +110,7 @@ pub(super) fn grant(
         (holder.heard, holder.pinged) = (now, now);
     }
     *holder.leases.entry(round).or_default() += blocks.len() as u32;
-    record.paces.entry(worker).or_insert(Pace { since: now, seen: None }).seen = None;
+    record.paces.entry(worker).or_insert(Pace { since: now, progress: None }).progress = None;
     if again > 0 && why == Why::Needed {
         out.push(Action::Note(What::Retried { round, worker, blocks: again }));
     }

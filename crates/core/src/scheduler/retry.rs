@@ -31,7 +31,7 @@ impl Scheduler {
         for &round in &rounds {
             self.fail_if_poisoned(now, round, out);
         }
-        self.rest(now, worker, death, out);
+        self.rest(now, worker, death, !rounds.is_empty(), out);
         self.go_on(now, rounds, out);
     }
 
@@ -110,7 +110,7 @@ impl Scheduler {
     ///
     /// A problem with another host may be temporary, and trying costs nothing while there are other workers. So such a seat is given up
     /// only if there is nothing else to wait for.
-    fn rest(&mut self, now: Time, worker: WorkerId, death: Death, out: &mut Vec<Action>) {
+    fn rest(&mut self, now: Time, worker: WorkerId, death: Death, had_blocks: bool, out: &mut Vec<Action>) {
         let config = self.config;
         let seat = self.roster.seats.get_mut(&worker.seat).expect("the caller found it");
         let was_up = seat.worker().is_some();
@@ -124,6 +124,7 @@ impl Scheduler {
             seat.failed_starts += 1;
         } else if !blames_a_block && death.cause != Cause::Unresponsive {
             seat.fruitless += 1;
+            seat.vain += u32::from(seat.remote && had_blocks);
         }
         seat.last_death = Some(death);
         let pause = pause(seat, &config);
@@ -146,7 +147,8 @@ impl Scheduler {
             return is_useless;
         }
         let is_late = self.roster.gives_up_at(seat, self.config.remote_patience) <= now;
-        self.roster.is_empty() && (is_late || is_useless && was_up)
+        let is_in_vain = seat.vain > self.config.vain_max;
+        self.roster.is_empty() && (is_late || (is_useless || is_in_vain) && was_up)
     }
 
     pub(super) fn give_up(&mut self, seat_id: SeatId, out: &mut Vec<Action>) {
@@ -184,7 +186,7 @@ impl Scheduler {
         let seats: Vec<SeatId> = self.roster.seats.keys().copied().collect();
         for seat_id in seats {
             let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
-            seat.fruitless = self.config.fruitless_max;
+            (seat.fruitless, seat.vain) = (self.config.fruitless_max, self.config.vain_max);
             seat.vacant_since = Time::default(); // the patience with it is used up
             seat.state = SeatState::Resting { until: now };
             self.start(now, seat_id, out);

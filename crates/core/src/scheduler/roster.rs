@@ -47,6 +47,8 @@ pub(crate) struct SeatRecord {
     pub(crate) fruitless: u32,
     /// On another host: consecutive starts that failed.
     pub(crate) failed_starts: u32,
+    /// On another host: consecutive workers that were lost with blocks and had delivered none.
+    pub(crate) vain: u32,
     /// Whether a worker ever came up.
     pub(crate) has_joined: bool,
     /// Since when the seat has no worker up, if it has none.
@@ -116,6 +118,7 @@ impl SeatRecord {
             incarnation: 0,
             state: SeatState::Starting { since: now, dying: false },
             fruitless: 0,
+            vain: 0,
             failed_starts: 0,
             has_joined: false,
             vacant_since: now,

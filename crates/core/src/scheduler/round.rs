@@ -89,12 +89,12 @@ pub(crate) struct Pace {
     /// Since when it is at the blocks it has: it got the first of them then, or delivered others.
     pub(crate) since: Time,
     /// What it last said of them. Nothing after it got more.
-    pub(crate) seen: Option<Box<Seen>>,
+    pub(crate) progress: Option<Box<WorkerProgress>>,
 }
 
 /// How a worker stood with a round, by its own word.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct WorkerProgress {
     /// When it said so.
     pub(crate) at: Time,
     /// Blocks it had not started and kept.
@@ -188,7 +188,7 @@ impl RoundRecord {
     /// if it were done with it now.
     pub(crate) fn count_the_late(&mut self, now: Time) {
         for (worker, pace) in &self.paces {
-            let late = pace.seen.iter().flat_map(|seen| &seen.running);
+            let late = pace.progress.iter().flat_map(|progress| &progress.running);
             for (_, since) in late.filter(|(block, _)| self.blocks[*block as usize].is_backed_up) {
                 let work = self.work.entry(worker.seat).or_default();
                 work.blocks += 1;
@@ -210,7 +210,8 @@ impl RoundRecord {
         let finished = held.saturating_sub(returned.unstarted.saturating_add(running.len() as u32));
         // One that has not finished anything yet is taken to be half through with something.
         let rate = f64::from(finished).max(0.5) / now.since(pace.since).0.max(1) as f64;
-        pace.seen = Some(Box::new(Seen { at: now, unstarted: returned.unstarted, running, rate }));
+        pace.progress =
+            Some(Box::new(WorkerProgress { at: now, unstarted: returned.unstarted, running, rate }));
     }
 
     /// Blocks that nobody dependable is at work on.

@@ -1,7 +1,7 @@
 //! Optimistic estimates for choices that were not measured, and when to try them.
 
 use super::{
-    BYTES_PER_US, Estimate, Known, LOOK_SHARE, LOST_SHARE, SEND_TIMES, TRY_BELOW, Team, Tuner, Way, Work,
+    BYTES_PER_US, Estimate, Handover, Known, LOOK_SHARE, LOST_SHARE, SEND_TIMES, TRY_BELOW, Team, Tuner, Work,
 };
 
 impl Tuner {
@@ -104,8 +104,8 @@ impl Tuner {
     }
 
     /// To whom the caller's thread may hand over.
-    pub(super) fn ways(&self, known: &Known, work: &Work<'_>, serial_us: Option<f64>) -> Vec<Way> {
-        let way = |team: &Team| {
+    pub(super) fn handovers(&self, known: &Known, work: &Work<'_>, serial_us: Option<f64>) -> Vec<Handover> {
+        let handover = |team: &Team| {
             let tried = known.tried.get(&team.slots).filter(|t| !t.is_cold());
             let overhead_us = tried.and_then(|t| t.overhead.get());
             let fixed_us = overhead_us.unwrap_or_else(|| self.overhead_guess(known, team));
@@ -114,10 +114,10 @@ impl Tuner {
                 Some(_) => 0.0,
                 None => fixed_us + SEND_TIMES * self.transfer_us(known, team),
             };
-            Way { slots: team.slots, fixed_us, share, risk_us }
+            Handover { slots: team.slots, fixed_us, share, risk_us }
         };
         let may = serial_us.is_none() || known.lost_us <= LOST_SHARE * known.spent_us;
         let is_open = |team: &&Team| may || known.tried.contains_key(&team.slots);
-        self.teams.iter().filter(is_open).map(way).collect()
+        self.teams.iter().filter(is_open).map(handover).collect()
     }
 }

@@ -129,7 +129,7 @@ pub struct Plan {
     /// How long it should take on the caller's thread, where that is known.
     expected_us: Option<f64>,
     /// To whom the rest may be handed over if it takes longer.
-    ways: Vec<Way>,
+    handovers: Vec<Handover>,
     /// What the best known choice would take.
     best_us: Option<f64>,
     /// Whether this is another, to see what it takes.
@@ -140,7 +140,7 @@ pub struct Plan {
 
 /// What it takes to hand over: so much, and such a share of what is left.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Way {
+struct Handover {
     slots: u32,
     fixed_us: f64,
     share: f64,
@@ -151,7 +151,7 @@ struct Way {
 impl Plan {
     /// So many slots, whatever it costs.
     pub fn fixed(slots: u32) -> Self {
-        Plan { slots, expected_us: None, ways: Vec::new(), best_us: None, is_trial: false, change: None }
+        Plan { slots, expected_us: None, handovers: Vec::new(), best_us: None, is_trial: false, change: None }
     }
 
     /// Asked after each block on the caller's thread: whether so many slots should have the rest.
@@ -161,8 +161,10 @@ impl Plan {
             return None;
         }
         let rest_us = elapsed_us * f64::from(blocks - done) / f64::from(done);
-        let with = |way: &Way| way.fixed_us + way.share.max(1.0 / f64::from(blocks - done)) * rest_us;
-        let best = self.ways.iter().min_by(|a, b| with(a).total_cmp(&with(b)))?;
+        let with = |handover: &Handover| {
+            handover.fixed_us + handover.share.max(1.0 / f64::from(blocks - done)) * rest_us
+        };
+        let best = self.handovers.iter().min_by(|a, b| with(a).total_cmp(&with(b)))?;
         let gain = rest_us - with(best);
         (with(best) < HAND_OVER_BELOW * rest_us && gain >= best.risk_us).then_some(best.slots)
     }
@@ -251,7 +253,7 @@ impl Tuner {
             None if work.can_inline => Plan {
                 slots: 0,
                 expected_us: None,
-                ways: self.ways(known, work, None),
+                handovers: self.handovers(known, work, None),
                 best_us: None,
                 is_trial: false,
                 change: None,
@@ -280,11 +282,11 @@ impl Tuner {
         };
         let trial = self.trial(known, work, serial_us, best_us);
         slots = trial.unwrap_or(slots);
-        let ways = if slots == 0 { self.ways(known, work, Some(serial_us)) } else { Vec::new() };
+        let handovers = if slots == 0 { self.handovers(known, work, Some(serial_us)) } else { Vec::new() };
         Plan {
             slots,
             expected_us: Some(serial_us),
-            ways,
+            handovers,
             best_us: Some(best_us),
             is_trial: trial.is_some(),
             change: None,
@@ -298,7 +300,7 @@ impl Tuner {
             .tried
             .keys()
             .filter_map(|&slots| Some((slots, self.predict(known, work, slots, serial_us)?)));
-        let least = |ways: &mut dyn Iterator<Item = (u32, f64)>| ways.min_by(|a, b| a.1.total_cmp(&b.1));
+        let least = |totals: &mut dyn Iterator<Item = (u32, f64)>| totals.min_by(|a, b| a.1.total_cmp(&b.1));
         let guessed = || {
             let teams = self.teams.iter();
             least(&mut teams.map(|team| (team.slots, self.guess(known, work, team, serial_us))))

@@ -6,7 +6,7 @@
 
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
-use crate::job::Fault;
+use crate::job::{Death, Fault};
 pub use crate::lease::{BlockRun, Returned};
 pub use crate::order::HeldTask;
 use crate::order::OrderHead;
@@ -168,6 +168,13 @@ pub enum State {
         question: u32,
         /// The partitions.
         partitions: Vec<u32>,
+    },
+    /// An interpreter of this worker ended, and was replaced.
+    InterpreterLost {
+        /// In which round it was noticed.
+        round: RoundId,
+        /// How it ended.
+        death: Death,
     },
 }
 

@@ -1,6 +1,6 @@
 //! The reading half: checks the layout once, then hands out fields and buffers in the order they were written.
 
-use super::{ALIGN, DEPTH_MAX, DecodeError, FREE_ELEMENTS_MAX, INLINE_BYTES_MAX, Number, Slab};
+use super::{ALIGN, DEPTH_MAX, DecodeError, FREE_ELEMENTS_MAX, INLINE_BYTES_MAX, Number, Slab, Width, Wire};
 use bytes::Bytes;
 
 /// Reads a payload field by field.
@@ -152,6 +152,30 @@ impl Decoder {
             Some(over) if over > self.free_left => Err(DecodeError::Count { claimed, left }),
             _ => Ok(claimed),
         }
+    }
+
+    /// Reads so many values whose type gives them one width, if they are all there and good; otherwise they are to be read one by
+    /// one, which says what is wrong.
+    pub(super) fn take_short<T: Wire>(&mut self, claimed: u64) -> Option<Vec<T>> {
+        let Width::Exactly(width) = T::WIRE_WIDTH else { return None };
+        let bytes = usize::try_from(claimed).ok()?.checked_mul(width)?;
+        if width == 0 || bytes > self.end - self.at {
+            return None;
+        }
+        let raw = &self.payload[self.at..self.at + bytes];
+        // All of them are here, so this is no claim.
+        let mut items = Vec::with_capacity(bytes / width);
+        let mut is_good = true;
+        items.extend(raw.chunks_exact(width).map_while(|item| {
+            let item = T::decode_short(item);
+            is_good &= item.is_some();
+            item
+        }));
+        if !is_good {
+            return None;
+        }
+        self.at += bytes;
+        Some(items)
     }
 
     /// Accounts for elements that took no bytes.

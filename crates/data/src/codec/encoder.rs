@@ -1,6 +1,6 @@
 //! The writing half: a small body that grows, and borrowed slices that wait to be copied once.
 
-use super::{ALIGN, INLINE_BYTES_MAX, Number};
+use super::{ALIGN, INLINE_BYTES_MAX, Number, Width, Wire};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 
@@ -20,6 +20,28 @@ pub struct Encoder<'a> {
     buffers: Vec<&'a [u8]>,
     /// What they are for, where the name of the function does not say it.
     label: Option<&'a str>,
+}
+
+/// Bytes of the longest integer of variable length.
+pub(super) const VARINT_BYTES_MAX: usize = 10;
+
+/// Writes an integer in as many bytes as it needs, and says how many.
+#[inline]
+pub(super) fn varint(mut n: u64, out: &mut [u8]) -> usize {
+    let mut at = 0;
+    while n >= 0x80 {
+        out[at] = n as u8 | 0x80;
+        n >>= 7;
+        at += 1;
+    }
+    out[at] = n as u8;
+    at + 1
+}
+
+/// A signed integer as one that is small if its magnitude is.
+#[inline]
+pub(super) fn zigzag(n: i64) -> u64 {
+    (n << 1 ^ n >> 63) as u64
 }
 
 impl Default for Encoder<'_> {
@@ -57,17 +79,18 @@ impl<'a> Encoder<'a> {
     }
 
     /// Writes an integer in as many bytes as it needs, seven bits in each.
-    pub fn put_varint(&mut self, mut n: u64) {
-        while n >= 0x80 {
-            self.body.push(n as u8 | 0x80);
-            n >>= 7;
+    pub fn put_varint(&mut self, n: u64) {
+        if n < 0x80 {
+            return self.body.push(n as u8);
         }
-        self.body.push(n as u8);
+        let mut bytes = [0; VARINT_BYTES_MAX];
+        let length = varint(n, &mut bytes);
+        self.body.extend_from_slice(&bytes[..length]);
     }
 
     /// Writes a signed integer so that small magnitudes of either sign are short.
     pub fn put_signed(&mut self, n: i64) {
-        self.put_varint((n << 1 ^ n >> 63) as u64);
+        self.put_varint(zigzag(n));
     }
 
     /// Writes the length of a sequence.
@@ -84,6 +107,23 @@ impl<'a> Encoder<'a> {
             self.body.extend_from_slice(raw);
         } else {
             self.buffers.push(raw);
+        }
+    }
+
+    /// Writes values whose type gives their width, with room for many of them at a time.
+    pub(super) fn put_short<T: Wire>(&mut self, items: &[T]) {
+        const BATCH_BYTES: usize = 16 << 10;
+        let most = T::WIRE_WIDTH.bytes_max();
+        if let Width::Exactly(bytes) = T::WIRE_WIDTH {
+            self.body.reserve(items.len() * bytes);
+        }
+        for batch in items.chunks(BATCH_BYTES / most.max(1)) {
+            let mut at = self.body.len();
+            self.body.resize(at + batch.len() * most, 0);
+            for item in batch {
+                at += item.encode_short(&mut self.body[at..at + most]);
+            }
+            self.body.truncate(at);
         }
     }
 

@@ -40,6 +40,7 @@ mod params;
 mod serde_value;
 mod slab;
 mod types;
+mod width;
 
 pub use decoder::Decoder;
 pub use encoder::Encoder;
@@ -48,6 +49,8 @@ pub use number::Number;
 pub use params::Params;
 pub use serde_value::Serde;
 pub use slab::Slab;
+#[doc(hidden)]
+pub use width::Width;
 
 #[cfg(not(target_endian = "little"))]
 compile_error!("qjam sends numbers as they lie in memory and is written for little-endian machines");
@@ -98,12 +101,31 @@ pub trait Wire: Sized + Send + 'static {
     /// Reads a value written by [`encode`](Wire::encode).
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError>;
 
+    /// How long a value may be, for types whose values are short and have no buffers. Sequences of them are written and read
+    /// without asking for room at every field; their bytes are the same.
+    #[doc(hidden)]
+    const WIRE_WIDTH: Width = Width::Any;
+
+    /// Writes the value to the beginning of these bytes and says how many it took. They are as many as
+    /// [`WIRE_WIDTH`](Wire::WIRE_WIDTH) says; only for types where it does.
+    #[doc(hidden)]
+    fn encode_short(&self, _: &mut [u8]) -> usize {
+        unreachable!("a type that gives its width writes its values")
+    }
+
+    /// Reads a value of exactly these bytes, if they are one; only for types whose values all have the same width.
+    #[doc(hidden)]
+    fn decode_short(_: &[u8]) -> Option<Self> {
+        unreachable!("a type that gives its width reads its values")
+    }
+
     /// Writes a sequence; numbers do it as one raw buffer.
     #[doc(hidden)]
     fn encode_slice<'a>(items: &'a [Self], out: &mut Encoder<'a>) {
         out.put_length(items.len());
-        for item in items {
-            item.encode(out);
+        match Self::WIRE_WIDTH {
+            Width::Exactly(_) | Width::AtMost(_) => out.put_short(items),
+            Width::Any => items.iter().for_each(|item| item.encode(out)),
         }
     }
 
@@ -112,6 +134,9 @@ pub trait Wire: Sized + Send + 'static {
     fn decode_vec(input: &mut Decoder) -> Result<Vec<Self>, DecodeError> {
         let claimed = input.take_count()?;
         input.nested(|input| {
+            if let Some(items) = input.take_short(claimed) {
+                return Ok(items);
+            }
             // A claim is believed as far as the rest of the input could bear it out, and only up to a few pages: claims
             // within claims must not add up. Beyond that the vector grows with what really arrives.
             let likely = input.left().min(PREALLOCATED_BYTES_MAX) / size_of::<Self>().max(1);

@@ -186,6 +186,38 @@ fn everything(rng: &mut Rng) -> Everything {
 }
 
 #[test]
+fn short_values_have_the_same_bytes_in_a_sequence_as_one_by_one() {
+    #[track_caller]
+    fn same<T: Wire + PartialEq + Debug>(items: Vec<T>, width: Width) {
+        assert_eq!(T::WIRE_WIDTH, width);
+        let mut out = Encoder::new();
+        out.put_length(items.len());
+        items.iter().for_each(|item| item.encode(&mut out));
+        assert_eq!(payload_of(&items), out.to_bytes());
+        check(items);
+    }
+    let mut rng = Rng::keyed(11, 0, 0);
+    for _ in 0..40 {
+        same(vector(&mut rng, |r| (r.uniform(), r.uniform() as f32, r.next_u64() as u8)), Width::Exactly(13));
+        same(vector(&mut rng, |r| ((), [r.uniform(); 3], r.below(2) == 1)), Width::Exactly(25));
+        same(
+            vector(&mut rng, |r| (word(r), word(r) as i32, word(r) as usize, r.uniform())),
+            Width::AtMost(38),
+        );
+        same(vector(&mut rng, |r| (word(r) as i64, text(r))), Width::Any);
+        same(vector(&mut rng, |r| ([r.uniform(); 512],)), Width::Exactly(4096));
+        same(vector(&mut rng, |r| ([r.uniform(); 513],)), Width::Any);
+    }
+    same(vec![((), ()); 100], Width::Exactly(0));
+    // Wider than what is made room for at once.
+    same((0..5000).map(|n| (f64::from(n), n << 20)).collect(), Width::AtMost(18));
+    let mut wrong = payload_of(&vec![(1.0, true), (2.0, false)]).to_vec();
+    *wrong.last_mut().unwrap() = 2;
+    let error = decode::<Vec<(f64, bool)>>(Bytes::from(wrong));
+    assert_eq!(error, Err(DecodeError::Tag { kind: "bool", tag: 2 }));
+}
+
+#[test]
 fn every_truncation_is_an_error() {
     let payload = payload_of(&everything(&mut Rng::keyed(1, 0, 0)));
     for end in 0..payload.len() {

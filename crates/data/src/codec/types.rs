@@ -1,6 +1,6 @@
 //! The standard library's types, other than numbers.
 
-use super::{DecodeError, Decoder, Encoder, Wire};
+use super::{DecodeError, Decoder, Encoder, Width, Wire};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
@@ -10,6 +10,16 @@ impl Wire for () {
     fn decode(_: &mut Decoder) -> Result<Self, DecodeError> {
         Ok(())
     }
+
+    const WIRE_WIDTH: Width = Width::Exactly(0);
+
+    fn encode_short(&self, _: &mut [u8]) -> usize {
+        0
+    }
+
+    fn decode_short(_: &[u8]) -> Option<Self> {
+        Some(())
+    }
 }
 
 impl<T: Send + 'static> Wire for PhantomData<T> {
@@ -17,6 +27,16 @@ impl<T: Send + 'static> Wire for PhantomData<T> {
 
     fn decode(_: &mut Decoder) -> Result<Self, DecodeError> {
         Ok(PhantomData)
+    }
+
+    const WIRE_WIDTH: Width = Width::Exactly(0);
+
+    fn encode_short(&self, _: &mut [u8]) -> usize {
+        0
+    }
+
+    fn decode_short(_: &[u8]) -> Option<Self> {
+        Some(PhantomData)
     }
 }
 
@@ -30,6 +50,23 @@ impl Wire for bool {
             0 => Ok(false),
             1 => Ok(true),
             tag => Err(DecodeError::Tag { kind: "bool", tag: tag.into() }),
+        }
+    }
+
+    const WIRE_WIDTH: Width = Width::Exactly(1);
+
+    #[inline]
+    fn encode_short(&self, out: &mut [u8]) -> usize {
+        out[0] = u8::from(*self);
+        1
+    }
+
+    #[inline]
+    fn decode_short(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
         }
     }
 }
@@ -91,6 +128,22 @@ impl<T: Wire> Wire for Vec<T> {
     }
 }
 
+/// Reads the items of an array until one cannot be read.
+#[inline]
+fn array<T, E, const N: usize>(mut read: impl FnMut(usize) -> Result<T, E>) -> Result<[T; N], E> {
+    let mut failed = None;
+    let items: [Option<T>; N] = std::array::from_fn(|n| {
+        if failed.is_some() {
+            return None;
+        }
+        read(n).map_err(|error| failed = Some(error)).ok()
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(items.map(|item| item.expect("every item was read"))),
+    }
+}
+
 impl<T: Wire, const N: usize> Wire for [T; N] {
     fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
         for item in self {
@@ -99,17 +152,20 @@ impl<T: Wire, const N: usize> Wire for [T; N] {
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let mut failed = None;
-        let items: [Option<T>; N] = std::array::from_fn(|_| {
-            if failed.is_some() {
-                return None;
-            }
-            T::decode(input).map_err(|error| failed = Some(error)).ok()
-        });
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(items.map(|item| item.expect("every item was read"))),
-        }
+        array(|_| T::decode(input))
+    }
+
+    const WIRE_WIDTH: Width = T::WIRE_WIDTH.times(N);
+
+    #[inline]
+    fn encode_short(&self, out: &mut [u8]) -> usize {
+        self.iter().fold(0, |at, item| at + item.encode_short(&mut out[at..]))
+    }
+
+    #[inline]
+    fn decode_short(bytes: &[u8]) -> Option<Self> {
+        let width = T::WIRE_WIDTH.bytes_max();
+        array(|n| T::decode_short(&bytes[n * width..(n + 1) * width]).ok_or(())).ok()
     }
 
     // Rows of fixed width lie one after the other in memory, so they travel like the flat vector they are.
@@ -169,6 +225,21 @@ macro_rules! tuple {
 
             fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
                 Ok(($($name::decode(input)?,)+))
+            }
+
+            const WIRE_WIDTH: Width = Width::sum(&[$($name::WIRE_WIDTH),+]);
+
+            #[inline]
+            fn encode_short(&self, out: &mut [u8]) -> usize {
+                let mut at = 0;
+                $(at += self.$field.encode_short(&mut out[at..]);)+
+                at
+            }
+
+            #[inline]
+            fn decode_short(bytes: &[u8]) -> Option<Self> {
+                let mut rest = bytes;
+                Some(($($name::decode_short($name::WIRE_WIDTH.take(&mut rest))?,)+))
             }
         }
     };

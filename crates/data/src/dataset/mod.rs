@@ -9,11 +9,12 @@ mod written;
 
 pub use array::Array;
 pub use qjam_core::ids::DataSetId;
+use qjam_core::reduce::blocks::{CHUNKS_LEAST, DATA_PER_RESULT};
 
 use crate::chunk::{Chunk, ChunkId, Csc, Csr, Dense, Element, Header, Labelled, Lines, List, Nothing, Raw};
 use crate::source::array::{Layout, over};
 use crate::source::cut::Rule;
-use crate::source::kept::{Keep, Kept, SparseWriter};
+use crate::source::kept::{ConvertedChunks, Keep, SparseWriter};
 use crate::source::lines::Text;
 use crate::source::list::Values;
 use crate::source::location::{self, ChunkEntry, ChunkLocation};
@@ -332,7 +333,7 @@ impl<C: Chunk> DataSet<C> {
     /// What a reader kept in a file, and the notes it left with it. `None` when there is no such file, or it is not
     /// whole, or holds another kind of chunks: then what it was made from is to be read again.
     pub fn kept(path: impl AsRef<Path>) -> Result<Option<(Self, Vec<u8>)>, DataError> {
-        let Some(kept) = Kept::open(path.as_ref())? else { return Ok(None) };
+        let Some(kept) = ConvertedChunks::open(path.as_ref())? else { return Ok(None) };
         let notes = kept.notes().to_vec();
         let data: DataSet<C> = Self::from_source(kept)?;
         Ok(data.chunk(0).is_ok().then_some((data, notes)))
@@ -386,6 +387,26 @@ impl<C: Chunk> DataSet<C> {
         match n {
             0 => Err(DataError::ZeroCut { what: "chunks of 0 records" }),
             _ => Self::cut(self.inner.source.clone(), Rule::Records(n as u64)),
+        }
+    }
+
+    /// The same records in a coarser cut, for a map whose results are long: chunks have at least four times the bytes of a result of
+    /// this length, so that making and combining results is a small part of a round. There are no more chunks than now, and not
+    /// fewer than 16, so that there is work for many. The cut depends on the data and on this number alone.
+    /// `Master::long_results` says for which functions that pays.
+    ///
+    /// ```
+    /// let data = qjam::DataSet::dense(vec![0.5; 1 << 20], 4)?; // 8 MiB in 128 chunks
+    /// let gradient_bytes = 50_000;
+    /// assert_eq!((data.len(), data.for_results_of(gradient_bytes)?.len()), (128, 41));
+    /// # Ok::<(), qjam::DataError>(())
+    /// ```
+    pub fn for_results_of(&self, bytes: u64) -> Result<DataSet<C>, DataError> {
+        let now = self.len() as u64;
+        let wanted = self.bytes() / bytes.saturating_mul(DATA_PER_RESULT).max(1);
+        match wanted.max(CHUNKS_LEAST.into()) {
+            chunks if chunks < now => self.partitions(chunks as usize),
+            _ => Ok(self.clone()),
         }
     }
 

@@ -279,6 +279,12 @@ impl UserFile {
         self.stamp.bytes
     }
 
+    /// Whether it belongs to this user or to root, and nobody else can write it.
+    pub(crate) fn is_ours(&self) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        self.file.metadata().is_ok_and(|about| [own, 0].contains(&about.uid()) && about.mode() & 0o022 == 0)
+    }
+
     /// Reads exactly this many bytes.
     pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), DataError> {
         self.file.read_exact_at(buf, offset).map_err(|source| match source.kind() {

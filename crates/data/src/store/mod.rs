@@ -12,3 +12,8 @@ pub(crate) use aligned::Pages;
 pub use page::Page;
 pub use region::{Arena, ArenaView, Region, RegionMut, RegionWriter};
 pub(crate) use spare::Spare;
+
+/// So many zeros, for a number that somebody else chose: `None` when there is no such memory.
+pub(crate) fn try_zeroed<N: bytemuck::Zeroable>(count: u64) -> Option<Vec<N>> {
+    bytemuck::try_zeroed_vec(usize::try_from(count).ok()?).ok()
+}

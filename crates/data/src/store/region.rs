@@ -212,7 +212,7 @@ impl Write for RegionWriter {
 /// ```
 #[derive(Debug)]
 pub struct Arena {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     map: Map,
 }
 
@@ -222,7 +222,7 @@ impl Arena {
         let fd = memfd(bytes)?;
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let map = Map::new(&fd, bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)?;
-        Ok(Arena { fd, map })
+        Ok(Arena { fd: Arc::new(fd), map })
     }
 
     /// Maps another process's arena for reading. Refuses a file that is not sealed against shrinking or is shorter
@@ -257,6 +257,11 @@ impl Arena {
     /// The file, to be handed to another process.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// The same file, for as long as it takes to hand it over.
+    pub fn file(&self) -> Arc<OwnedFd> {
+        self.fd.clone()
     }
 }
 

@@ -35,7 +35,18 @@ pub struct Order {
 }
 
 /// Roots of subtrees that are complete, each with its node of the tree over the blocks.
-pub struct Parts(pub(crate) Vec<(Node, AnyBox)>);
+pub struct Parts {
+    pub(crate) nodes: Vec<(Node, AnyBox)>,
+    /// What running them took.
+    effort: Effort,
+}
+
+impl Parts {
+    /// Parts whose effort is told elsewhere.
+    pub(crate) fn of(nodes: Vec<(Node, AnyBox)>) -> Parts {
+        Parts { nodes, effort: Effort::default() }
+    }
+}
 
 /// Bytes that are not an order, or one that this program cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -143,7 +154,8 @@ impl Order {
             };
             runner.run(0, block, &open, &chunk_at)?;
         }
-        Ok(Parts(runner.collect().0))
+        let (nodes, effort) = runner.collect();
+        Ok(Parts { nodes, effort })
     }
 
     /// What runs the blocks of this round on a worker with so many slots.
@@ -154,19 +166,19 @@ impl Order {
 
     /// Parts of one worker in bytes, to be read by [`parts_from_bytes`](Order::parts_from_bytes).
     pub fn parts_to_bytes(&self, parts: &Parts) -> Result<Vec<u8>, Failure> {
-        let mut out = Vec::new();
-        for (node, value) in &parts.0 {
+        let mut nodes = Vec::new();
+        for (node, value) in &parts.nodes {
             let mut payload = Bytes::new();
             caught(|| self.function.encode(value, &mut |encoded| payload = encoded.to_bytes()))?;
-            out.push((*node, payload.to_vec()));
+            nodes.push((*node, payload.to_vec()));
         }
-        Ok(postcard::to_stdvec(&out).expect("numbers and bytes can be encoded"))
+        Ok(postcard::to_stdvec(&(&parts.effort, nodes)).expect("numbers and bytes can be encoded"))
     }
 
     /// Reads parts.
     pub fn parts_from_bytes(&self, bytes: &[u8]) -> Result<Parts, Failure> {
         let unreadable = |why: String| Fault::new(FaultKind::Result, why);
-        let parts: Vec<(Node, Vec<u8>)> =
+        let (effort, nodes): (Effort, Vec<(Node, Vec<u8>)>) =
             postcard::from_bytes(bytes).map_err(|e| unreadable(e.to_string()))?;
         let decode = |(node, payload): (Node, Vec<u8>)| -> Result<(Node, AnyBox), Failure> {
             let mut aligned = AlignedBuf::zeroed(payload.len());
@@ -175,13 +187,27 @@ impl Order {
             let value = caught(|| self.function.decode(aligned))?.map_err(|e| unreadable(e.to_string()))?;
             Ok((node, value))
         };
-        parts.into_iter().map(decode).collect::<Result<Vec<_>, Failure>>().map(Parts)
+        let nodes = nodes.into_iter().map(decode).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(Parts { nodes, effort })
+    }
+
+    /// The outcome of a round whose blocks were run by the crew's workers, in their order: the value, and what each worker did.
+    pub fn outcome(&self, parts: Result<Vec<Parts>, Failure>) -> Outcome {
+        match parts {
+            Err(failure) => Outcome::of(Err(failure)),
+            Ok(mut parts) => {
+                let efforts =
+                    parts.iter_mut().zip(0..).map(|(part, n)| (n, std::mem::take(&mut part.effort)));
+                let efforts = efforts.collect();
+                Outcome { efforts, ..Outcome::of(self.combine(parts)) }
+            }
+        }
     }
 
     /// Combines the parts of all blocks, in the fixed order of the tree.
     pub fn combine(&self, parts: impl IntoIterator<Item = Parts>) -> Result<Value, Failure> {
         let mut tree = Tree::new(self.head.cut);
-        for (node, value) in parts.into_iter().flat_map(|parts| parts.0) {
+        for (node, value) in parts.into_iter().flat_map(|parts| parts.nodes) {
             tree.insert(node, value, |left, right| {
                 caught(|| self.function.merge(left, right))?.map_err(|e| merge_fault(&e))
             })?;
@@ -275,7 +301,7 @@ impl From<Fault> for Failure {
 impl From<Stopped> for Failure {
     fn from(stopped: Stopped) -> Self {
         match stopped {
-            Stopped::Fault(fault) => fault.into(),
+            Stopped::Fault(fault) => (*fault).into(),
             Stopped::Cancelled => Failure::Cancelled,
         }
     }

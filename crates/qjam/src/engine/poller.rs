@@ -40,18 +40,6 @@ pub(crate) enum Ready {
     Seat { worker: WorkerId, descriptor: u64, flags: EventFlags },
 }
 
-/// What woke the loop, all of it.
-pub(crate) struct ReadyList {
-    items: [Ready; EVENTS_MAX],
-    len: usize,
-}
-
-impl ReadyList {
-    pub(crate) fn as_slice(&self) -> &[Ready] {
-        &self.items[..self.len]
-    }
-}
-
 impl Poller {
     pub(crate) fn new(queue: &EventQueue) -> rustix::io::Result<Poller> {
         let connections = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -61,24 +49,21 @@ impl Poller {
         Ok(Poller { connections, pipes })
     }
 
-    /// Waits at most so long for connections and the queue.
-    pub(crate) fn wait(&self, at_most: Option<Duration>) -> rustix::io::Result<ReadyList> {
+    /// Waits at most so long for connections and the queue, and puts what woke it into a list.
+    pub(crate) fn wait(&self, at_most: Option<Duration>, ready: &mut Vec<Ready>) -> rustix::io::Result<()> {
         let timeout =
             at_most.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: i64::from(d.subsec_nanos()) });
         let mut events = [MaybeUninit::uninit(); EVENTS_MAX];
         let (events, _) = epoll::wait(&self.connections, &mut events, timeout.as_ref())?;
-        let mut ready = ReadyList { items: [Ready::Queue; EVENTS_MAX], len: events.len() };
-        for (item, event) in ready.items.iter_mut().zip(events.iter()) {
-            *item = match event.data.u64() {
-                QUEUE => Ready::Queue,
-                PIPES => Ready::Pipes,
-                token => {
-                    let (worker, descriptor) = from_token(token);
-                    Ready::Seat { worker, descriptor, flags: event.flags }
-                }
-            };
-        }
-        Ok(ready)
+        ready.extend(events.iter().map(|event| match event.data.u64() {
+            QUEUE => Ready::Queue,
+            PIPES => Ready::Pipes,
+            token => {
+                let (worker, descriptor) = from_token(token);
+                Ready::Seat { worker, descriptor, flags: event.flags }
+            }
+        }));
+        Ok(())
     }
 
     /// Pipes that have something now: the worker, and the number of the pipe.

@@ -118,7 +118,7 @@ pub(crate) struct SeatContext<'a> {
     /// Chunks that are open in this process.
     pub(crate) open: &'a Arc<OpenChunks>,
     pub(crate) neighbours: Neighbours,
-    /// Whether the scheduler waits for the worker in question to come up.
+    /// In `on_event`: whether the scheduler waits for the worker in question to come up.
     pub(crate) is_starting: bool,
     /// What travelled during this call.
     pub(crate) traffic: Traffic,
@@ -195,6 +195,8 @@ pub(crate) enum Said {
     Missing { round: RoundId, chunks: Vec<ChunkId>, lasting: bool },
     /// It lacks states.
     Behind { round: RoundId, question: u32, partitions: Vec<u32> },
+    /// An interpreter of it ended, and was replaced.
+    InterpreterLost { round: RoundId, death: Death },
     /// Bytes of results came.
     Received { round: RoundId, bytes: u64 },
     /// What it did for the parts that follow.
@@ -204,7 +206,7 @@ pub(crate) enum Said {
     /// All parts of one delivery have been said; results lie in shared memory.
     Delivered { round: RoundId },
     /// User code or user data is to blame; `is_ours` if the master itself found it.
-    Faulted { round: RoundId, fault: Fault, is_ours: bool },
+    Faulted { round: RoundId, fault: Box<Fault>, is_ours: bool },
     /// It gives blocks back.
     Returned { round: RoundId, returned: Returned },
     /// It has dropped a round.

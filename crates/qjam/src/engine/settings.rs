@@ -99,6 +99,7 @@ impl PythonOptions {
             path: if is_here { self.path.clone() } else { Vec::new() },
             wanted: self.wanted.clone().filter(|_| !is_here),
             slots_here: slots_here.unwrap_or(0),
+            numerics: if is_here { Vec::new() } else { python::numerics::of_environment() },
             support: support.to_vec(),
         };
         Some(setup.to_bytes())

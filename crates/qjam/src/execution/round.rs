@@ -9,10 +9,10 @@ use super::chunks::OpenChunks;
 use super::faults::caught;
 use super::states::RoundStates;
 use crate::ctx::{Cancelled, Ctx};
-use crate::function::{AnyBox, AnyShared, Function, Mode};
+use crate::function::{AnyBox, AnyShared, Function, Mode, language};
 use crate::source::location::ChunkEntry;
 use qjam_core::ids::{Block, RoundId};
-use qjam_core::job::{Fault, FaultKind};
+use qjam_core::job::{Death, Fault, FaultKind};
 use qjam_core::order::OrderHead;
 use qjam_core::reduce::tree::Offer;
 use qjam_core::reduce::{Cut, Node, Tree};
@@ -20,7 +20,7 @@ use qjam_core::wire::message::Restored;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One round on one worker.
 pub(crate) struct BlockRunner {
@@ -37,20 +37,22 @@ pub(crate) struct BlockRunner {
     compute_us: Vec<AtomicU64>,
     hits: AtomicU32,
     misses: AtomicU32,
+    /// Interpreters that have ended while they worked on this round.
+    losses: Mutex<Vec<Death>>,
 }
 
 /// Why a block has no value.
 #[derive(Debug)]
 pub(crate) enum Stopped {
     /// User code or user data is to blame.
-    Fault(Fault),
+    Fault(Box<Fault>),
     /// Nobody wants it any more.
     Cancelled,
 }
 
 impl From<Fault> for Stopped {
     fn from(fault: Fault) -> Self {
-        Stopped::Fault(fault)
+        Stopped::Fault(Box::new(fault))
     }
 }
 
@@ -75,12 +77,31 @@ impl BlockRunner {
         let tree = Mutex::new(Tree::new(cut));
         let compute_us = (0..slots).map(|_| AtomicU64::new(0)).collect();
         let (hits, misses) = (AtomicU32::new(0), AtomicU32::new(0));
-        BlockRunner { id, cut, function, params, seed, cancelled, held: None, tree, compute_us, hits, misses }
+        let losses = Mutex::default();
+        BlockRunner {
+            id,
+            cut,
+            function,
+            params,
+            seed,
+            cancelled,
+            held: None,
+            tree,
+            compute_us,
+            hits,
+            misses,
+            losses,
+        }
     }
 
     /// Gives the round its states.
     pub(crate) fn holding(self, held: Option<RoundStates>) -> Self {
         BlockRunner { held, ..self }
+    }
+
+    /// The slot that has to run a block, because its state is there.
+    pub(crate) fn slot_of(&self, block: Block) -> Option<u32> {
+        self.held.as_ref()?.slot_of(self, self.cut.chunks_of(self.cut.node(block)).start)
     }
 
     /// Whether the round was cancelled.
@@ -96,20 +117,31 @@ impl BlockRunner {
         open: &OpenChunks,
         chunk_at: &dyn Fn(u32) -> Option<Arc<ChunkEntry>>,
     ) -> Result<(), Stopped> {
-        let start = Instant::now();
+        let mut stopwatch = Stopwatch { since: Instant::now(), compute_us: &self.compute_us[slot as usize] };
         // Around everything, because values of the user's types are dropped along the way, too.
         let result = caught(None, || {
-            let value = self.block_value(block, open, chunk_at)?;
-            Ok(self.climb(self.cut.node(block), value)?)
+            let value = self.block_value(slot, block, open, chunk_at)?;
+            Ok(self.climb(self.cut.node(block), value, &mut stopwatch)?)
         })
         .unwrap_or_else(|fault| Err(fault.into()));
-        let spent = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.compute_us[slot as usize].fetch_add(spent, Relaxed);
+        if result.is_err() {
+            stopwatch.count();
+        }
+        let losses = language::take_losses();
+        if !losses.is_empty() {
+            self.losses.lock().unwrap_or_else(PoisonError::into_inner).extend(losses);
+        }
         result
+    }
+
+    /// Interpreters that have ended while they worked on this round, since this was last asked.
+    pub(crate) fn take_losses(&self) -> Vec<Death> {
+        std::mem::take(&mut *self.losses.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn block_value(
         &self,
+        slot: u32,
         block: Block,
         open: &OpenChunks,
         chunk_at: &dyn Fn(u32) -> Option<Arc<ChunkEntry>>,
@@ -139,7 +171,7 @@ impl BlockRunner {
                     let held = self.held.as_ref().ok_or_else(|| {
                         plain(FaultKind::State, index, "a function with a state was given none".into())
                     })?;
-                    folded = Some(held.run(self, index, &*chunk, &ctx)?);
+                    folded = Some(held.run(self, slot, index, &*chunk, &ctx)?);
                 }
                 Mode::Fold => {
                     let mut acc: AnyBox = match folded.take() {
@@ -163,9 +195,11 @@ impl BlockRunner {
     }
 
     /// Offers a value to the tree and merges it with its neighbours as long as they are there.
-    fn climb(&self, node: Node, value: AnyBox) -> Result<(), Fault> {
+    fn climb(&self, node: Node, value: AnyBox, stopwatch: &mut Stopwatch<'_>) -> Result<(), Fault> {
         let (mut node, mut value) = (node, value);
         loop {
+            // Before the tree has the value, since it may be collected from then on.
+            stopwatch.count();
             let offer = self.tree.lock().unwrap_or_else(PoisonError::into_inner).offer(node, value);
             match offer {
                 Offer::Kept => return Ok(()),
@@ -182,13 +216,32 @@ impl BlockRunner {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner).set_apart(self.cut.node(block));
     }
 
-    /// Takes the finished subtrees out.
+    /// Takes the finished subtrees out, with the effort since the last ones. While slots are merging there may be none: then
+    /// the effort stays here for the next ones.
     pub(crate) fn collect(&self) -> (Vec<(Node, AnyBox)>, Effort) {
         let parts = self.tree.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if parts.is_empty() {
+            return (parts, Effort::default());
+        }
         let compute_us = self.compute_us.iter().map(|us| us.swap(0, Relaxed)).max().unwrap_or(0);
         let restored = self.held.as_ref().map(RoundStates::take_restored).unwrap_or_default();
         let (hits, misses) = (self.hits.swap(0, Relaxed), self.misses.swap(0, Relaxed));
         (parts, Effort { compute_us, hits, misses, restored })
+    }
+}
+
+/// Counts a slot's time in user code.
+struct Stopwatch<'a> {
+    since: Instant,
+    compute_us: &'a AtomicU64,
+}
+
+impl Stopwatch<'_> {
+    /// Adds the time since it was counted last.
+    fn count(&mut self) {
+        let spent = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.compute_us.fetch_add(spent, Relaxed);
+        self.since += Duration::from_micros(spent);
     }
 }
 

@@ -4,6 +4,7 @@ use crate::function::language;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// How many blocks the machine takes for running per thread: one that runs and one that waits behind it, so that no
@@ -14,15 +15,36 @@ pub(crate) const BLOCKS_PER_THREAD: u32 = 2;
 /// The end of a block that took this long is told at once: that costs little beside it.
 const LONG: Duration = Duration::from_millis(1);
 
+/// How long the end of the threads waits for the end of their interpreters.
+const INTERPRETERS_MAX: Duration = Duration::from_secs(5);
+
 /// Something for a slot to do; it is told which slot it got.
 pub(crate) type Work = Box<dyn FnOnce(u32) + Send>;
 
 struct Queue {
     waiting: VecDeque<Work>,
+    /// What only one slot can do, by slot.
+    bound: Vec<VecDeque<Work>>,
     /// Threads that are at work, and how many may be.
     busy: u32,
     busy_max: u32,
     closed: bool,
+}
+
+impl Queue {
+    fn length(&self) -> usize {
+        self.waiting.len() + self.bound.iter().map(VecDeque::len).sum::<usize>()
+    }
+
+    /// What only this slot can do comes first.
+    fn next_for(&mut self, slot: u32) -> Option<Work> {
+        self.bound[slot as usize].pop_front().or_else(|| self.waiting.pop_front())
+    }
+
+    /// Whether other slots have something that only they can do.
+    fn has_other_bound(&self, slot: u32) -> bool {
+        self.bound.iter().enumerate().any(|(n, works)| n != slot as usize && !works.is_empty())
+    }
 }
 
 /// What the threads share.
@@ -37,6 +59,7 @@ struct Shared {
 pub(crate) struct Slots {
     shared: Arc<Shared>,
     slots: usize,
+    threads: Vec<ThreadId>,
 }
 
 /// Says whether the end of a block can wait to be told.
@@ -57,28 +80,36 @@ impl Urgency {
 impl Slots {
     /// Starts the threads.
     pub(crate) fn start(slots: u32, name: &str) -> std::io::Result<Self> {
-        let queue = Queue { waiting: VecDeque::new(), busy: 0, busy_max: slots, closed: false };
+        let bound = (0..slots).map(|_| VecDeque::new()).collect();
+        let queue = Queue { waiting: VecDeque::new(), bound, busy: 0, busy_max: slots, closed: false };
         let shared = Shared { queue: Mutex::new(queue), bell: Condvar::new(), waiting: AtomicUsize::new(0) };
         let shared = Arc::new(shared);
-        let pool = Slots { shared: shared.clone(), slots: slots as usize };
+        let mut pool = Slots { shared: shared.clone(), slots: slots as usize, threads: Vec::new() };
         language::add_thread_slots(pool.slots as isize);
         for slot in 0..slots {
             let shared = shared.clone();
             // Not joined: a thread inside user code cannot be stopped, and one outside ends when the queue is closed.
-            std::thread::Builder::new().name(format!("{name}/{slot}")).spawn(move || serve(&shared, slot))?;
+            let thread = std::thread::Builder::new().name(format!("{name}/{slot}"));
+            pool.threads.push(thread.spawn(move || serve(&shared, slot))?.thread().id());
         }
         Ok(pool)
     }
 
-    /// Hands work to the next free thread.
-    pub(crate) fn run(&self, work: Work) {
+    /// Hands work to a slot, or to the next free one.
+    pub(crate) fn run_on(&self, slot: Option<u32>, work: Work) {
         let mut queue = lock(&self.shared.queue);
-        queue.waiting.push_back(work);
-        self.shared.waiting.store(queue.waiting.len(), Relaxed);
+        let is_bound = slot.is_some();
+        match slot {
+            Some(slot) => queue.bound[slot as usize].push_back(work),
+            None => queue.waiting.push_back(work),
+        }
+        self.shared.waiting.store(queue.length(), Relaxed);
         // Otherwise one that is busy takes it next.
         let is_free = queue.busy < queue.busy_max;
         drop(queue);
-        if is_free {
+        if is_free && is_bound {
+            self.shared.bell.notify_all();
+        } else if is_free {
             self.shared.bell.notify_one();
         }
     }
@@ -88,7 +119,7 @@ impl Slots {
         let mut queue = lock(&self.shared.queue);
         let more = busy_max > queue.busy_max;
         queue.busy_max = busy_max.max(1);
-        if more && !queue.waiting.is_empty() {
+        if more && queue.length() > 0 {
             self.shared.bell.notify_all();
         }
     }
@@ -107,8 +138,16 @@ impl Drop for Slots {
         let mut queue = lock(&self.shared.queue);
         queue.closed = true;
         queue.waiting.clear();
+        queue.bound.iter_mut().for_each(VecDeque::clear);
         drop(queue);
         self.shared.bell.notify_all();
+        // A program that ends now would take these threads along before they have ended what their interpreters started.
+        let begun = Instant::now();
+        while self.threads.iter().any(|thread| language::has_interpreter(*thread))
+            && begun.elapsed() < INTERPRETERS_MAX
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -119,14 +158,18 @@ fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 fn serve(shared: &Shared, slot: u32) {
     let mut queue = lock(&shared.queue);
     loop {
-        let free = if queue.busy < queue.busy_max { queue.waiting.pop_front() } else { None };
+        let free = if queue.busy < queue.busy_max { queue.next_for(slot) } else { None };
         if let Some(work) = free {
             queue.busy += 1;
-            shared.waiting.store(queue.waiting.len(), Relaxed);
+            shared.waiting.store(queue.length(), Relaxed);
             drop(queue);
             work(slot);
             queue = lock(&shared.queue);
             queue.busy -= 1;
+            if queue.has_other_bound(slot) {
+                // There may be room for another thread only now.
+                shared.bell.notify_all();
+            }
         } else if queue.closed {
             return;
         } else {
@@ -147,13 +190,16 @@ mod tests {
         let (done, all) = mpsc::channel();
         for _ in 0..works {
             let (counts, done) = (counts.clone(), done.clone());
-            slots.run(Box::new(move |_| {
-                let now = counts.0.fetch_add(1, SeqCst) + 1;
-                counts.1.fetch_max(now, SeqCst);
-                std::thread::sleep(Duration::from_millis(5));
-                counts.0.fetch_sub(1, SeqCst);
-                done.send(()).unwrap();
-            }));
+            slots.run_on(
+                None,
+                Box::new(move |_| {
+                    let now = counts.0.fetch_add(1, SeqCst) + 1;
+                    counts.1.fetch_max(now, SeqCst);
+                    std::thread::sleep(Duration::from_millis(5));
+                    counts.0.fetch_sub(1, SeqCst);
+                    done.send(()).unwrap();
+                }),
+            );
         }
         (0..works).for_each(|_| all.recv_timeout(Duration::from_secs(20)).unwrap());
         counts.1.load(SeqCst)
@@ -168,5 +214,22 @@ mod tests {
         }
         slots.limit(4);
         assert!(most_at_once(&slots, 40) > 1);
+    }
+
+    #[test]
+    fn bound_work_runs_on_its_slot_also_when_few_threads_may_work() {
+        let slots = Slots::start(3, "test").unwrap();
+        for limit in [3, 1] {
+            slots.limit(limit);
+            let (done, all) = mpsc::channel();
+            for n in 0..30 {
+                let done = done.clone();
+                slots.run_on(Some(n % 3), Box::new(move |slot| done.send((n % 3, slot)).unwrap()));
+            }
+            for _ in 0..30 {
+                let (wanted, got) = all.recv_timeout(Duration::from_secs(20)).unwrap();
+                assert_eq!(wanted, got);
+            }
+        }
     }
 }

@@ -46,6 +46,8 @@ struct PartitionVersions {
     versions: Vec<(Version, AnyState)>,
     /// Length of one of them, encoded.
     bytes: u64,
+    /// The slot that ran its last round.
+    slot: Option<u32>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -154,6 +156,16 @@ impl RoundStates {
         partitions
     }
 
+    /// The slot on which a partition has to run, if it has to run where it ran last.
+    pub(crate) fn slot_of(&self, here: &BlockRunner, index: u32) -> Option<u32> {
+        if !here.function.state().is_some_and(ErasedState::stays_in_slot) {
+            return None;
+        }
+        let holds = lock(&self.states.holds);
+        let kept = holds.get(&self.task.hold).and_then(|hold| hold.get(&index))?;
+        lock(kept).slot
+    }
+
     /// What was made since the last time.
     pub(crate) fn take_restored(&self) -> Vec<Restored> {
         std::mem::take(&mut *lock(&self.restored))
@@ -163,6 +175,7 @@ impl RoundStates {
     pub(crate) fn run(
         &self,
         here: &BlockRunner,
+        slot: u32,
         index: u32,
         chunk: &(dyn Any + Send + Sync),
         ctx: &Ctx,
@@ -173,9 +186,13 @@ impl RoundStates {
         })?;
         let HeldTask { hold, base } = self.task;
         let kept = self.states.of(hold, index);
+        lock(&kept).slot = Some(slot);
         if !lock(&kept).has(base) {
-            let made = self.make(here, kind, index, chunk)?;
-            let bytes = caught(Some(index), || kind.bytes(&made))? as u64;
+            let mut made = self.make(here, kind, index, chunk)?;
+            let bytes = caught(Some(index), || {
+                kind.settle(&mut made, chunk, ctx);
+                kind.bytes(&made) as u64
+            })?;
             let given = self.given.load(Relaxed);
             self.states.check_room(hold, given, bytes).map_err(|kind| {
                 plain(kind, index, "the states of this worker do not fit its memory".into())

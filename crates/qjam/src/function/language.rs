@@ -5,8 +5,9 @@
 //! no language by name. Setup and findings are bytes that only the language reads. At most one language is registered.
 
 use linkme::distributed_slice;
-use qjam_core::job::Fault;
+use qjam_core::job::{Death, Fault};
 use std::any::Any;
+use std::thread::ThreadId;
 
 /// What a panic of user code carries.
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -23,6 +24,10 @@ pub(crate) struct Language {
     pub(crate) limit_memory: fn(Option<u64>),
     /// Tells that this process has so many more slots that are threads; fewer, if negative.
     pub(crate) add_thread_slots: fn(isize),
+    /// Interpreters of this thread that have ended since this was last asked, and were replaced.
+    pub(crate) take_losses: fn() -> Vec<Death>,
+    /// Whether a thread has an interpreter, or is ending one.
+    pub(crate) has_interpreter: fn(ThreadId) -> bool,
     /// The fault of an exception, if that is what a panic carries; otherwise what it carries.
     pub(crate) fault: fn(Payload, Option<u32>) -> Result<Fault, Payload>,
 }
@@ -55,6 +60,16 @@ pub(crate) fn limit_memory(bytes_max: Option<u64>) {
 /// Tells that this process has so many more slots that are threads; fewer, if negative.
 pub(crate) fn add_thread_slots(more: isize) {
     LANGUAGES.iter().for_each(|language| (language.add_thread_slots)(more));
+}
+
+/// Interpreters of this thread that have ended since this was last asked, and were replaced.
+pub(crate) fn take_losses() -> Vec<Death> {
+    LANGUAGES.iter().flat_map(|language| (language.take_losses)()).collect()
+}
+
+/// Whether a thread has an interpreter, or is ending one.
+pub(crate) fn has_interpreter(thread: ThreadId) -> bool {
+    LANGUAGES.iter().any(|language| (language.has_interpreter)(thread))
 }
 
 /// The fault of an exception, if that is what a panic carries; otherwise what it carries.

@@ -120,6 +120,15 @@ pub trait Erased: Send + Sync {
     fn partial_bytes(&self, partial: &AnyBox) -> usize;
 }
 
+/// No state: what functions have that [`Master::run`](crate::Master::run) and its like take.
+#[diagnostic::on_unimplemented(
+    message = "this function changes the state `{Self}` of a chunk, and a round over a data set has no states: hold them with `let mut held = master.hold::<{Self}>(&data)?`, then `held.run(f, &params)`",
+    label = "has the state `{Self}`"
+)]
+pub trait Stateless {}
+
+impl Stateless for () {}
+
 /// An ordinary function used as a job.
 ///
 /// The marker `M` only tells the shapes apart and is always inferred. Implemented for every function of one of

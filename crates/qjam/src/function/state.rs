@@ -28,24 +28,24 @@ use std::sync::Arc;
 /// use qjam::{Ctx, DataSet, Dense, Master, State};
 ///
 /// #[derive(Clone, qjam::Wire)]
-/// struct Seen { rows: u64, rounds: u64 }
+/// struct Visits { rows: u64, rounds: u64 }
 ///
-/// impl State for Seen {
+/// impl State for Visits {
 ///     type Chunk = Dense<f64>;
 ///     fn init(x: &Dense<f64>, _: &Ctx) -> Self {
-///         Seen { rows: x.rows() as u64, rounds: 0 }
+///         Visits { rows: x.rows() as u64, rounds: 0 }
 ///     }
 /// }
 ///
 /// #[qjam::map]
-/// fn visit(_: &(), _: &Dense<f64>, seen: &mut Seen) -> u64 {
-///     seen.rounds += 1;
-///     seen.rows * seen.rounds
+/// fn visit(_: &(), _: &Dense<f64>, visits: &mut Visits) -> u64 {
+///     visits.rounds += 1;
+///     visits.rows * visits.rounds
 /// }
 ///
 /// let m = Master::connect("local:2")?;
 /// let x = DataSet::dense(vec![1.0; 3_000], 3)?.partitions(4)?;
-/// let mut held = m.hold::<Seen>(&x)?;
+/// let mut held = m.hold::<Visits>(&x)?;
 /// assert_eq!(held.run(visit, &())?, 1_000);
 /// assert_eq!(held.run(visit, &())?, 2_000);
 /// assert_eq!(held.collect()?[3].rounds, 2);
@@ -62,6 +62,14 @@ pub trait State: Wire + Clone {
 
     /// The state of a chunk before the first round. The context is that of no round: its number is the largest there is.
     fn init(chunk: &Self::Chunk, ctx: &Ctx) -> Self;
+
+    /// Whether a worker runs all rounds of a partition on the slot that ran its first one.
+    #[doc(hidden)]
+    const STAYS_IN_SLOT: bool = false;
+
+    /// Brings here what the state has elsewhere, so that it can be encoded.
+    #[doc(hidden)]
+    fn settle(&mut self, _chunk: &Self::Chunk, _ctx: &Ctx) {}
 }
 
 /// A state whose type only its functions know.
@@ -83,6 +91,12 @@ pub trait ErasedState: Send + Sync {
 
     /// Reads a state.
     fn decode(&self, payload: Bytes) -> Result<AnyState, DecodeError>;
+
+    /// Whether all rounds of a partition run on one slot of the worker.
+    fn stays_in_slot(&self) -> bool;
+
+    /// Brings here what the state has elsewhere, so that it can be encoded.
+    fn settle(&self, state: &mut AnyState, chunk: &(dyn Any + Send + Sync), ctx: &Ctx);
 
     /// Length of its encoding.
     fn bytes(&self, state: &AnyState) -> usize;
@@ -133,6 +147,14 @@ impl<S: State> ErasedState for Of<S> {
 
     fn decode(&self, payload: Bytes) -> Result<AnyState, DecodeError> {
         decode::<S>(payload).map(|state| Box::new(state) as AnyState)
+    }
+
+    fn stays_in_slot(&self) -> bool {
+        S::STAYS_IN_SLOT
+    }
+
+    fn settle(&self, state: &mut AnyState, chunk: &(dyn Any + Send + Sync), ctx: &Ctx) {
+        Self::of(state).settle(chunk.downcast_ref().expect("a chunk of another kind"), ctx);
     }
 
     fn bytes(&self, state: &AnyState) -> usize {
@@ -191,7 +213,8 @@ impl<S: State> Shape for Look<S> {
         Some(Of::<S>::ERASED)
     }
 
-    fn step(&self, whole: &bool, _: &S::Chunk, state: &mut AnyState, ctx: &Ctx) -> Portraits {
+    fn step(&self, whole: &bool, chunk: &S::Chunk, state: &mut AnyState, ctx: &Ctx) -> Portraits {
+        Of::<S>::of(state).settle(chunk, ctx);
         let mut out = Encoder::new();
         Of::<S>::seen(state).encode(&mut out);
         let bytes = out.payload_bytes() as u64;

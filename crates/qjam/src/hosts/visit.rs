@@ -44,7 +44,8 @@ impl Visit {
         shipped: &Shipped,
         progress: &mut dyn FnMut(Step, Duration),
     ) -> Result<(Visit, Vec<(Step, Duration)>), StartFailure> {
-        let connected = ssh::start(address, shipped, &AtomicBool::new(false), progress)?;
+        let connected =
+            ssh::start(address, shipped, ssh::Patience::USUAL, &AtomicBool::new(false), progress)?;
         let (mut steps, copied) = (connected.timings.clone(), connected.copied);
         let since = Instant::now();
         let link = Link::greet(connected)?;

@@ -1,10 +1,11 @@
 //! Choices that a master is made with.
 
 use super::Master;
-use super::options::{LogLine, Options, Waiting};
+use super::options::{LogLine, Options, StateCheck, Waiting};
 use crate::engine::Crew;
 use crate::error::Result;
 use crate::runs;
+use crate::state::State;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -154,6 +155,20 @@ impl Builder {
     /// of writing to standard error whom it is for. Like [`on_log`](Builder::on_log) it must be short.
     pub fn on_wait(mut self, f: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         self.options.on_wait = Arc::new(f);
+        self
+    }
+
+    /// Looks at every state of this type that workers send home, before it is kept as a checkpoint and passed on to other workers. A
+    /// state that it gives a reason against fails the checkpoint with [`Error::StateRefused`](crate::Error::StateRefused).
+    pub fn state_check<S: State>(
+        mut self,
+        f: impl Fn(S) -> std::result::Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        let check = move |state: &bytes::Bytes| {
+            f(crate::function::state::decode::<S>(state.clone()).map_err(|e| e.to_string())?)
+        };
+        self.options.state_check =
+            Some(StateCheck { kind: std::any::type_name::<S>(), check: Arc::new(check) });
         self
     }
 

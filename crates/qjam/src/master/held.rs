@@ -2,6 +2,7 @@
 
 use super::Master;
 use super::driver::{Cost, Driver, RoundRequest};
+use super::options::StateCheck;
 use super::pending::{Pending, begin};
 use super::shared_loop::SharedLoop;
 use crate::codec::{Encoder, Params};
@@ -118,7 +119,8 @@ impl<S: State> Held<S> {
         self.begin(f.erase(), &encoder, Some(loan.lent()), submitted)?.wait_while(pause, goes_on)
     }
 
-    /// Begins a round and returns at once; [`Pending::wait`] gives its value. The next one can begin when it is over.
+    /// Begins a round and returns at once; [`Pending::wait`] gives its value. The next one can begin when it is over: until
+    /// then this fails with [`Error::HeldBusy`].
     pub fn submit<F, M>(&mut self, f: F, params: &F::Params) -> Result<Pending<F::Output>>
     where
         F: Job<M, Chunk = S::Chunk, State = S>,
@@ -127,7 +129,7 @@ impl<S: State> Held<S> {
         let submitted = Instant::now();
         let mut encoder = Encoder::new();
         params.encode_params(&mut encoder);
-        self.begin(f.erase(), &encoder, None, submitted)
+        self.begin(f.erase(), &encoder, None, submitted)?.unless_busy()
     }
 
     fn begin<T>(
@@ -137,10 +139,17 @@ impl<S: State> Held<S> {
         lent: Option<Lent>,
         submitted: Instant,
     ) -> Result<Pending<T>> {
-        registry::contains(function.name())?;
+        registry::weigh(function.name())?;
         self.data.must_be_unchanged()?;
         let (data, answer) = (self.data.erased().clone(), Arc::default());
-        let request = RoundRequest { function, data, answer, submitted, held: Some(self.hold) };
+        let request = RoundRequest {
+            function,
+            data,
+            answer,
+            submitted,
+            held: Some(self.hold),
+            accumulator_bytes: None,
+        };
         begin(&self.shared, request, params, lent, None)
     }
 
@@ -152,6 +161,7 @@ impl<S: State> Held<S> {
             state::decode::<S>(state).map_err(|source| Error::State { partition: portrait.partition, source })
         };
         let states = portraits.0.iter().map(read).collect::<Result<Vec<S>>>()?;
+        self.looker().check(&portraits)?;
         // As good as a checkpoint, and paid for.
         with_loop(&self.shared, |driver| driver.keep_checkpoint(self.hold, version, portraits, Cost::None))?;
         Ok(states)
@@ -215,7 +225,14 @@ impl Looker<'_> {
         let version =
             with_loop(self.shared, |driver| driver.version_of(self.hold))?.ok_or(Error::Cancelled)?;
         let (data, answer) = (self.data.clone(), Arc::default());
-        let request = RoundRequest { function, data, answer, submitted, held: Some(self.hold) };
+        let request = RoundRequest {
+            function,
+            data,
+            answer,
+            submitted,
+            held: Some(self.hold),
+            accumulator_bytes: None,
+        };
         let mut pending: Pending<Portraits> = begin(self.shared, request, &encoder, None, None)?;
         let portraits = pending.answer_within(None)?.expect("without a limit there is an answer");
         // Where states had to be made again first, that would have had to be in any case.
@@ -226,9 +243,26 @@ impl Looker<'_> {
 
     fn checkpoint(&self) -> Result<()> {
         let Look { portraits, version, took_us } = self.look(true)?;
+        self.check(&portraits)?;
         with_loop(self.shared, |driver| {
             driver.keep_checkpoint(self.hold, version, portraits, Cost::Took(took_us))
         })
+    }
+
+    /// Asks the user's check about states that have come home, without holding the loop: it may take time.
+    fn check(&self, portraits: &Portraits) -> Result<()> {
+        let Some(StateCheck { kind, check }) = with_loop(self.shared, |driver| driver.state_check())? else {
+            return Ok(());
+        };
+        if self.function.name().strip_prefix(state::LOOK) != Some(kind) {
+            return Ok(());
+        }
+        for portrait in &portraits.0 {
+            if let Some(Err(why)) = portrait.state.as_ref().map(|state| check(state)) {
+                return Err(Error::StateRefused { partition: portrait.partition, why });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -28,14 +28,17 @@ use crate::engine::ranks::{self, RanksError};
 use crate::engine::spawner::{Spawner, SpawnerThread};
 use crate::engine::{self, Caps, Crew, Seat, WorkerString};
 use crate::error::{Error, Result};
-use crate::function::Job;
+use crate::function::{Job, Stateless};
 use crate::{registry, runs};
+pub use driver::LongResults;
 use driver::{Driver, RoundRequest};
 use options::Options;
 use pending::begin;
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::journal::{Entry, RoundReport};
 use qjam_core::tuner::Explained;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use shared_loop::SharedLoop;
 use std::fmt;
 use std::sync::Arc;
@@ -180,7 +183,7 @@ impl Master {
     /// [`wait`](Pending::wait).
     pub fn run<F, M>(&self, f: F, params: &F::Params, data: &DataSet<F::Chunk>) -> Result<F::Output>
     where
-        F: Job<M, State = ()>,
+        F: Job<M, State: Stateless>,
     {
         let submitted = Instant::now();
         let mut encoder = Encoder::new();
@@ -228,7 +231,7 @@ impl Master {
         called_off: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> Result<(F::Output, Option<RoundReport>)>
     where
-        F: Job<M, State = ()>,
+        F: Job<M, State: Stateless>,
     {
         let submitted = Instant::now();
         let mut encoder = Encoder::new();
@@ -256,7 +259,7 @@ impl Master {
     /// ```
     pub fn run_each<F, M>(&self, f: F, params: &F::Params) -> Result<F::Output>
     where
-        F: Job<M, Chunk = Nothing, State = ()>,
+        F: Job<M, Chunk = Nothing, State: Stateless>,
     {
         let slots: u32 = self.workers().iter().map(|w| w.slots).sum();
         self.run(f, params, &DataSet::nothing(slots as usize)?)
@@ -270,7 +273,7 @@ impl Master {
         data: &DataSet<F::Chunk>,
     ) -> Result<Pending<F::Output>>
     where
-        F: Job<M, State = ()>,
+        F: Job<M, State: Stateless>,
     {
         let submitted = Instant::now();
         let mut encoder = Encoder::new();
@@ -289,14 +292,21 @@ impl Master {
         called_off: Option<Cancelled>,
     ) -> Result<Pending<F::Output>>
     where
-        F: Job<M, State = ()>,
+        F: Job<M, State: Stateless>,
     {
+        const {
+            assert!(
+                size_of::<F>() == 0,
+                "a closure that captures variables, or a function pointer, cannot be run on workers, which find functions by \
+                 their names: pass a function with #[qjam::map] or #[qjam::fold] itself, and the variables as its parameters"
+            );
+        }
         let function = f.erase();
         // Asked on every engine, so that what runs on threads runs anywhere.
-        registry::contains(function.name())?;
+        let accumulator_bytes = registry::weigh(function.name())?;
         data.must_be_unchanged()?;
         let (data, answer) = (data.erased().clone(), Arc::default());
-        let request = RoundRequest { function, data, answer, submitted, held: None };
+        let request = RoundRequest { function, data, answer, submitted, held: None, accumulator_bytes };
         begin(&self.shared, request, params, lent, called_off)
     }
 
@@ -327,6 +337,57 @@ impl Master {
         }
     }
 
+    /// The interpreters that workers on other machines have found for Python functions, each with the name of its worker.
+    /// Complete once [`python_ready`](Master::python_ready) has said `true`.
+    pub fn python_interpreters(&self) -> Vec<(String, crate::python::InterpreterFacts)> {
+        self.ask(false, |driver| driver.interpreters())
+    }
+
+    /// Records a value that the program got from elsewhere than its rounds, and that its later rounds depend on: a time that it
+    /// measured, for example. A run that is resumed or replayed is given the values that the earlier run recorded under this
+    /// name, one after the other, and then decides the same; `value` is called when there are no more. Values of more than
+    /// 64 KiB are not recorded.
+    ///
+    /// ```
+    /// # use qjam::Master;
+    /// use std::time::Instant;
+    ///
+    /// let m = Master::connect("local:1")?;
+    /// let begun = Instant::now();
+    /// // … some rounds …
+    /// let seconds = m.observe("first rounds", || begun.elapsed().as_secs_f64());
+    /// let batch = if seconds < 0.1 { 1000 } else { 100 };
+    /// # assert!(batch > 0);
+    /// # Ok::<(), qjam::Error>(())
+    /// ```
+    pub fn observe<T: Serialize + DeserializeOwned>(&self, name: &str, value: impl FnOnce() -> T) -> T {
+        let recalled = self.ask(false, |driver| driver.recall_observation(name));
+        let decoded = recalled.and_then(|bytes| postcard::from_bytes(&bytes).ok());
+        let value = decoded.unwrap_or_else(value);
+        if let Ok(bytes) = postcard::to_stdvec(&value) {
+            self.ask(false, |driver| driver.observe(name, &bytes));
+        }
+        value
+    }
+
+    /// Has the run file say that the run failed, and why, when this master is dropped. For programs whose end a master cannot see
+    /// by itself, such as an exception of another language. A panic is seen.
+    ///
+    /// ```
+    /// # use qjam::{Master, runs::{Run, State}};
+    /// # let folder = std::env::temp_dir().join(format!("qjam-fails-{}", std::process::id()));
+    /// let m = Master::builder().run_folder(&folder).connect("local:1")?;
+    /// m.record_failure("ValueError: no such column");
+    /// drop(m);
+    /// let run = Run::read(&qjam::runs::find(Some(&folder), "last")?)?;
+    /// assert_eq!(run.state, State::Failed("ValueError: no such column".into()));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn record_failure(&self, why: &str) {
+        self.ask(true, |driver| driver.record_failure(&why));
+    }
+
     /// Where the time of the last finished round went.
     pub fn last_round(&self) -> Option<RoundReport> {
         self.ask(false, |driver| driver.last_report())
@@ -351,6 +412,31 @@ impl Master {
     /// ```
     pub fn explain(&self) -> Vec<Explained> {
         self.ask(false, |driver| driver.explain())
+    }
+
+    /// Functions whose results are as long as their data, or nearly: making and combining them is much of a round, which fewer and
+    /// longer chunks make cheaper. Printed, each says what to write. The cut is not changed by itself, because it decides the last bits of
+    /// a result.
+    ///
+    /// ```
+    /// # use qjam::{DataSet, Dense, Master};
+    /// #[qjam::map]
+    /// fn gradient(theta: &[f64], x: &Dense<f64>) -> Vec<f64> {
+    ///     theta.iter().map(|t| t * x.row(0)[0]).collect()
+    /// }
+    ///
+    /// let m = Master::connect("local:2")?;
+    /// let x = DataSet::dense(vec![0.5; 1 << 17], 4)?.partitions(128)?; // a megabyte
+    /// m.run(gradient, &vec![1.0; 1 << 14], &x)?;
+    /// let long = &m.long_results()[0];
+    /// assert_eq!(long.results, 128);
+    /// println!("{long}");
+    /// let x = x.for_results_of(long.result_bytes)?;
+    /// assert_eq!(x.len(), 16);
+    /// # Ok::<(), qjam::Error>(())
+    /// ```
+    pub fn long_results(&self) -> Vec<LongResults> {
+        self.ask(false, |driver| driver.long_results())
     }
 
     /// What happened so far, oldest first: workers that came and went, rounds, retries, reports.

@@ -2,6 +2,8 @@
 
 use crate::engine::settings::WorkerSettings;
 use crate::runs;
+use bytes::Bytes;
+use qjam_core::text::printable;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +19,8 @@ pub struct LogLine {
     pub text: String,
     /// Whether to standard error.
     pub is_error: bool,
+    /// The level that it was logged with, as Python's `logging` numbers levels; `None` if it was printed.
+    pub level: Option<u16>,
 }
 
 /// A wait that takes long, and for whom.
@@ -88,6 +92,17 @@ pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
 /// Receives lines that user code printed.
 pub(crate) type OnLog = Arc<dyn Fn(&LogLine) + Send + Sync>;
 
+/// Says why an encoded state must not be kept.
+type Objection = Arc<dyn Fn(&Bytes) -> Result<(), String> + Send + Sync>;
+
+/// Looks at states from workers before they are kept and passed on to others.
+#[derive(Clone)]
+pub(crate) struct StateCheck {
+    /// The name of the type of states that it looks at.
+    pub(crate) kind: &'static str,
+    pub(crate) check: Objection,
+}
+
 /// How a master goes about its work. Made by [`Master::builder`](crate::Master::builder).
 #[derive(Clone)]
 pub(crate) struct Options {
@@ -106,6 +121,7 @@ pub(crate) struct Options {
     pub(crate) round_timeout: Option<Duration>,
     pub(crate) on_log: OnLog,
     pub(crate) on_wait: OnWait,
+    pub(crate) state_check: Option<StateCheck>,
     pub(crate) runs: runs::RunOptions,
     pub(crate) journal_entries_max: usize,
 }
@@ -123,6 +139,7 @@ impl Default for Options {
             round_timeout: None,
             on_log: Arc::new(print_line),
             on_wait: Arc::new(print_wait),
+            state_check: None,
             runs: runs::RunOptions::default(),
             journal_entries_max: 100_000,
         }
@@ -131,12 +148,12 @@ impl Default for Options {
 
 #[expect(clippy::print_stderr, reason = "what user code prints belongs on the user's screen")]
 fn print_line(line: &LogLine) {
-    eprintln!("[{}] {}", line.worker, line.text);
+    eprintln!("[{}] {}", line.worker, printable(&line.text));
 }
 
 #[expect(clippy::print_stderr, reason = "nobody should have to guess why nothing happens")]
 fn print_wait(waiting: &Waiting) {
-    eprintln!("[qjam] {waiting}");
+    eprintln!("[qjam] {}", printable(&waiting.to_string()));
 }
 
 impl fmt::Debug for Options {

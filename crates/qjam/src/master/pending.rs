@@ -59,6 +59,17 @@ impl<T: 'static> Pending<T> {
         self.answer_within(Some(limit))
     }
 
+    /// The round itself, unless it was refused because another one changes the same states.
+    pub(super) fn unless_busy(mut self) -> Result<Self> {
+        match self.answer.take_busy() {
+            Some(busy) => {
+                self.is_over = true;
+                Err(busy)
+            }
+            None => Ok(self),
+        }
+    }
+
     pub(super) fn answer_within(&mut self, limit: Option<Duration>) -> Result<Option<T>> {
         assert!(!self.is_over, "this round has given its value already");
         let answer = &self.answer;

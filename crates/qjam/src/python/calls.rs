@@ -8,31 +8,45 @@ use crate::function::language::{LANGUAGES, Language};
 use crate::function::state::State;
 use linkme::distributed_slice;
 use qjam_data::chunk::Raw;
-use qjam_python::{Call, Pickled, Raised, Value};
+use qjam_python::{Call, ChunkState, Pickled, Raised, Value};
 
-/// What stays with a chunk between rounds of a Python function: its pickle, once there is one.
+/// What stays with a chunk between rounds of a Python function.
 #[derive(Clone, Debug, Default)]
-pub struct Memory(pub Option<Pickled>);
+pub struct Memory(ChunkState);
+
+impl Memory {
+    /// Its pickle, once there is one; of a state that came from a worker.
+    pub fn into_pickle(self) -> Option<Pickled> {
+        self.0.pickle().cloned().flatten()
+    }
+}
 
 impl Wire for Memory {
     fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
-        out.put_u8(u8::from(self.0.is_some()));
-        if let Some(pickled) = &self.0 {
+        let pickled = self.0.pickle().expect("a state is settled before it is encoded");
+        out.put_u8(u8::from(pickled.is_some()));
+        if let Some(pickled) = pickled {
             pickled.encode(out);
         }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        Ok(Memory(if input.take_u8()? == 0 { None } else { Some(Pickled::decode(input)?) }))
+        let pickled = if input.take_u8()? == 0 { None } else { Some(Pickled::decode(input)?) };
+        Ok(Memory(ChunkState::of_pickle(pickled)))
     }
 }
 
 impl State for Memory {
     type Chunk = Raw;
+    const STAYS_IN_SLOT: bool = true;
 
     /// Empty: the code that makes it comes with the first call.
     fn init(_: &Raw, _: &Ctx) -> Self {
-        Memory(None)
+        Memory::default()
+    }
+
+    fn settle(&mut self, chunk: &Raw, ctx: &Ctx) {
+        qjam_python::settle(chunk, &mut self.0, ctx).unwrap_or_else(|raised| raised.throw());
     }
 }
 
@@ -45,7 +59,7 @@ pub fn call(call: &Call, chunk: &Raw, ctx: &Ctx) -> Value {
 /// Runs a Python function on a chunk and the memory that stays with it.
 #[qjam::map]
 pub fn step(call: &Call, chunk: &Raw, memory: &mut Memory, ctx: &Ctx) -> Value {
-    let ran = qjam_python::step(call, chunk, memory.0.as_ref(), ctx);
+    let ran = qjam_python::step(call, chunk, &memory.0, ctx);
     let (value, after) = ran.unwrap_or_else(|raised| raised.throw());
     memory.0 = after;
     value
@@ -59,6 +73,8 @@ static PYTHON: Language = Language {
     find: || qjam_python::facts().map(|facts| facts.to_bytes()),
     limit_memory: qjam_python::limit_child,
     add_thread_slots: qjam_python::add_thread_slots,
+    take_losses: qjam_python::take_losses,
+    has_interpreter: qjam_python::has_interpreter,
     fault: |payload, chunk| payload.downcast::<Raised>().map(|raised| raised.into_fault(chunk)),
 };
 

@@ -23,11 +23,12 @@ pub use qjam_data::chunk::Raw;
 pub use qjam_data::dataset::Array;
 pub use qjam_data::source::array::{Layout, checksum, standard_rows};
 pub use qjam_data::source::slices::Slices;
+pub use qjam_python::named;
 pub use qjam_python::{
-    Body, Call, Code, CodeId, Interpreter, Leaf, Line, Log, Pickled, Raised, Setup, Table, Value,
-    set_interpreter, set_log, set_up,
+    Body, Call, Code, CodeId, Interpreter, InterpreterFacts, Leaf, Line, Log, Pickled, Raised, Setup, Table,
+    Value, facts_of, set_interpreter, set_log, set_up, split_level,
 };
 #[doc(hidden)]
 #[allow(deprecated, reason = "the old names are kept for one release")]
 pub use qjam_python::{Host, set_host};
-pub(crate) use qjam_python::{InterpreterFacts, WorkerSetup, check};
+pub(crate) use qjam_python::{WorkerSetup, check, numerics};

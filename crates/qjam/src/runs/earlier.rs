@@ -8,6 +8,7 @@
 
 use super::RunError;
 use super::folder;
+use super::observed::Observations;
 use super::reader::{Item, Reader, Spot};
 use super::record::{Began, Hash, Record, StoredValue};
 use super::saved::{self, Saved};
@@ -34,6 +35,7 @@ pub(crate) struct EarlierRun {
     functions: HashMap<u32, String>,
     data: HashMap<u32, Hash>,
     rounds: HashMap<u64, Remembered>,
+    observations: Observations,
     /// Rounds that were begun in all.
     end: u64,
     /// The run that this one went on from.
@@ -72,6 +74,7 @@ impl EarlierRun {
             functions: HashMap::new(),
             data: HashMap::new(),
             rounds: HashMap::new(),
+            observations: Observations::default(),
             end: 0,
             before: None,
         };
@@ -110,8 +113,18 @@ impl EarlierRun {
                     remembered.value = (kept == StoredValue::Bytes).then_some((item.body, item.tail_bytes));
                 }
             }
+            Record::Observed { name, value } => self.observations.add(name, value),
             _ => {}
         }
+    }
+
+    /// Takes the values that it, and those before it, got from elsewhere than their rounds.
+    pub(super) fn take_observations(&mut self) -> Observations {
+        let mut observations = std::mem::take(&mut self.observations);
+        if let Some(before) = &mut self.before {
+            observations.continue_with(before.take_observations());
+        }
+        observations
     }
 
     /// Checkpoints of states that it, and those before it, have left.

@@ -10,33 +10,45 @@
 
 mod earlier;
 mod folder;
+mod observed;
 mod process;
 mod reader;
 mod record;
 mod recorder;
 mod run;
 mod saved;
+mod secrets;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 pub(crate) use earlier::{EarlierRun, Recalled};
 pub use folder::civil;
+pub(crate) use observed::Observations;
 pub(crate) use process::Program;
 pub(crate) use record::Hash;
 pub(crate) use recorder::Recorder;
 pub use run::{DataInfo, FunctionInfo, Note, Round, Run, State};
 pub(crate) use saved::Saved;
+pub use secrets::MASK;
+pub use trust::{Distrust, distrust};
 
 use crate::codec::Encoder;
 use folder::RunFolder;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use thiserror::Error;
 
 /// Names the run to go on from.
 pub const RESUME: &str = "QJAM_RESUME";
 /// Set to anything, it has a run go on although the executable is another one.
 pub const RESUME_ANYWAY: &str = "QJAM_RESUME_ANYWAY";
+/// Names the run whose [observed](crate::Master::observe) values are used again, while all rounds are computed.
+pub const REPLAY: &str = "QJAM_REPLAY";
+/// Set to anything, it has a run go on from a file that others can write.
+pub const RESUME_TRUST: &str = "QJAM_RESUME_TRUST";
 /// The share of the time that recording long values may take.
 pub const RECORD_COST: &str = "QJAM_RECORD_COST";
 
@@ -76,6 +88,9 @@ pub enum RunError {
         "it was made by another build of this program, whose results may be others; {RESUME_ANYWAY}=1 goes on from it anyway"
     )]
     OtherBuild,
+    /// Others than this user can have written it.
+    #[error("{0}, and its values would be believed; `qjam resume --trust` and {RESUME_TRUST}=1 believe it")]
+    NotTrusted(Distrust),
     /// Somebody is at it.
     #[error("it is still going on (process {pid})")]
     Running {
@@ -114,6 +129,21 @@ pub fn find(folder: Option<&Path>, name: &str) -> Result<PathBuf, RunError> {
         0 => Err(RunError::NotFound { folder: folder.to_owned() }),
         _ => Err(RunError::Ambiguous { ids: files.into_iter().map(|file| file.id).collect() }),
     }
+}
+
+/// Says why this process ends before its work is done. A master that is dropped while its thread unwinds writes this into
+/// its run file, instead of that the program panicked. For programs that unwind on purpose, with
+/// [`resume_unwind`](std::panic::resume_unwind).
+pub fn ends_early(why: String) {
+    *ENDS_EARLY.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+}
+
+static ENDS_EARLY: Mutex<Option<String>> = Mutex::new(None);
+
+/// Why a thread that drops its master unwinds.
+fn why_unwinding() -> String {
+    let why = ENDS_EARLY.lock().unwrap_or_else(PoisonError::into_inner);
+    why.clone().unwrap_or_else(|| "the program panicked".into())
 }
 
 /// The hash of a value's bytes as they would be written.
@@ -155,6 +185,8 @@ pub(crate) enum At {
 pub(crate) struct Begun {
     pub(crate) recorder: Option<Box<Recorder>>,
     pub(crate) memory: Option<Box<EarlierRun>>,
+    /// What that run, or one that is replayed, observed.
+    pub(crate) observations: Observations,
     /// What the user should know.
     pub(crate) words: Vec<String>,
 }
@@ -174,11 +206,12 @@ pub(crate) fn begin(wanted: &RunOptions, workers: &str, seed: u64) -> Result<Beg
         RunFolder::Off | RunFolder::Nowhere => None,
     };
     let earlier = earlier(wanted, &program, folder, nth, &mut begun.words)?;
-    if let Some((memory, recorded_seed)) = earlier {
+    if let Some(Earlier { mut run, seed: recorded_seed, is_replayed }) = earlier {
         if recorded_seed == seed {
-            begun.memory = Some(Box::new(memory));
+            begun.observations = run.take_observations();
+            begun.memory = (!is_replayed).then(|| Box::new(run));
         } else {
-            let id = &memory.id;
+            let id = &run.id;
             begun.words.push(format!("run {id} had seed {recorded_seed} and not {seed}: all is computed"));
         }
     }
@@ -207,23 +240,34 @@ pub(crate) struct CannotResume {
     pub(crate) why: RunError,
 }
 
-/// The run to go on from, with its seed.
+/// The run to go on from, or to replay.
+struct Earlier {
+    run: EarlierRun,
+    seed: u64,
+    /// Its rounds are computed again; only what it observed is used.
+    is_replayed: bool,
+}
+
+/// Finds and reads it.
 fn earlier(
     wanted: &RunOptions,
     program: &Program,
     folder: Option<&Path>,
     nth: u32,
     words: &mut Vec<String>,
-) -> Result<Option<(EarlierRun, u64)>, CannotResume> {
-    let from_environment = || std::env::var(RESUME).ok().filter(|name| !name.is_empty());
+) -> Result<Option<Earlier>, CannotResume> {
+    let named_by = |variable: &'static str| {
+        std::env::var(variable).ok().filter(|name| !name.is_empty()).map(|name| (name, variable))
+    };
     // What the environment names is a whole program's run: each of its masters finds the file of its own number.
-    let (name, whole_program) = match &wanted.resume {
-        Some(name) => (name.clone(), false),
-        None => match from_environment() {
-            Some(name) => (name, true),
+    let (name, variable) = match &wanted.resume {
+        Some(name) => (name.clone(), None),
+        None => match named_by(REPLAY).or_else(|| named_by(RESUME)) {
+            Some((name, variable)) => (name, Some(variable)),
             None => return Ok(None),
         },
     };
+    let whole_program = variable.is_some();
     let failed = |why| CannotResume { run: name.clone(), why };
     let path = if name == "last" {
         last_of_this_program(program, folder, nth).map_err(failed)?
@@ -232,10 +276,15 @@ fn earlier(
         if whole_program { sibling(&path, nth).map_err(failed)? } else { Some(path) }
     };
     let Some(path) = path else { return Ok(None) };
+    let is_trusted = std::env::var_os(RESUME_TRUST).is_some_and(|v| !v.is_empty());
+    if let Some(why) = trust::of_file(&path).filter(|_| !is_trusted && path.exists()) {
+        return Err(failed(RunError::NotTrusted(why)));
+    }
     let (memory, began, executable) = EarlierRun::read(&path).map_err(failed)?;
     if whole_program && began.program != program.program() {
         // The variable was handed down to a program that was not meant.
-        words.push(format!("{RESUME} names a run of another program, {}", shown(&began.program)));
+        let variable = variable.unwrap_or(RESUME);
+        words.push(format!("{variable} names a run of another program, {}", shown(&began.program)));
         return Ok(None);
     }
     if folder::is_living(&path) {
@@ -245,7 +294,7 @@ fn earlier(
     if !anyway && !is_same_build(program, &began, executable) {
         return Err(failed(RunError::OtherBuild));
     }
-    Ok(Some((memory, began.seed)))
+    Ok(Some(Earlier { run: memory, seed: began.seed, is_replayed: variable == Some(REPLAY) }))
 }
 
 /// Whether this build made that run.
@@ -256,6 +305,15 @@ fn is_same_build(program: &Program, began: &record::Began, executable: Option<Ha
     let now = program.began(0, "", 0, None);
     let facts = |b: &record::Began| (b.program.clone(), b.program_bytes, b.program_changed_us);
     facts(began) == facts(&now)
+}
+
+/// Whether the program of a run is, by its length and the time of its last change, the one that made it. For runs that ended
+/// before its hash was taken.
+pub fn is_unchanged(run: &Run) -> bool {
+    let build = run.build.as_ref().unwrap_or(&run.program);
+    let (Ok(began), Ok(now)) = (first_of(&run.path), std::fs::metadata(build)) else { return false };
+    let changed_us = (now.mtime() * 1_000_000 + now.mtime_nsec() / 1000) as u64;
+    (began.program_bytes, began.program_changed_us) == (now.size(), changed_us)
 }
 
 fn shown(path: &[u8]) -> String {
@@ -307,6 +365,13 @@ fn first_of(path: &Path) -> Result<record::Began, RunError> {
         Some(record::Record::Began(began)) => Ok(*began),
         _ => Err(RunError::NotARun),
     }
+}
+
+/// Reads a checkpoint of states in memory, behind a right hash if it is to have one; the bytes of its states. For the fuzz
+/// target.
+#[doc(hidden)]
+pub fn parse_state(bytes: &[u8], sealed: bool) -> Option<u64> {
+    saved::parsed_bytes(bytes, sealed)
 }
 
 /// Reads all records of a file in memory and says how many there are. For the fuzz target.

@@ -1,6 +1,7 @@
 //! Who this process is: what a run file says of it, and what a resumed run must find again.
 
 use super::record::{Began, Hash};
+use super::secrets;
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::fs::File;
@@ -62,8 +63,9 @@ impl Program {
         self.program.clone().into_os_string().into_vec()
     }
 
+    /// As they are recorded: without known secrets.
     pub(super) fn arguments(&self) -> Vec<Vec<u8>> {
-        self.arguments.iter().cloned().map(OsStringExt::into_vec).collect()
+        secrets::masked(&self.arguments)
     }
 
     pub(super) fn build(&self) -> &Arc<Build> {

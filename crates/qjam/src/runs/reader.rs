@@ -6,7 +6,7 @@
 
 use super::RunError;
 use super::record::{
-    BODY_BYTES_MAX, FRAME_BYTES, HEAD_BYTES, MAGIC, MESSAGE_BYTES_MAX, Record, STATE_AT, VERSION,
+    BODY_BYTES_MAX, FRAME_BYTES, FileState, HEAD_BYTES, MAGIC, MESSAGE_BYTES_MAX, Record, STATE_AT, VERSION,
 };
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
@@ -39,8 +39,8 @@ pub(crate) struct Reader<R> {
     /// Whether results are passed over instead of read.
     quick: bool,
     body: Vec<u8>,
-    /// Recording had to stop before the run was over.
-    pub(crate) is_cut_short: bool,
+    /// Whether recording had to stop before the run was over, and how such a run ended.
+    pub(super) state: FileState,
     /// Records that were whole and not understood.
     pub(crate) unknown: u64,
 }
@@ -59,8 +59,8 @@ impl<R: Read + Seek> Reader<R> {
         if version != VERSION {
             return Err(RunError::Version { version });
         }
-        let is_cut_short = head[STATE_AT as usize] != 0;
-        Ok(Reader { input, at: HEAD_BYTES, end, quick, body: Vec::new(), is_cut_short, unknown: 0 })
+        let state = FileState::of(head[STATE_AT as usize]);
+        Ok(Reader { input, at: HEAD_BYTES, end, quick, body: Vec::new(), state, unknown: 0 })
     }
 
     /// The next record that is understood.

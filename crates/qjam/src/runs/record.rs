@@ -3,7 +3,7 @@
 //! ```text
 //!   offset 0   "qjam run"            8 bytes
 //!          8   version               u16
-//!         10   state                 u8: 0, or 1 when recording had to stop
+//!         10   state                 u8: 0; when recording had to stop 1, and when such a run ended, how
 //!         11   zeros                 5 bytes
 //!         16   records, one after the other:
 //!                length of the body  u32
@@ -31,6 +31,32 @@ pub(super) const RESULT_BYTES_MAX: usize = 16 << 20;
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// Longest body that is believed.
 pub(super) const BODY_BYTES_MAX: usize = RESULT_BYTES_MAX + MESSAGE_BYTES_MAX;
+
+/// The byte of a file that changes in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum FileState {
+    /// All was recorded so far.
+    Whole = 0,
+    /// Recording had to stop. The run may have gone on.
+    CutShort = 1,
+    /// Recording had to stop, and later the run came to its end.
+    Finished = 2,
+    /// Recording had to stop, and later the run failed.
+    Failed = 3,
+}
+
+impl FileState {
+    /// What that byte says; recording had to stop if it says anything.
+    pub(super) fn of(byte: u8) -> FileState {
+        match byte {
+            0 => FileState::Whole,
+            2 => FileState::Finished,
+            3 => FileState::Failed,
+            _ => FileState::CutShort,
+        }
+    }
+}
 
 /// A BLAKE3 hash.
 pub(crate) type Hash = [u8; 32];
@@ -140,6 +166,11 @@ pub(crate) enum Record {
     },
     /// The file that computes, where it is not the executable: what size, time and hash are said of.
     Build(Vec<u8>),
+    /// A value that the program got from elsewhere than its rounds, encoded; `None` if it was too long.
+    Observed {
+        name: String,
+        value: Option<Vec<u8>>,
+    },
 }
 
 impl Record {

@@ -9,9 +9,11 @@
 //! take a set share of the run's time ([`COST`]), and is left out for a while when it has taken more.
 
 use super::folder;
+use super::observed::OBSERVED_BYTES_MAX;
 use super::process::{Build, Program};
 use super::record::{
-    self, Began, Hash, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, StoredValue, shortened,
+    self, Began, FileState, Hash, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, StoredValue,
+    shortened,
 };
 use crate::dataset::CutData;
 use crate::execution::caught;
@@ -92,6 +94,8 @@ pub(crate) struct Recorder {
     has_executable: bool,
     /// How the last round ended, if badly.
     error: Option<String>,
+    /// Why the run failed, if that was not a round; whatever later rounds do.
+    fate: Option<String>,
     /// Why writing failed; told once.
     trouble: Option<io::Error>,
     is_over: bool,
@@ -127,6 +131,7 @@ impl Recorder {
             build: program.build().clone(),
             has_executable: false,
             error: None,
+            fate: None,
             trouble: None,
             is_over: false,
         };
@@ -213,6 +218,18 @@ impl Recorder {
             let (at_us, text) = (self.at_us(), shortened(text, TEXT_BYTES_MAX));
             self.put(&Record::Waited { at_us, text });
         }
+    }
+
+    /// The program got a value from elsewhere than its rounds.
+    pub(crate) fn observed(&mut self, name: &str, value: &[u8]) {
+        if self.rounds > ROUNDS_MAX {
+            return;
+        }
+        let total = self.results_bytes + value.len() as u64;
+        let is_short = value.len() <= OBSERVED_BYTES_MAX && total <= RESULTS_BYTES_MAX;
+        let value = is_short.then(|| value.to_vec());
+        self.results_bytes += value.as_ref().map_or(0, |value| value.len() as u64);
+        self.put(&Record::Observed { name: shortened(name, TEXT_BYTES_MAX), value });
     }
 
     /// Whether a long value may be looked at now.
@@ -359,7 +376,7 @@ impl Recorder {
 
     /// The run fails for another reason than a round.
     pub(crate) fn fail(&mut self, error: &dyn Display) {
-        self.error = Some(shortened(&error.to_string(), TEXT_BYTES_MAX));
+        self.fate = Some(shortened(&error.to_string(), TEXT_BYTES_MAX));
     }
 
     /// In a full file only the count goes on.
@@ -421,7 +438,7 @@ impl Recorder {
             Err(e) => {
                 // What was written of it is no whole record; what was there before stays good.
                 let _ = self.file.set_len(self.written);
-                let _ = self.file.write_all_at(&[1], STATE_AT);
+                self.set_state(FileState::CutShort);
                 self.trouble = Some(e);
                 self.is_over = true;
             }
@@ -432,20 +449,45 @@ impl Recorder {
         self.buffer.clear();
     }
 
+    /// Changes the one byte that is written in place, which a full disk takes, too.
+    fn set_state(&self, state: FileState) {
+        let _ = self.file.write_all_at(&[state as u8], STATE_AT);
+    }
+
     /// Why nothing is recorded any more; told once.
     pub(crate) fn take_trouble(&mut self) -> Option<io::Error> {
         self.trouble.take()
     }
 }
 
+impl Recorder {
+    /// Ends the lock, for all who have the file open. A process that is being started has, until it becomes another program, and
+    /// closing the file here would leave the lock with it.
+    fn unlock(&self) {
+        let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
+    }
+
+    #[cfg(test)]
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
 impl Drop for Recorder {
     fn drop(&mut self) {
-        let panicked = std::thread::panicking().then(|| "the program panicked".to_owned());
+        let panicked = std::thread::panicking().then(super::why_unwinding);
         if self.rounds > ROUNDS_MAX {
             self.put_count();
         }
-        let record = Record::Ended { at_us: self.at_us(), error: panicked.or(self.error.take()) };
+        let error = panicked.or(self.fate.take()).or(self.error.take());
+        let end = if error.is_some() { FileState::Failed } else { FileState::Finished };
+        let record = Record::Ended { at_us: self.at_us(), error };
         self.put(&record);
         self.write();
+        if self.is_over {
+            // The record of the end could not be added, so this byte tells it.
+            self.set_state(end);
+        }
+        self.unlock();
     }
 }

@@ -3,7 +3,7 @@
 use super::RunError;
 use super::folder;
 use super::reader::Reader;
-use super::record::{Began, Record, StoredValue};
+use super::record::{Began, FileState, Record, StoredValue};
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::journal::{RoundReport, What};
 use std::collections::{BTreeMap, HashMap};
@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 
 /// Notes of each kind that are kept of one run.
 const NOTES_MAX: usize = 10_000;
+
+/// What is told of a run that failed after its file had to stop.
+const NO_ROOM_FOR_WHY: &str =
+    "it failed; why could not be recorded, since its run file could not be written any more";
 
 /// Where a run stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +151,7 @@ pub struct Run {
     pub functions: Vec<FunctionInfo>,
     /// The data sets.
     pub data: Vec<DataInfo>,
-    /// Workers that were lost, and why.
+    /// Workers that were lost, and interpreters of workers, and why.
     pub lost: Vec<Note>,
     /// Rounds that failed, and why.
     pub errors: Vec<Note>,
@@ -155,6 +159,8 @@ pub struct Run {
     pub waits: Vec<Note>,
     /// Everything else that happened.
     pub notes: Vec<Note>,
+    /// Values that the program got from elsewhere than its rounds: see [`Master::observe`](crate::Master::observe).
+    pub observed: u64,
     /// How often states were brought home to be able to make them again.
     pub checkpoints: u64,
     /// What that took.
@@ -245,7 +251,12 @@ impl Run {
         let Gatherer { mut run, open, .. } = gatherer;
         run.bytes = bytes + reader.torn_bytes();
         run.torn_bytes = reader.torn_bytes();
-        run.is_cut_short = reader.is_cut_short;
+        run.is_cut_short = reader.state != FileState::Whole;
+        match reader.state {
+            FileState::Whole | FileState::CutShort => {}
+            FileState::Finished => run.state = State::Finished,
+            FileState::Failed => run.state = State::Failed(NO_ROOM_FOR_WHY.into()),
+        }
         let name = |n: &usize| run.functions.get(*n).map_or_else(String::new, |f| f.name.clone());
         run.open = open.iter().map(|(round, function)| (*round, name(function))).collect();
         Ok(run)
@@ -284,6 +295,7 @@ impl Run {
             errors: Vec::new(),
             waits: Vec::new(),
             notes: Vec::new(),
+            observed: 0,
             checkpoints: 0,
             checkpoints_us: 0,
             is_cut_short: false,
@@ -351,6 +363,7 @@ impl Gatherer {
                 run.lasted_us = run.lasted_us.max(at_us);
                 note(&mut run.waits, at_us, String::new(), text);
             }
+            Record::Observed { .. } => run.observed += 1,
             Record::Full { .. } => run.is_full = true,
             Record::Counted { at_us, finished, failed } => {
                 run.lasted_us = run.lasted_us.max(at_us);
@@ -374,6 +387,9 @@ impl Gatherer {
         let (whom, text) = match what {
             What::WorkerLost(worker, death) => {
                 return note(&mut self.run.lost, at_us, name(worker), death.to_string());
+            }
+            What::InterpreterLost { worker, death, .. } => {
+                return note(&mut self.run.lost, at_us, name(worker), format!("its interpreter: {death}"));
             }
             What::WorkerStarted(worker) => (name(worker), "was started".into()),
             What::WorkerJoined(worker) => (name(worker), "was ready".into()),

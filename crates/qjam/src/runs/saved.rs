@@ -149,6 +149,15 @@ fn parse(bytes: &[u8]) -> Option<(Head, &[u8])> {
     }
 }
 
+/// The bytes of all states, if they are what the head says. With `sealed`, magic string and hash are put in front.
+pub(super) fn parsed_bytes(bytes: &[u8], sealed: bool) -> Option<u64> {
+    let front = [&MAGIC[..], blake3::hash(bytes).as_bytes()].concat();
+    let file = if sealed { [&front, bytes].concat() } else { bytes.to_vec() };
+    let (head, rest) = parse(&file)?;
+    let total = head.lengths.iter().try_fold(0_u64, |total, length| total.checked_add(*length))?;
+    (total == rest.len() as u64).then_some(total)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -102,6 +102,21 @@ fn a_hash_of_pieces_is_the_hash_of_the_whole() {
     assert_eq!(super::hash(&out), *blake3::hash(&out.to_bytes()).as_bytes());
 }
 
+#[test]
+fn a_run_that_has_ended_is_not_locked_by_a_process_that_is_being_started() {
+    let temporary = Temporary(std::env::temp_dir().join(format!("qjam-runs-lock-{}", std::process::id())));
+    let program = process::Program::default();
+    let began = program.began(0, "proc:2", 7, None);
+    let recorder = super::Recorder::create(&temporary.0, &program, began, f64::INFINITY).unwrap();
+    let path = temporary.0.join(format!("{}.run", recorder.id));
+    // As a child has it between `fork` and `exec`.
+    let inherited = recorder.file().try_clone().unwrap();
+    assert!(super::folder::is_living(&path));
+    drop(recorder);
+    assert!(!super::folder::is_living(&path), "the run has ended");
+    drop(inherited);
+}
+
 fn doubled(v: &[f64], _: &crate::Nothing) -> Vec<f64> {
     v.iter().map(|x| x * 2.0).collect()
 }

@@ -25,7 +25,7 @@ mod table;
 mod victim;
 
 use attack::Aim;
-use run::Outcome;
+use run::RunResult;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -60,7 +60,7 @@ fn two_hundred_runs_hit_every_state_ten_times() {
 fn many(runs: std::ops::Range<u64>, aim: Aim) -> Table {
     let seed = std::env::var("QJAM_CHAOS_SEED").ok().map_or(1, |n| n.parse().expect("a seed"));
     let next = AtomicU64::new(runs.start);
-    let done: Mutex<BTreeMap<u64, Outcome>> = Mutex::default();
+    let done: Mutex<BTreeMap<u64, RunResult>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {

@@ -4,6 +4,7 @@ use crate::attack::{self, Aim, Attack, Deed, MasterAt, When, Whom};
 use crate::{family, victim};
 use qjam::Rng;
 use qjam::job::Activity;
+use qjam_conformance::HANG;
 use qjam_conformance::program::command;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -13,13 +14,13 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// A run that is not over by then hangs.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
-/// When the program has ended, the others of it have so long.
-const GONE_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const LIMIT: Duration = HANG;
+/// Whoever of the program is there so long after its end stays for ever.
+const GONE_WITHIN: Duration = HANG;
 
 /// How a run was.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct RunResult {
     /// State in which each executor died, and whether it was killed or lost while stopped.
     pub(crate) deaths: Vec<(Activity, &'static str)>,
     /// What the master was at when it was killed, if it was.
@@ -77,7 +78,7 @@ impl Heard {
 }
 
 /// One run from beginning to end.
-pub(crate) fn run(seed: u64, run: u64, aim: Aim) -> Outcome {
+pub(crate) fn run(seed: u64, run: u64, aim: Aim) -> RunResult {
     let (_, workers, pace) = victim::setting(seed, run);
     let mut rng = Rng::keyed(seed, run, 1);
     let attacks = attack::draw(&mut rng, workers, &pace, aim);
@@ -119,7 +120,7 @@ pub(crate) fn run(seed: u64, run: u64, aim: Aim) -> Outcome {
         (began, listened, killed_at)
     });
     let status = child.wait().unwrap();
-    let mut outcome = Outcome { took: began.elapsed(), master_killed_at, ..Outcome::default() };
+    let mut outcome = RunResult { took: began.elapsed(), master_killed_at, ..RunResult::default() };
     let said = heard.all();
     let master_was_stopped =
         attacks.iter().any(|a| matches!((a.whom, a.deed), (Whom::Master, Deed::Stop { .. })));
@@ -235,7 +236,7 @@ impl Scene<'_> {
 }
 
 /// Whether the run ended as it may, and where its executors died.
-fn judge(said: &[String], outcome: &mut Outcome) -> Option<String> {
+fn judge(said: &[String], outcome: &mut RunResult) -> Option<String> {
     outcome.deaths = said.iter().filter_map(|line| death(line)).collect();
     if outcome.took >= LIMIT {
         outcome.end = "hang".into();

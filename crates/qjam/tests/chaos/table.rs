@@ -1,7 +1,7 @@
 //! Where the blows fell.
 
 use crate::attack::{Aim, MasterAt};
-use crate::run::Outcome;
+use crate::run::RunResult;
 use qjam::job::Activity;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn of(outcomes: impl Iterator<Item = Outcome>) -> Self {
+    pub(crate) fn of(outcomes: impl Iterator<Item = RunResult>) -> Self {
         let mut table = Table::default();
         for outcome in outcomes {
             table.runs += 1;

@@ -28,18 +28,18 @@ fn data(kind: u64, changed: Option<usize>) -> DataSet<Dense<f64>> {
     DataSet::dense(values, ROW).and_then(|x| x.partitions(CHUNKS)).unwrap()
 }
 
-/// What a run saw.
+/// What a run computed and sent.
 #[derive(Debug)]
-struct Seen {
+struct RunTraffic {
     sum: u64,
     bytes_out: u64,
     chunks_sent: u64,
 }
 
-fn run(m: &Master, x: &DataSet<Dense<f64>>) -> Seen {
+fn run(m: &Master, x: &DataSet<Dense<f64>>) -> RunTraffic {
     let sum = m.run(sum, &(), x).unwrap().to_bits();
     let report = m.last_round().unwrap();
-    Seen { sum, bytes_out: report.bytes_out, chunks_sent: report.chunks_sent }
+    RunTraffic { sum, bytes_out: report.bytes_out, chunks_sent: report.chunks_sent }
 }
 
 pub(crate) const PROGRAMS: Programs = &[("sum", |argument| {
@@ -47,29 +47,29 @@ pub(crate) const PROGRAMS: Programs = &[("sum", |argument| {
     let (workers, kind) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
     let changed = words.next().and_then(|row| row.parse().ok());
     let x = data(kind, changed);
-    let Seen { sum, bytes_out, chunks_sent } = run(&Master::connect(workers).unwrap(), &x);
+    let RunTraffic { sum, bytes_out, chunks_sent } = run(&Master::connect(workers).unwrap(), &x);
     say(format!("{sum} {bytes_out} {chunks_sent}"));
 })];
 
 /// A run in a process of its own.
-fn run_apart(workers: &str, kind: u64, changed: Option<usize>) -> Seen {
+fn run_apart(workers: &str, kind: u64, changed: Option<usize>) -> RunTraffic {
     let changed = changed.map_or(String::new(), |row| row.to_string());
     let mut program = program::start("sum", &format!("{workers} {kind} {changed}"));
     let (said, status) = program.finish();
     assert!(status.success() && said.len() == 1, "{status} {said:?}");
     let numbers: Vec<u64> = said[0].split(' ').map(|n| n.parse().unwrap()).collect();
-    Seen { sum: numbers[0], bytes_out: numbers[1], chunks_sent: numbers[2] }
+    RunTraffic { sum: numbers[0], bytes_out: numbers[1], chunks_sent: numbers[2] }
 }
 
 fn here(x: &DataSet<Dense<f64>>) -> u64 {
     Master::connect("local:2").unwrap().run(sum, &(), x).unwrap().to_bits()
 }
 
-type Kept = Arc<Mutex<Vec<LogLine>>>;
+type LogLines = Arc<Mutex<Vec<LogLine>>>;
 
 /// A master with a limit for the host's disk, whose lines are kept.
-fn listening(workers: &str, disk_limit: Option<u64>) -> (Master, Kept) {
-    let kept: Kept = Arc::default();
+fn listening(workers: &str, disk_limit: Option<u64>) -> (Master, LogLines) {
+    let kept: LogLines = Arc::default();
     let keep = kept.clone();
     let mut builder = Master::builder().on_log(move |line| keep.lock().unwrap().push(line.clone()));
     if let Some(limit) = disk_limit {
@@ -119,7 +119,7 @@ fn two_masters_at_once_share_what_the_host_has() {
     let [d] = claim(["d"]);
     d.empty_cache();
     let (x, y) = (data(3, None), data(4, None));
-    let seen: Vec<(Seen, Seen)> = std::thread::scope(|scope| {
+    let seen: Vec<(RunTraffic, RunTraffic)> = std::thread::scope(|scope| {
         let both = [&x, &y].map(|own| {
             let (x, y) = (&x, &y);
             scope.spawn(move || {

@@ -222,18 +222,6 @@ fn command(begin: &str, rest: &[&str]) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// `ssh` processes that a process of this machine started and that are still there.
-pub(crate) fn ssh_children(parent: u32) -> Vec<(u32, String)> {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let is_child = |pid: &u32| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        status.contains(&format!("\nPPid:\t{parent}\n"))
-    };
-    let children = pids.filter(is_child).map(|pid| (pid, command_line(pid)));
-    children.filter(|(_, command)| command.starts_with("ssh ")).collect()
-}
-
 /// Waits until something is so. Says whether it became so in time.
 pub(crate) fn within(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;

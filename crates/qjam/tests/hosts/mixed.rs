@@ -5,6 +5,7 @@ use crate::hosts::{Host, Kind, claim};
 use crate::program::{self, Programs, say};
 use qjam::journal::What;
 use qjam::{DataSet, Dense, Master, Pending, Rng};
+use qjam_conformance::HANG;
 use std::time::{Duration, Instant};
 
 const COLS: usize = 64;
@@ -89,8 +90,7 @@ fn mix(hosts: [&Host; 2], for_s: u64, seed: u64) -> Tally {
                 8..15 if !rounds.is_empty() => {
                     let n = rng.below(rounds.len() as u64) as usize;
                     let Round { mut pending, weights, chunks } = rounds.swap_remove(n);
-                    let value =
-                        pending.wait_at_most(Duration::from_secs(30)).unwrap_or_else(|e| panic!("{e}"));
+                    let value = pending.wait_at_most(HANG).unwrap_or_else(|e| panic!("{e}"));
                     let Some(value) = value else { panic!("a round hangs on {workers}: {:#?}", tail(&m)) };
                     assert!(value == right(&weights, kind, &chunks), "wrong bits on {workers}");
                     tally.right += 1;

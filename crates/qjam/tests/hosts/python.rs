@@ -98,7 +98,9 @@ fn the_bits_are_those_of_one_interpreter_here_whoever_is_killed() {
         let m = builder().python_interpreter(python_here(), Vec::new()).connect(workers).unwrap();
         assert_eq!(bits(&m, &data), wanted, "{workers}");
         assert_eq!(bits(&m, &data), wanted, "{workers}, the second time");
-        assert_eq!(m.last_round().unwrap().chunks_sent, 0, "what is there is not sent again");
+        // Where there are several, a fast one may take over blocks of a slow one, with their chunks.
+        let sent = m.last_round().unwrap().chunks_sent;
+        assert!(workers != "py*1" || sent == 0, "{sent} chunks that were there were sent again");
     }
     let m = builder().connect("py*2,py2*2").unwrap();
     // One in every round: three in one block would be the block's fault.

@@ -3,17 +3,18 @@
 
 use crate::hosts::{claim, within};
 use qjam::job::{Cause, FaultKind};
+use qjam::journal::What;
 use qjam::{Ctx, DataSet, Dense, Error, LogLine, Master, Nothing};
 use qjam_conformance::HANG;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-type Kept = Arc<Mutex<Vec<LogLine>>>;
+type LogLines = Arc<Mutex<Vec<LogLine>>>;
 
 /// A master whose lines are kept.
-fn listening(workers: &str) -> (Master, Kept) {
-    let kept: Kept = Arc::default();
+fn listening(workers: &str) -> (Master, LogLines) {
+    let kept: LogLines = Arc::default();
     let keep = kept.clone();
     let m = Master::builder().on_log(move |line| keep.lock().unwrap().push(line.clone())).connect(workers);
     (m.unwrap(), kept)
@@ -36,7 +37,10 @@ fn misdeed(deed: &str, _: &Nothing, ctx: &Ctx) -> u64 {
             (0..20_000).for_each(|n| writeln!(out, "line {n}").unwrap());
             std::process::exit(3)
         }
-        "everybody" => {
+        "everybody" | "everybody at last" => {
+            // Longer than a life must last to count as a success.
+            let life = Duration::from_millis(if deed == "everybody" { 0 } else { 5_500 });
+            std::thread::sleep(life);
             let me = std::process::Command::new("/bin/sh").args(["-c", "kill -s KILL -- -1"]).status();
             println!("{me:?}");
         }
@@ -119,8 +123,22 @@ fn lines_of_executors_that_die_are_shown_or_counted() {
     assert_eq!(shown + dropped, 60_000, "three died, and every line is shown or counted");
 }
 
+/// As a memory limit does that ends the host's ssh server with the worker: nobody is left who could say which block it was.
 #[test]
-#[ignore = "its hosts are tried again and again for half a minute"]
+fn a_lone_host_that_dies_with_its_connection_is_given_up_after_four_lives() {
+    let [c] = claim(["c"]);
+    let m = Master::builder().on_log(|_| {}).connect("c*1").unwrap();
+    let lives = |m: &Master| m.journal().iter().filter(|e| matches!(e.what, What::WorkerJoined(_))).count();
+    let error = run(&m, "everybody at last").unwrap_err();
+    assert!(matches!(error, Error::NoWorkers { .. }), "{error}");
+    assert!(error.to_string().contains('c'), "{error}");
+    assert_eq!(lives(&m), 4, "{error}");
+    is_well(&m, "everybody was killed");
+    drop(m);
+    c.must_be_quiet();
+}
+
+#[test]
 fn code_that_kills_everybody_on_its_host_is_one_error() {
     let [c, d] = claim(["c", "d"]);
     let m = Master::builder().on_log(|_| {}).connect("c*1,d*1").unwrap();

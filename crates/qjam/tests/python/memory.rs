@@ -122,7 +122,7 @@ fn states_are_changed_in_place_and_come_home() {
             let all = 2.0 * f64::from(round);
             assert_eq!(value, [135.0 * all, 145.0 * all, 155.0 * all]);
         }
-        assert!(held.collect().unwrap().iter().all(|memory| memory.0.is_some()));
+        assert!(held.collect().unwrap().iter().all(|memory| memory.clone().into_pickle().is_some()));
     }
 }
 

@@ -150,5 +150,5 @@ fn a_full_disk_ends_the_file_and_not_the_run() {
         said[0].contains("the run goes on, but its file") && said[0].contains("No space left"),
         "{said:?}"
     );
-    assert_eq!(said[1], "true true Killed 0", "{said:?}");
+    assert_eq!(said[1], "true true Finished 0", "{said:?}");
 }

@@ -12,6 +12,7 @@ qjam_conformance::hook!(PROGRAMS);
 mod files;
 mod kills;
 mod memory;
+mod packs;
 #[path = "../state/ridge.rs"]
 mod ridge;
 mod state;
@@ -29,6 +30,8 @@ const PROGRAMS: Programs = &[
     ("stateful", state::stateful),
     ("crowded", files::crowded),
     ("calling", waits::calling),
+    ("dropping", waits::dropping),
+    ("spoilt", packs::spoilt),
 ];
 
 /// A folder that is gone afterwards.

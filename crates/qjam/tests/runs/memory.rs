@@ -4,6 +4,8 @@ use crate::{Folder, numbers, wave};
 use qjam::journal::What;
 use qjam::runs::{self, Run, RunError};
 use qjam::{Builder, Ctx, Dense, Error, Master};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// A master whose words are kept.
@@ -148,14 +150,24 @@ fn what_cannot_be_gone_on_from_is_an_error_that_says_why() {
     assert_eq!(running.state, runs::State::Running);
     assert!(matches!(resume(&running.id), RunError::Running { pid } if pid == std::process::id()));
     drop(m);
-    std::fs::write(folder.path().join("x.run"), "something else").unwrap();
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+        mode(&folder.path().join(name), 0o600);
+    };
+    write("x.run", b"something else");
     let path = |name: &str| folder.path().join(name).display().to_string();
     assert!(matches!(resume(&path("x.run")), RunError::NotARun));
     assert!(matches!(resume(&path("gone.run")), RunError::Io(_)));
     let mut bytes = std::fs::read(&running.path).unwrap();
     bytes[8] = 99;
-    std::fs::write(folder.path().join("y.run"), &bytes).unwrap();
+    write("y.run", &bytes);
     assert!(matches!(resume(&path("y.run")), RunError::Version { version: 99 }));
+    // Whoever can write it decides which values are believed.
+    mode(&running.path, 0o620);
+    assert!(matches!(resume(&running.id), RunError::NotTrusted(runs::Distrust::Writable { .. })));
 }
 
 #[test]

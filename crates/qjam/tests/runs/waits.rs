@@ -6,6 +6,7 @@ use qjam_conformance::program::{Program, command, say};
 use qjam_conformance::support::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -78,4 +79,30 @@ fn hosts_that_are_slow_to_come_up_are_named_on_standard_error() {
     assert!(stderr.lines().map_while(Result::ok).any(|line| is_it(&line)), "nothing was said");
     std::fs::write(script.with_file_name("ssh.end"), []).unwrap();
     assert_eq!(program.finish().0, ["done"]);
+}
+
+/// Drops a master while a host is being connected to, and stays.
+pub(crate) fn dropping(folder: &str) {
+    let file = |name: &str| Path::new(folder).join(name);
+    let m = Master::builder().no_run_file().min_workers(1).connect("local:1,big").unwrap();
+    wait_until("a call of ssh", || file("ssh.begun").exists());
+    drop(m);
+    std::fs::write(file("dropped"), []).unwrap();
+    wait_until("the end of the test", || file("end").exists());
+}
+
+#[test]
+fn a_master_that_is_dropped_while_a_host_is_awaited_leaves_no_ssh() {
+    let folder = Folder::new();
+    std::fs::create_dir_all(folder.path()).unwrap();
+    // An `ssh` that does not end by itself: whoever waits for it waits for ever.
+    let script = folder.path().join("ssh");
+    std::fs::write(&script, ": >\"$0.begun\"\nexec sleep 1000000\n").unwrap();
+    let mut command = command("dropping", &folder.path().to_string_lossy());
+    command.env("QJAM_SSH", format!("sh {}", script.display())).stderr(Stdio::null());
+    let mut program = Program::run(command);
+    wait_until("the end of the drop", || folder.path().join("dropped").exists());
+    program.leaves_nothing("a dropped master");
+    std::fs::write(folder.path().join("end"), []).unwrap();
+    assert!(program.finish().1.success());
 }

@@ -3,7 +3,7 @@
 use crate::counting::{Mischief, Tally, add, after, connect, data, plain, with};
 use qjam::registry::UnknownFunction;
 use qjam::{Ctx, Dense, Error, State};
-use qjam_conformance::support::wait_until;
+use qjam_conformance::support::{Gate, wait_until};
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
 #[test]
@@ -23,15 +23,27 @@ fn several_holds_do_not_know_of_each_other() {
     }
 }
 
+/// Counts once the gate is open.
+#[qjam::map]
+fn add_behind_gate(gate: &str, _: &Dense<f64>, tally: &mut Tally, ctx: &Ctx) -> u64 {
+    Gate::pass(gate, ctx.chunk());
+    tally.sum += 1;
+    tally.sum
+}
+
 #[test]
 fn two_rounds_at_once_over_the_same_states_are_refused() {
-    let m = connect("local:2");
-    let mut held = m.hold::<Tally>(&data(2, 10)).unwrap();
-    let first = held.submit(add, &with(1, Mischief::Sleep(50))).unwrap();
-    let second = held.submit(add, &plain(2)).unwrap();
-    assert!(matches!(second.wait(), Err(Error::HeldBusy)));
-    assert_eq!(first.wait().unwrap(), 2);
-    assert_eq!(held.run(add, &plain(2)).unwrap(), 2 * after(&[1, 2]));
+    for engine in ["local:2", "proc:2"] {
+        let m = connect(engine);
+        let mut held = m.hold::<Tally>(&data(2, 10)).unwrap();
+        let gate = Gate::new();
+        let first = held.submit(add_behind_gate, &gate.path()[..]).unwrap();
+        gate.wait_for(1);
+        assert!(matches!(held.submit(add, &plain(2)), Err(Error::HeldBusy)), "{engine}");
+        gate.open();
+        assert_eq!(first.wait().unwrap(), 2);
+        assert_eq!(held.run(add, &plain(2)).unwrap(), 2 * after(&[1, 2]), "{engine}");
+    }
 }
 
 #[test]

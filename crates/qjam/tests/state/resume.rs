@@ -2,9 +2,8 @@
 
 use crate::counting::{Mischief, Tally, add, after, data, plain, with};
 use qjam::journal::What;
-use qjam::{Error, Master, runs};
+use qjam::{Master, runs};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 struct Folder(PathBuf);
 
@@ -25,19 +24,11 @@ impl Drop for Folder {
 }
 
 fn master(workers: &str, folder: &Folder, resume: Option<&Path>) -> Master {
-    let end = Instant::now() + Duration::from_secs(5);
-    loop {
-        let mut builder = Master::builder().on_log(|_| {}).run_folder(&folder.0);
-        if let Some(path) = resume {
-            builder = builder.resume(path.to_string_lossy());
-        }
-        match builder.connect(workers) {
-            Ok(m) => return m,
-            // A process that another test starts has all that is open here, until it becomes another program.
-            Err(Error::Resume { .. }) if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
-            Err(e) => panic!("{e}"),
-        }
+    let mut builder = Master::builder().on_log(|_| {}).run_folder(&folder.0);
+    if let Some(path) = resume {
+        builder = builder.resume(path.to_string_lossy());
     }
+    builder.connect(workers).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::blocks::{self, Parsed, Quotes, Splitter};
 use crate::error::shown;
 use crate::input::Input;
 use crate::missing::Means;
-use crate::settings::{Settings, settings};
+use crate::settings::{Settings, TABLE_COLUMNS_MAX, settings};
 use crate::table::{Notes, Table};
 use crate::{Missing, ReadError, Real};
 use parse::{Plan, Tally};
@@ -153,8 +153,8 @@ impl Csv {
             T::DTYPE
         );
         let keep = self.settings.keep(&input, &options)?;
-        if let Keep::File(path) = &keep
-            && let Some((data, notes)) = DataSet::kept(path)?
+        if let Some(path) = keep.path()
+            && let Some((data, notes)) = DataSet::kept(&path)?
             && let Some(notes) = Notes::decode(&notes)
         {
             return Ok(notes.table(data));
@@ -225,6 +225,8 @@ impl Csv {
             let length = record.len();
             splitter.skip(length);
         };
+        let most = memchr::memchr_iter(self.delimiter, &first).count() as u64 + 1;
+        self.settings.must_be_confirmed(&self.path, most, TABLE_COLUMNS_MAX)?;
         let fields = parse::fields(&first, self.delimiter, self.quote);
         let numbers =
             |field: &Vec<u8>| crate::missing::says_missing(field) || parse::number::<f64>(field).is_some();

@@ -5,13 +5,14 @@
 
 mod sparse;
 
+use crate::error::reserve;
 use crate::gathered::Gathered;
 use crate::input::Input;
-use crate::settings::{Settings, settings};
-use crate::table::{Notes, Table};
+use crate::settings::{ARRAY_COLUMNS_MAX, Settings, settings};
+use crate::table::{ColumnNames, Notes, Table};
 use crate::{Missing, ReadError, Real};
 use qjam::chunk::Element;
-use qjam::source::kept::{Keep, RowsWriter};
+use qjam::source::kept::RowsWriter;
 use qjam::source::npy::{self, NpyHeader};
 use qjam::{DataSet, Dense};
 use std::fs::File;
@@ -24,6 +25,9 @@ const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
 
 /// The end of the central directory is searched for in this many last bytes.
 const TAIL_BYTES: u64 = 22 + 65_535;
+
+/// Deflate makes at most this many bytes of one.
+const RATIO_MAX: u64 = 1032;
 
 /// Number of bytes converted at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -128,6 +132,12 @@ impl Npz {
         if member.method == 0 && member.bytes != member.packed_bytes {
             return Err(self.wrong(format!("{name:?} has two lengths; copy it again")));
         }
+        if member.bytes > member.packed_bytes.saturating_mul(RATIO_MAX) {
+            let (bytes, packed) = (member.bytes, member.packed_bytes);
+            return Err(self.wrong(format!(
+                "{name:?} claims {bytes} bytes, which {packed} compressed bytes cannot contain; copy it again"
+            )));
+        }
         Ok((member, start))
     }
 
@@ -155,9 +165,11 @@ impl Npz {
         if member.method == 0 {
             return Ok(DataSet::within(&self.path, start + header.data_offset, header.rows, header.cols)?);
         }
-        let keep = self.settings.keep(&input, &format!("npz {:?} {}", member.name, T::DTYPE))?;
-        if let Keep::File(path) = &keep
-            && let Some((data, _)) = DataSet::kept(path)?
+        self.settings.must_be_confirmed(&self.path, header.cols, ARRAY_COLUMNS_MAX)?;
+        let options = format!("npz {:?} {}", member.name, T::DTYPE);
+        let keep = self.settings.keep_unpacked(&input, header.data_bytes, &options)?;
+        if let Some(path) = keep.path()
+            && let Some((data, _)) = DataSet::kept(&path)?
         {
             return Ok(data);
         }
@@ -175,23 +187,26 @@ impl Npz {
         let (member, start) = self.find(&input, name)?;
         let mut content = self.content(&input, &member, start)?;
         let header = content.header.clone();
-        let names: Vec<String> = (1..=header.cols).map(|column| column.to_string()).collect();
+        self.settings.must_be_confirmed(&self.path, header.cols, ARRAY_COLUMNS_MAX)?;
+        let names = ColumnNames::Counted(header.cols as usize);
         if member.method == 0 && header.descr == T::NPY && self.missing == Missing::Error {
             let data = DataSet::within(&self.path, start + header.data_offset, header.rows, header.cols)?;
-            return Ok(Notes { columns: names, labelled: false, dropped: 0, filled: 0 }.table(data));
+            return Ok(Notes { columns: names.list(), labelled: false, dropped: 0, filled: 0 }.table(data));
         }
         let options = format!("npz real {:?} {:?} {}", member.name, self.missing, T::DTYPE);
-        let keep = self.settings.keep(&input, &options)?;
-        if let Keep::File(path) = &keep
-            && let Some((data, notes)) = DataSet::kept(path)?
+        let values = header.data_bytes / crate::npy::width(header.descr) as u64;
+        let keep = self.settings.keep_unpacked(&input, values * size_of::<T>() as u64, &options)?;
+        if let Some(path) = keep.path()
+            && let Some((data, notes)) = DataSet::kept(&path)?
             && let Some(notes) = Notes::decode(&notes)
         {
             return Ok(notes.table(data));
         }
         let mut rows = Gathered::<T>::new(self.path.clone(), &keep, names, false, self.missing)?;
-        let mut values = Vec::new();
+        let (mut values, path, width) = (Vec::new(), input.path(), crate::npy::width(header.descr));
         content.each(&mut self.settings, |bytes| {
             values.clear();
+            reserve(&mut values, bytes.len() / width, path)?;
             crate::npy::convert(header.descr, bytes, &mut values);
             rows.take(&mut values)
         })?;
@@ -265,7 +280,8 @@ impl Content<'_> {
         mut take: impl FnMut(&[u8]) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         let damaged = |reason: &str| damaged(self.input, &self.member.name, reason);
-        let row_bytes = self.header.cols as usize * crate::npy::width(self.header.descr);
+        // An array without columns has no bytes.
+        let row_bytes = (self.header.cols as usize * crate::npy::width(self.header.descr)).max(1);
         let mut taken = 0_u64;
         let mut held = std::mem::take(&mut self.held);
         loop {
@@ -278,6 +294,7 @@ impl Content<'_> {
                 break;
             }
             let before = held.len();
+            reserve(&mut held, PIECE_BYTES, self.input.path())?;
             held.resize(before + PIECE_BYTES, 0);
             let n = fill(&mut self.bytes, &mut held[before..]).map_err(|e| damaged(&e.to_string()))?;
             held.truncate(before + n);
@@ -287,12 +304,16 @@ impl Content<'_> {
                 return Err(damaged(&format!("it has {found} bytes and should have {}", self.member.bytes)));
             }
         }
-        let mut rest = [0; 4096];
+        let too_long = || damaged("it is longer than the archive says");
+        let seen = self.header.data_offset + taken + held.len() as u64;
+        let (mut rest, mut left) = ([0; 4096], self.member.bytes.checked_sub(seen).ok_or_else(too_long)?);
         loop {
-            match fill(&mut self.bytes, &mut rest).map_err(|e| damaged(&e.to_string()))? {
-                0 => break,
-                n => self.crc.update(&rest[..n]),
+            let n = fill(&mut self.bytes, &mut rest).map_err(|e| damaged(&e.to_string()))?;
+            if n == 0 {
+                break;
             }
+            left = left.checked_sub(n as u64).ok_or_else(too_long)?;
+            self.crc.update(&rest[..n]);
         }
         match self.crc.sum() == self.member.crc {
             true => Ok(()),

@@ -5,14 +5,21 @@
 //! Everything in the file is checked before it is used; an invalid position is an error that gives the position.
 
 use super::Npz;
-use crate::error::Problem;
+use crate::error::{Problem, reserve};
 use crate::input::Input;
+use crate::settings::TABLE_COLUMNS_MAX;
 use crate::{Missing, ReadError, Real};
-use qjam::source::kept::{Keep, SparseWriter};
+use qjam::source::kept::SparseWriter;
 use qjam::{Csr, DataSet};
 
 /// The array that contains the format.
 const FORMAT: &str = "format";
+
+/// Memory that a value takes while it is put into its row: its position, its value, both sorted, and in the result.
+const VALUE_BYTES: u64 = 56;
+
+/// The same for a line.
+const LINE_BYTES: u64 = 24;
 
 /// Maximum size of the array with the format.
 const WORD_BYTES_MAX: u64 = 4096;
@@ -45,9 +52,11 @@ impl Npz {
             let reason = "it is a sparse matrix, to which `missing` does not apply; repair it before saving";
             return Err(ReadError::Options { path: self.path.clone(), reason: reason.into() });
         }
-        let keep = self.settings.keep(&input, &format!("npz sparse {}", T::DTYPE))?;
-        if let Keep::File(path) = &keep
-            && let Some((data, _)) = DataSet::kept(path)?
+        let options = format!("npz sparse {}", T::DTYPE);
+        let unpacked = self.count(&input, "data")?.saturating_mul(size_of::<T>() as u64 + 4);
+        let keep = self.settings.keep_unpacked(&input, unpacked, &options)?;
+        if let Some(path) = keep.path()
+            && let Some((data, _)) = DataSet::kept(&path)?
         {
             return Ok(data);
         }
@@ -71,6 +80,7 @@ impl Npz {
                 );
             }
         };
+        self.must_fit(input, &format, (rows as u64, cols as u64))?;
         let positions = match format.as_str() {
             "csr" | "csc" => Positions::Lines {
                 starts: self.whole(input, "indptr")?,
@@ -90,6 +100,7 @@ impl Npz {
         let made = by_rows((rows, cols), &positions, &values);
         made.map_err(|wrong| match wrong {
             Wrong::Form(reason) => self.wrong(reason),
+            Wrong::Memory { bytes } => self.no_memory(bytes),
             Wrong::Value { row, column, value } => ReadError::Value {
                 path: self.path.clone(),
                 row: row as u64 + 1,
@@ -97,6 +108,37 @@ impl Npz {
                 problem: Problem::NotFinite { found: value.to_string() },
             },
         })
+    }
+
+    /// The number of elements that an array claims to have.
+    fn count(&self, input: &Input, name: &str) -> Result<u64, ReadError> {
+        let (member, start) = self.find(input, name)?;
+        let header = self.content(input, &member, start)?.header;
+        // Bounded by the bytes of the member.
+        Ok(header.rows * header.cols)
+    }
+
+    /// Refuses a matrix that claims more rows or columns than its values make likely, or more memory than there is.
+    fn must_fit(&self, input: &Input, format: &str, (rows, cols): (u64, u64)) -> Result<(), ReadError> {
+        let values = self.count(input, "data")?;
+        let usual = TABLE_COLUMNS_MAX.max(values);
+        self.settings.must_be_confirmed(&self.path, cols, usual)?;
+        if format != "csr" && rows > usual {
+            return Err(self.wrong(format!(
+                "it claims {rows} rows and has {values} values; if that is right, save x.tocsr(), which stores each row"
+            )));
+        }
+        let lines = if format == "csc" { rows.saturating_add(cols) } else { rows };
+        let bytes = values.saturating_mul(VALUE_BYTES).saturating_add(lines.saturating_mul(LINE_BYTES));
+        match bytes <= qjam::memory::most_bytes() / 4 * 3 {
+            true => Ok(()),
+            false => Err(self.no_memory(bytes)),
+        }
+    }
+
+    fn no_memory(&self, bytes: u64) -> ReadError {
+        let remedy = "use a machine with more memory, or save the matrix in several parts";
+        ReadError::Memory { path: self.path.clone(), bytes, remedy }
     }
 
     /// The format: text with one or four bytes per character.
@@ -115,8 +157,10 @@ impl Npz {
     fn numbers<T: Real>(&mut self, input: &Input, name: &str) -> Result<Vec<T>, ReadError> {
         let (member, start) = self.find(input, name)?;
         let mut content = self.content(input, &member, start)?;
-        let (descr, mut values) = (content.header.descr, Vec::new());
+        let (descr, mut values, path) = (content.header.descr, Vec::new(), input.path());
+        let width = crate::npy::width(descr);
         content.each(&mut self.settings, |bytes| {
+            reserve(&mut values, bytes.len() / width, path)?;
             crate::npy::convert(descr, bytes, &mut values);
             Ok(())
         })?;
@@ -133,7 +177,9 @@ impl Npz {
                 self.wrong(format!("{name:?} has elements of type {descr}, but must have whole numbers"))
             );
         }
+        let (path, width) = (input.path(), crate::npy::width(descr));
         content.each(&mut self.settings, |bytes| {
+            reserve(&mut values, bytes.len() / width, path)?;
             match descr {
                 "<i4" => values
                     .extend(bytes.as_chunks().0.iter().map(|value| i64::from(i32::from_le_bytes(*value)))),
@@ -149,6 +195,7 @@ impl Npz {
 #[derive(Debug, PartialEq)]
 enum Wrong {
     Form(String),
+    Memory { bytes: u64 },
     Value { row: usize, column: usize, value: f64 },
 }
 
@@ -158,7 +205,8 @@ fn by_rows<T: Real>(
     values: &[T],
 ) -> Result<Csr<T>, Wrong> {
     let form = |reason: String| Err(Wrong::Form(reason));
-    let entries: Vec<(u32, u32)> = match positions {
+    let mut entries: Vec<(u32, u32)> = room(values.len())?;
+    match positions {
         Positions::Lines { starts, across, are_rows } => {
             let (lines, what) = if *are_rows { (rows, "row") } else { (cols, "column") };
             if starts.len() != lines + 1 || across.len() != values.len() {
@@ -179,7 +227,9 @@ fn by_rows<T: Real>(
             let place = |line: usize, at: i64| if *are_rows { (line as i64, at) } else { (at, line as i64) };
             let line = |at: usize| starts[at] as usize..starts[at + 1] as usize;
             let pairs = (0..lines).flat_map(|at| line(at).map(move |entry| (at, entry)));
-            pairs.map(|(at, entry)| inside(place(at, across[entry]), rows, cols)).collect::<Result<_, _>>()?
+            for (at, entry) in pairs {
+                entries.push(inside(place(at, across[entry]), rows, cols)?);
+            }
         }
         Positions::Pairs { rows: at, columns } => {
             if at.len() != values.len() || columns.len() != values.len() {
@@ -190,20 +240,20 @@ fn by_rows<T: Real>(
                     values.len()
                 ));
             }
-            at.iter()
-                .zip(columns)
-                .map(|(row, column)| inside((*row, *column), rows, cols))
-                .collect::<Result<_, _>>()?
+            for (row, column) in at.iter().zip(columns) {
+                entries.push(inside((*row, *column), rows, cols)?);
+            }
         }
-    };
+    }
     if let Some(at) = values.iter().position(|value| !value.finite()) {
         let (row, column) = entries[at];
         return Err(Wrong::Value { row: row as usize, column: column as usize, value: values[at].to_f64() });
     }
-    let mut next = vec![0_u64; rows + 1];
+    let mut next = zeros::<u64>(rows + 1)?;
     entries.iter().for_each(|(row, _)| next[*row as usize + 1] += 1);
     (0..rows).for_each(|row| next[row + 1] += next[row]);
-    let mut sorted = vec![(0_u32, T::zeroed()); values.len()];
+    let mut sorted = room(values.len())?;
+    sorted.resize(values.len(), (0_u32, T::zeroed()));
     for ((row, column), value) in entries.iter().zip(values) {
         let to = &mut next[*row as usize];
         sorted[*to as usize] = (*column, *value);
@@ -211,8 +261,8 @@ fn by_rows<T: Real>(
     }
     // Each row begins where the previous one ends.
     let ends = &next[..rows];
-    let (mut starts, mut columns, mut out) =
-        (vec![0_u64], Vec::with_capacity(values.len()), Vec::with_capacity(values.len()));
+    let (mut starts, mut columns, mut out) = (room(rows + 1)?, room(values.len())?, room(values.len())?);
+    starts.push(0_u64);
     let mut begin = 0;
     for end in ends {
         let line = &mut sorted[begin..*end as usize];
@@ -235,6 +285,18 @@ fn by_rows<T: Real>(
         begin = *end as usize;
     }
     Ok(Csr::from_vecs(starts, columns, out, cols, None).expect("positions were checked"))
+}
+
+/// An empty list with room for so many, which a file claims to have.
+fn room<V>(count: usize) -> Result<Vec<V>, Wrong> {
+    let (mut list, bytes) = (Vec::new(), (count as u64).saturating_mul(size_of::<V>() as u64));
+    list.try_reserve_exact(count).map(|()| list).map_err(|_| Wrong::Memory { bytes })
+}
+
+fn zeros<V: Clone + Default>(count: usize) -> Result<Vec<V>, Wrong> {
+    let mut list = room(count)?;
+    list.resize(count, V::default());
+    Ok(list)
 }
 
 fn inside((row, column): (i64, i64), rows: usize, cols: usize) -> Result<(u32, u32), Wrong> {

@@ -62,7 +62,8 @@ pub struct OpenOptions {
     pub comment: Option<u8>,
     /// Indices of a LIBSVM file start at 0.
     pub zero_based: bool,
-    /// Number of columns of a LIBSVM file, if larger than its largest index.
+    /// Number of columns of a LIBSVM file, if larger than its largest index. Of other files, as many columns as are accepted:
+    /// more than 2^24 in an array or 2^20 in a table must be confirmed, because a few bytes can claim any number.
     pub features: Option<usize>,
     /// The array to read from an `.npz` archive that has several.
     pub array: Option<String>,
@@ -79,6 +80,8 @@ pub struct OpenOptions {
     pub spectrum: Option<Spectrum>,
     /// Reads the numbers into memory, regardless of their size.
     pub in_memory: bool,
+    /// Most bytes of numbers that stay in memory when neither `in_memory` nor `keep_in` says otherwise; by default 64 MiB.
+    pub memory_max: Option<u64>,
     /// Stores the numbers in a file in this folder.
     pub keep_in: Option<PathBuf>,
     /// Number of threads, by default the number of cores.
@@ -324,12 +327,18 @@ impl OpenOptions {
             (None, false) => Storage::Auto,
         };
         let tell = |tell: Tell| -> Box<dyn FnMut(Progress)> { Box::new(move |progress| tell(progress)) };
-        Settings { storage, progress: self.progress.clone().map(tell), threads: self.threads }
+        Settings {
+            storage,
+            progress: self.progress.clone().map(tell),
+            threads: self.threads,
+            memory_max: self.memory_max,
+            columns_max: self.features.map(|features| features as u64),
+        }
     }
 
     /// Refuses options that do not apply to this kind of file.
     fn must_suit(&self, path: &Path, kind: Kind) -> Result<(), ReadError> {
-        use Kind::{Audio, Csv, Images, Libsvm, Npy, Npz, Parquet};
+        use Kind::{Audio, Csv, Idx, Images, Libsvm, Npy, Npz, Parquet};
         #[cfg(feature = "audio")]
         let spectrum = self.spectrum.is_some();
         #[cfg(not(feature = "audio"))]
@@ -343,7 +352,7 @@ impl OpenOptions {
             (self.delimiter.is_some(), "delimiter", &[Csv]),
             (self.comment.is_some(), "comment", &[Csv]),
             (self.zero_based, "zero_based", &[Libsvm]),
-            (self.features.is_some(), "features", &[Libsvm]),
+            (self.features.is_some(), "features", &[Libsvm, Npy, Npz, Csv, Parquet, Idx]),
             (self.array.is_some(), "array", &[Npz]),
             (self.grey, "grey", &[Images]),
             (self.size.is_some(), "size", &[Images]),
@@ -368,16 +377,21 @@ impl OpenOptions {
 impl Opened {
     /// The label of each row, if rows have labels. Reads all chunks, and needs eight bytes of memory per row.
     pub fn labels(&self) -> Result<Option<Vec<f64>>, ReadError> {
+        fn room(records: u64) -> Result<Vec<f64>, ReadError> {
+            let (mut labels, path) = (Vec::new(), Path::new("the labels of all rows"));
+            crate::error::reserve(&mut labels, usize::try_from(records).unwrap_or(usize::MAX), path)?;
+            Ok(labels)
+        }
         fn last<T: Real>(data: &DataSet<Dense<T>>) -> Result<Vec<f64>, ReadError> {
             let data = data.labelled()?;
-            let mut labels = Vec::with_capacity(data.records() as usize);
+            let mut labels = room(data.records())?;
             for index in 0..data.len() {
                 labels.extend(data.chunk(index)?.labels().map(Real::to_f64));
             }
             Ok(labels)
         }
         fn beside<T: Real>(data: &DataSet<Csr<T>>) -> Result<Vec<f64>, ReadError> {
-            let mut labels = Vec::with_capacity(data.records() as usize);
+            let mut labels = room(data.records())?;
             for index in 0..data.len() {
                 labels.extend(
                     data.chunk(index)?.labels().unwrap_or_default().iter().map(|label| label.to_f64()),

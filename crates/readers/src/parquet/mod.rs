@@ -8,8 +8,8 @@ mod spill;
 
 use crate::gathered::Gathered;
 use crate::input::Input;
-use crate::settings::{Settings, settings};
-use crate::table::{Notes, Table, choose};
+use crate::settings::{Settings, TABLE_COLUMNS_MAX, settings};
+use crate::table::{ColumnNames, Notes, Table, choose};
 use crate::{Missing, ReadError, Real};
 use ::parquet::basic::{ConvertedType, Type};
 use ::parquet::errors::ParquetError;
@@ -108,8 +108,8 @@ impl Parquet {
             T::DTYPE
         );
         let keep = self.settings.keep(&input, &options)?;
-        if let Keep::File(path) = &keep
-            && let Some((data, notes)) = DataSet::kept(path)?
+        if let Some(path) = keep.path()
+            && let Some((data, notes)) = DataSet::kept(&path)?
             && let Some(notes) = Notes::decode(&notes)
         {
             return Ok(notes.table(data));
@@ -134,6 +134,8 @@ impl Parquet {
         let file = Positioned { file: Arc::new(file), bytes: input.stamp().bytes };
         let file = SerializedFileReader::new(file).map_err(damaged)?;
         let schema = file.metadata().file_metadata().schema_descr_ptr();
+        let count = schema.num_columns() as u64;
+        self.settings.must_be_confirmed(&self.path, count, TABLE_COLUMNS_MAX)?;
         let all: Vec<String> = schema.columns().iter().map(|column| column.path().string()).collect();
         let chosen =
             choose(&self.path, &all, self.columns.as_deref(), &self.without, self.target.as_deref())?;
@@ -145,6 +147,7 @@ impl Parquet {
         }
         let names: Vec<String> = chosen.iter().map(|column| all[*column].clone()).collect();
         let (labelled, width) = (self.target.is_some(), names.len());
+        let names = ColumnNames::Given(names);
         let mut rows = Gathered::<T>::new(self.path.clone(), keep, names, labelled, self.missing)?;
         let total = input.stamp().bytes;
         let groups = file.num_row_groups();
@@ -249,9 +252,10 @@ impl ChunkReader for Positioned {
 
 /// Groups of columns that are read together. If the result stays in memory, all columns are one group.
 fn stripes(held: impl Iterator<Item = u64>, keep: &Keep) -> Vec<Range<usize>> {
+    let stays_in_memory = matches!(keep, Keep::Memory | Keep::Cached { .. });
     let (mut stripes, mut start, mut bytes, mut count) = (Vec::new(), 0, 0, 0);
     for (column, more) in held.enumerate() {
-        if column > start && bytes + more > STRIPE_BYTES && *keep != Keep::Memory {
+        if column > start && bytes + more > STRIPE_BYTES && !stays_in_memory {
             stripes.push(start..column);
             (start, bytes) = (column, 0);
         }

@@ -10,7 +10,7 @@ use qjam::source::kept::Keep;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -28,11 +28,11 @@ impl Spill {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let place = match keep {
             Keep::File(path) => path.clone(),
-            Keep::Memory => std::env::temp_dir().join("qjam"),
+            Keep::Memory | Keep::Cached { .. } => std::env::temp_dir().join("qjam"),
         };
         let name = format!("{}-{}.columns.part", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let path = place.with_extension(name);
-        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
         let file = file.and_then(|file| std::fs::remove_file(&path).map(|()| file));
         let file = file.map_err(|source| DataError::Keep { path: path.clone(), source })?;
         Ok(Spill { path, file, rows, stripes: Vec::new() })

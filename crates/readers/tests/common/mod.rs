@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test uses some of it")]
 
+pub(crate) mod archive;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -84,12 +84,12 @@ pub(super) fn is_started_after_its_pause(
         "{worker}: {seat:?}"
     );
     let (pause, waited) = (seat.pause(config), now.since(seat.lost));
+    let is_new = seat.lost == Time::default(); // or taken for new, for the sake of a new round
     promise!(
-        waited >= pause,
+        is_new || waited >= pause,
         "failing_starts_are_not_repeated_in_haste",
         "{worker} after {waited} of {pause}"
     );
-    let is_new = seat.lost == Time::default(); // or taken for new, for the sake of a new round
     promise!(
         stalls || is_new || waited <= Span(pause.0 + TICK_LATE.0),
         "no_seat_rests_longer_than_it_must",
@@ -121,7 +121,8 @@ pub(super) fn is_given_up_for_a_reason(
     );
     let alone = now.since(seat.deserted.max(picture.last_up));
     promise!(
-        alone >= config.remote_patience || is_useless && seat.failed_starts == 0,
+        alone >= config.remote_patience
+            || (is_useless || seat.vain > config.vain_max) && seat.failed_starts == 0,
         "hosts_get_the_patience_they_were_promised",
         "{seat_id} after {alone}: {seat:?}"
     );

@@ -74,6 +74,8 @@ pub(crate) struct SeatPicture {
     pub(crate) is_given_up: bool,
     /// Lives on it that came to nothing, since the last that did not; on another host only those that began.
     pub(crate) fruitless: u32,
+    /// On another host: lives in a row that ended with blocks and had delivered none.
+    pub(crate) vain: u32,
     /// On another host: starts in a row from which nobody came up.
     pub(crate) failed_starts: u32,
     /// When the last worker on it was lost.
@@ -188,6 +190,7 @@ impl Picture {
         if self.seats.values().all(|seat| seat.is_given_up) {
             for seat in self.seats.values_mut() {
                 (seat.is_given_up, seat.fruitless) = (false, config.fruitless_max);
+                seat.vain = config.vain_max;
                 (seat.lost, seat.deserted) = (Time::default(), Time::default());
             }
         }
@@ -222,7 +225,8 @@ impl Picture {
             block.done |= counts;
         }
         if counts {
-            self.seats.get_mut(&worker.seat).expect("it has a seat").fruitless = 0;
+            let seat = self.seats.get_mut(&worker.seat).expect("it has a seat");
+            (seat.fruitless, seat.vain) = (0, 0);
         }
         counts
     }
@@ -273,6 +277,7 @@ impl Picture {
         let Some(w) = self.workers.get(&worker) else { return };
         let was_up = w.joined.is_some();
         let lived_long = w.joined.is_some_and(|at| now.since(at) >= config.fruitful_after);
+        let had_blocks = self.rounds.values().any(|round| round.held.contains_key(&worker));
         self.forget(now, worker, Some(death));
         let seat = self.seats.get_mut(&worker.seat).expect("it had a seat");
         (seat.is_up, seat.lost) = (false, now);
@@ -290,6 +295,7 @@ impl Picture {
         let blames_a_block = is_telling(&death.cause) && !death.inside.is_empty();
         if !blames_a_block && !matches!(death.cause, Cause::Unresponsive) {
             seat.fruitless += 1;
+            seat.vain += u32::from(seat.is_remote && had_blocks);
         }
     }
 

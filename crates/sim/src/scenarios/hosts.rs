@@ -9,6 +9,8 @@ fn hosts(n: u32) -> Plan {
     for seat in &mut plan.seats {
         (seat.remote, seat.start, seat.latency) = (true, Span::from_ms(300), Span::from_ms(2));
     }
+    // Outages here are longer than what masters are patient with by default.
+    plan.config.remote_patience = Span::from_ms(60_000);
     plan
 }
 

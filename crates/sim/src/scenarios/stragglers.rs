@@ -99,6 +99,21 @@ fn a_block_that_takes_for_ever_is_done_by_somebody_else() {
 }
 
 #[test]
+fn a_block_that_takes_for_ever_is_done_by_somebody_slow_if_nobody_else_is_there() {
+    // Worker 0 all but stops. The other one takes five times as long as it did before, which is still sooner than never.
+    for at in (400..2_400).step_by(100) {
+        let mut plan = Plan::calm(2)
+            .round(round(32, 100))
+            .fault(ms(at), Fault::SlowWorker { seat: 0, factor: 10_000, for_span: Span::from_ms(900_000) });
+        plan.seats[1].slowness = 5;
+        for ending in play_all(&plan, 5) {
+            assert!(all_have_values(&ending));
+            assert!(ending.answered < ms(300_000), "from {at} ms: {:?}", ending.answered);
+        }
+    }
+}
+
+#[test]
 fn a_worker_that_joins_in_the_middle_gets_its_share() {
     let mut plan = Plan::calm(2).round(round(100, 40));
     plan.seats[1] = SeatPlan { added: ms(1_000), ..SeatPlan::default() };

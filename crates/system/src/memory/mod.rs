@@ -9,6 +9,7 @@ mod groups;
 
 pub use groups::Kills;
 
+use rustix::process::{Resource, getrlimit};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,6 +82,12 @@ impl Usage {
             peak_bytes: bytes("VmHWM:"),
         })
     }
+}
+
+/// The most memory that this process can have: [`Limit::here`], and its own limits (`ulimit -v`, `ulimit -d`).
+pub fn most_bytes() -> u64 {
+    let own = [Resource::As, Resource::Data].map(|kind| getrlimit(kind).current.unwrap_or(u64::MAX));
+    own.into_iter().fold(Limit::here().bytes, u64::min)
 }
 
 /// What counts against `RLIMIT_DATA` in this process: private memory that can be written, touched or not.

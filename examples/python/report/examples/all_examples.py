@@ -41,7 +41,7 @@ def main():
         master.run(inner_product, (2, 4), DataSet(numpy.arange(1, 11).reshape(5, 2))),
     )
     print("Square root of 2:", master.run(newton_sqrt, 2.0, ListDataSet([1.0])))
-    print("Two workers that say 42:", master.run(the_answer, 42))
+    print("Two workers that say 42:", master.run(the_answer, 42, None))
 
     lines = ["the quick brown fox", "jumps over", "the lazy dog"]
     counted = master.run(count_characters, None, ListDataSet(lines, slice_size=1))

@@ -7,6 +7,7 @@ use crate::kernels::nearest::Real;
 use crate::kernels::{Level, elementwise};
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, count,
+    sort_model_errors,
 };
 use crate::models::{Format, Parts, PartsError};
 use crate::options::{Table, Value};
@@ -79,6 +80,8 @@ fn fit_of<T: Real>(
     before: Option<GaussianModel>,
 ) -> Result<Fitted, LearnerError> {
     let params = Params::from_settings(job.settings)?;
+    // A mean and a variance for each of two classes or more.
+    job.must_fit(4)?;
     let (master, targets, weights) = (job.master, job.targets()?, job.row_weights());
     let priors =
         job.training.start.and_then(|parts| parts.get("priors")).map(|priors| priors.values.widened());
@@ -112,17 +115,7 @@ impl From<FitError> for LearnerError {
     }
 }
 
-impl From<ModelError> for LearnerError {
-    fn from(e: ModelError) -> LearnerError {
-        match e {
-            ModelError::Run(e) => LearnerError::Run(e),
-            ModelError::NotFinite { .. } => LearnerError::not_finite(e, vec![]),
-            ModelError::Columns { found, expected } => {
-                LearnerError::Columns { found, expected, source: e.into() }
-            }
-        }
-    }
-}
+sort_model_errors!(ModelError as e {});
 
 fn report(model: &GaussianModel, rows: u64) -> Report {
     let (classes, columns) = (model.classes().len() as u64, model.columns() as u64);

@@ -23,7 +23,7 @@ pub use params::Params;
 
 use crate::clustering::kmeans::parts;
 use crate::kernels::nearest::Real;
-use moments::{Asked, ClassMoments, Moments, moments};
+use moments::{ClassMoments, Moments, RowClasses, moments};
 use qjam::{DataSet, Dense, Master};
 use thiserror::Error;
 
@@ -174,13 +174,13 @@ pub fn update<T: Real>(
         return Err(FitError::Columns { found, expected: before.columns() });
     }
     let data = data.partitions(parts(rows)).map_err(qjam::Error::from)?;
-    let asked = Asked {
+    let row_classes = RowClasses {
         classes: classes as u32,
         of_rows,
         weights: weights.unwrap_or_default().to_vec(),
         chunks: data.len() as u64,
     };
-    let seen: ClassMoments = master.run(moments::<T>, &asked, &data)?;
+    let seen: ClassMoments = master.run(moments::<T>, &row_classes, &data)?;
     if let Some((row, column, value)) = seen.bad {
         return Err(FitError::NotFinite { row, column, value });
     }

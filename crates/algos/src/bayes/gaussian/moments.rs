@@ -47,7 +47,7 @@ impl Moments {
 
 /// What a round is told: the class and the weight of every row.
 #[derive(Clone, Debug, qjam::Wire)]
-pub struct Asked {
+pub struct RowClasses {
     /// How many classes there are.
     pub classes: u32,
     /// The class of every row.
@@ -58,7 +58,11 @@ pub struct Asked {
     pub chunks: u64,
 }
 
-impl Asked {
+/// The name that [`RowClasses`] had.
+#[deprecated(note = "it is called RowClasses")]
+pub type Asked = RowClasses;
+
+impl RowClasses {
     /// The first row of a chunk.
     fn start(&self, chunk: u64) -> usize {
         let rows = self.of_rows.len() as u64;
@@ -90,11 +94,11 @@ impl Reduce for ClassMoments {
 
 /// The moments of the rows of a chunk.
 #[qjam::map]
-pub fn moments<T: Real>(asked: &Asked, x: &Dense<T>, ctx: &Ctx) -> ClassMoments {
-    let (columns, count) = (x.cols(), asked.classes as usize);
-    let from = asked.start(u64::from(ctx.chunk()));
-    let classes = &asked.of_rows[from..from + x.rows()];
-    let weights = (!asked.weights.is_empty()).then(|| &asked.weights[from..from + x.rows()]);
+pub fn moments<T: Real>(rows: &RowClasses, x: &Dense<T>, ctx: &Ctx) -> ClassMoments {
+    let (columns, count) = (x.cols(), rows.classes as usize);
+    let from = rows.start(u64::from(ctx.chunk()));
+    let classes = &rows.of_rows[from..from + x.rows()];
+    let weights = (!rows.weights.is_empty()).then(|| &rows.weights[from..from + x.rows()]);
     let (by_class, bad) = of_classes(x, classes, weights, count);
     let all = match weights {
         // Rows of no weight count here, as in scikit-learn.
@@ -117,10 +121,9 @@ fn of_classes<T: Real>(
     weights: Option<&[f64]>,
     count: usize,
 ) -> (Vec<Moments>, Bad) {
-    let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
     let (mut found, mut bad) = (vec![Moments::none(x.cols()); count], None);
-    for (row, values) in x.rows_iter().enumerate() {
-        let (moments, weight) = (&mut found[classes[row] as usize], weight(row));
+    each_row(x, classes, weights, |row, class, weight, values| {
+        let moments = &mut found[class];
         moments.weight += weight;
         for (sum, value) in moments.mean.iter_mut().zip(values) {
             *sum += weight * value.to_f64();
@@ -129,19 +132,31 @@ fn of_classes<T: Real>(
             let column = values.iter().position(|value| !value.to_f64().is_finite());
             bad = column.map(|column| (row as u64, column as u64, values[column].to_f64()));
         }
-    }
+    });
     for moments in &mut found {
         let scale = if moments.weight > 0.0 { 1.0 / moments.weight } else { 0.0 };
         moments.mean.iter_mut().for_each(|sum| *sum *= scale);
     }
-    for (row, values) in x.rows_iter().enumerate() {
-        let (moments, weight) = (&mut found[classes[row] as usize], weight(row));
+    each_row(x, classes, weights, |_, class, weight, values| {
+        let moments = &mut found[class];
         for ((square, mean), value) in moments.squares.iter_mut().zip(&moments.mean).zip(values) {
             let difference = value.to_f64() - mean;
             *square += weight * (difference * difference);
         }
-    }
+    });
     (found, bad)
+}
+
+/// One pass over the rows: number, class, weight and values of each.
+fn each_row<T: Real>(
+    x: &Dense<T>,
+    classes: &[u32],
+    weights: Option<&[f64]>,
+    mut take_in: impl FnMut(usize, usize, f64, &[T]),
+) {
+    for (row, values) in x.rows_iter().enumerate() {
+        take_in(row, classes[row] as usize, weights.map_or(1.0, |weights| weights[row]), values);
+    }
 }
 
 #[cfg(test)]
@@ -171,7 +186,7 @@ mod tests {
 
     #[test]
     fn chunks_of_an_equal_cut_begin_where_the_cut_says() {
-        let asked = Asked { classes: 1, of_rows: vec![0; 10], weights: vec![], chunks: 3 };
-        assert_eq!([0, 1, 2].map(|chunk| asked.start(chunk)), [0, 4, 7]);
+        let rows = RowClasses { classes: 1, of_rows: vec![0; 10], weights: vec![], chunks: 3 };
+        assert_eq!([0, 1, 2].map(|chunk| rows.start(chunk)), [0, 4, 7]);
     }
 }

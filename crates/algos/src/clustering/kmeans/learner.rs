@@ -6,7 +6,7 @@ use super::{Centres, Fit, FitError, Iteration, Model, ModelError, Outcome, Param
 use crate::kernels::nearest::Real;
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, Weights,
-    count,
+    count, sort_model_errors,
 };
 use crate::models::{Format, Parts, PartsError, Values};
 use crate::options::{Settings, Table, Value};
@@ -110,6 +110,8 @@ fn given<T: Real>(job: &Job<'_>) -> Result<Option<Centres<T>>, LearnerError> {
 
 fn fit_of<C: Points>(job: &mut Job<'_>, data: &DataSet<C>, by_batches: bool) -> Result<Fitted, LearnerError> {
     let params = params(job)?;
+    // Centres, and their sums on both sides of a round.
+    job.must_fit(params.k().saturating_mul(3))?;
     let params = params.with_pruning(params.pruning() && bounds_fit(job, &params, data.records()));
     let (given, settings, master) = (given::<C::Number>(job)?, job.settings, job.master);
     let (observer, mut has_begun) = (&mut job.observer, false);
@@ -140,6 +142,7 @@ fn fit_of<C: Points>(job: &mut Job<'_>, data: &DataSet<C>, by_batches: bool) -> 
 /// Learns from one batch: all rows of the job. `counts` is the weight of the rows that each centre was given before.
 fn update<C: Points>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<Fitted, LearnerError> {
     let (params, master) = (params(job)?, job.master);
+    job.must_fit(params.k().saturating_mul(3))?;
     let wrong = |e| sorted(e, job.settings);
     let before = match given(job)? {
         Some(centres) => centres,
@@ -182,19 +185,10 @@ fn sorted(e: FitError, settings: &Settings) -> LearnerError {
     }
 }
 
-impl From<ModelError> for LearnerError {
-    fn from(e: ModelError) -> LearnerError {
-        match e {
-            ModelError::Run(e) => LearnerError::Run(e),
-            ModelError::File(e) => LearnerError::File(e),
-            ModelError::NotFinite { .. } => LearnerError::not_finite(e, vec![]),
-            ModelError::Columns { found, expected } => {
-                LearnerError::Columns { found, expected, source: e.into() }
-            }
-            e => LearnerError::unusable(e),
-        }
-    }
-}
+sort_model_errors!(ModelError as e {
+    ModelError::File(e) => LearnerError::File(e),
+    e => LearnerError::unusable(e),
+});
 
 fn report<T: Real>(
     settings: &Settings,

@@ -516,7 +516,8 @@ pub trait Memory: Wire + Clone {
     fn begin(rows: usize) -> Self;
 }
 
-/// The memory of a chunk of one kind: a state has to say which.
+/// The memory of a chunk of one kind: a state has to say which. Run files know states by the names of their types, so this name stays:
+/// under another, earlier runs could not be resumed.
 pub struct Kept<C, M> {
     memory: M,
     kind: PhantomData<fn(&C)>,

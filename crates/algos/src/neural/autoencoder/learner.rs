@@ -50,6 +50,8 @@ impl Learner for SparseAutoencoder {
 fn fit_of<T: Input>(job: &mut Job<'_>, data: &DataSet<Dense<T>>) -> Result<Fitted, LearnerError> {
     let columns = job.training.rows.cols().map_err(qjam::Error::from)?;
     let params = Params::from_settings(job.settings, columns).map_err(LearnerError::unusable)?;
+    // Weights in both directions, their gradient, and the history of the optimiser.
+    job.must_fit(params.shape().hidden().saturating_mul(6))?;
     let theta = super::initial(&params.shape(), job.settings.integer("random_state")?);
     let (observer, mut first) = (&mut job.observer, None);
     let tell = |seen: &Evaluation<'_>| {

@@ -24,6 +24,7 @@ use super::cut::{Rule, chunk_rows};
 use super::location::{Backing, ChunkEntry, UserFile, spread};
 use super::{DataError, Source};
 use crate::chunk::{ChunkId, Header};
+use qjam_system::memory::most_bytes;
 use serde::{Deserialize, Serialize};
 use sink::Sink;
 use std::fs::File;
@@ -37,13 +38,50 @@ pub enum Keep {
     Memory,
     /// In this file, which stays and is found again.
     File(PathBuf),
+    /// In memory up to so many bytes, and beyond that in a file of this name in [`folder`]. Decided by what is written, not
+    /// by what a file says of itself.
+    Cached {
+        /// Name of the file.
+        name: String,
+        /// Most bytes in memory.
+        memory_bytes_max: u64,
+    },
+}
+
+impl Keep {
+    /// Where an earlier reading may have left a file.
+    pub fn path(&self) -> Option<PathBuf> {
+        match self {
+            Keep::Memory => None,
+            Keep::File(path) => Some(path.clone()),
+            Keep::Cached { name, .. } => Some(present_folder()?.join(name)),
+        }
+    }
+
+    /// The file to use when memory does not suffice. `None` if there shall be none.
+    fn file(&self) -> Result<Option<PathBuf>, DataError> {
+        match self {
+            Keep::Memory => Ok(None),
+            Keep::File(path) => Ok(Some(path.clone())),
+            Keep::Cached { name, .. } => {
+                let no_folder = || DataError::Keep {
+                    path: name.into(),
+                    source: io::Error::new(
+                        io::ErrorKind::NotFound,
+                        "there is no cache folder of this user's own",
+                    ),
+                };
+                Ok(Some(folder().ok_or_else(no_folder)?.join(name)))
+            }
+        }
+    }
 }
 
 /// The folder in which readers keep files when nobody names another: `converted` in the user's cache folder, which is
-/// made if it is not there. `None` where there is no folder that can be written.
+/// made if it is not there, and made private if it is not. `None` where there is no folder that can be written.
 pub fn folder() -> Option<PathBuf> {
     let folder = qjam_cache::home_dir()?.join(FOLDER);
-    std::fs::create_dir_all(&folder).is_ok().then_some(folder)
+    qjam_cache::own_directory(&folder).is_ok().then_some(folder)
 }
 
 const FOLDER: &str = "converted";
@@ -79,7 +117,7 @@ struct Index {
 }
 
 /// Chunks that a reader made.
-pub(crate) struct Kept {
+pub(crate) struct ConvertedChunks {
     backing: Backing,
     index: Index,
     keep: Keep,
@@ -87,7 +125,7 @@ pub(crate) struct Kept {
     _held: Option<File>,
 }
 
-impl Kept {
+impl ConvertedChunks {
     /// Finishes what was written: names the chunks, and adds the index to a file.
     fn finish(
         sink: Sink,
@@ -95,7 +133,7 @@ impl Kept {
         records: u64,
         bytes: u64,
         notes: Vec<u8>,
-    ) -> Result<Kept, DataError> {
+    ) -> Result<ConvertedChunks, DataError> {
         let keep = sink.keep().clone();
         let written = sink.written()?;
         let named = written.backing().name(pieces)?;
@@ -103,7 +141,7 @@ impl Kept {
         let chunks = named.into_iter().map(|entry| (entry.header.clone(), at(&entry), entry.id)).collect();
         let modified_s = shelf::now_s();
         let index = Index { records, bytes, chunks, modified_s, notes };
-        let whole = |path: &Path| matches!(Kept::open(path), Ok(Some(_)));
+        let whole = |path: &Path| matches!(ConvertedChunks::open(path), Ok(Some(_)));
         let (backing, held) = written.close(|at| encode(&index, at), modified_s, whole)?;
         if let Keep::File(path) = &keep {
             shelf::sweep(path);
@@ -116,21 +154,29 @@ impl Kept {
             })?,
             Backing::Shared(_) | Backing::Memory(_) => index,
         };
-        Ok(Kept { backing, index, keep, _held: held })
+        Ok(ConvertedChunks { backing, index, keep, _held: held })
     }
 
     /// Opens a kept file. `None` when there is none, or none that is whole: it is made again then.
-    pub(crate) fn open(path: &Path) -> Result<Option<Kept>, DataError> {
+    pub(crate) fn open(path: &Path) -> Result<Option<ConvertedChunks>, DataError> {
         let held = shelf::hold(path);
         let file = match UserFile::open(path) {
             Ok(file) => file,
             Err(DataError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        // Its chunks are what its own index says, so whoever can write it decides what they are.
+        if !file.is_ours() {
+            return Ok(None);
+        }
         let (Some(held), Some(index)) = (held, decode(&file)?) else { return Ok(None) };
         let untouched = shelf::is_untouched(path, index.modified_s);
-        let mut kept =
-            Kept { backing: Backing::File(file), index, keep: Keep::File(path.into()), _held: Some(held) };
+        let mut kept = ConvertedChunks {
+            backing: Backing::File(file),
+            index,
+            keep: Keep::File(path.into()),
+            _held: Some(held),
+        };
         if (!untouched || kept.index.bytes <= COMPARED_BYTES) && !kept.is_as_named() {
             return Ok(None);
         }
@@ -182,12 +228,12 @@ impl Kept {
     /// Sparse chunks are put together anew, beside the ones there are.
     fn cut_lines(&self, rule: Rule) -> Result<Vec<ChunkEntry>, DataError> {
         let keep = match (&self.keep, rule) {
-            (Keep::Memory, _) | (_, Rule::Standard) => Keep::Memory,
+            (Keep::Memory | Keep::Cached { .. }, _) | (_, Rule::Standard) => Keep::Memory,
             (Keep::File(path), Rule::Records(n)) => Keep::File(path.with_extension(format!("records-{n}"))),
             (Keep::File(path), Rule::Partitions(k)) => Keep::File(path.with_extension(format!("parts-{k}"))),
         };
         if let Keep::File(path) = &keep
-            && let Some(there) = Kept::open(path)?
+            && let Some(there) = ConvertedChunks::open(path)?
         {
             return Ok(there.standard());
         }
@@ -195,7 +241,7 @@ impl Kept {
     }
 }
 
-impl Source for Kept {
+impl Source for ConvertedChunks {
     fn records(&self) -> u64 {
         self.index.records
     }
@@ -211,6 +257,18 @@ impl Source for Kept {
             _ => self.cut_lines(rule),
         }
     }
+}
+
+/// Refuses to hold so many bytes in memory if that is more than three quarters of what this process may have: the rest
+/// is needed to work with them.
+fn must_fit(bytes: u64) -> Result<(), DataError> {
+    let most = most_bytes() / 4 * 3;
+    if bytes <= most {
+        return Ok(());
+    }
+    let reason =
+        format!("at most {most} bytes may be taken for it here; let it be kept in a file (`keep_in`)");
+    Err(DataError::Memory { bytes, source: io::Error::new(io::ErrorKind::OutOfMemory, reason) })
 }
 
 /// The index and the trailer, for a file that has so many bytes before them.
@@ -234,7 +292,8 @@ fn decode(file: &UserFile) -> Result<Option<Index>, DataError> {
     if trailer[24..] != MAGIC || length > INDEX_BYTES_MAX || at.checked_add(length) != Some(trailer_at) {
         return Ok(None);
     }
-    let mut bytes = vec![0; length as usize];
+    let mut bytes = crate::store::try_zeroed(length)
+        .ok_or_else(|| DataError::ChunkMemory { path: file.path().into(), bytes: length })?;
     file.read_at(at, &mut bytes)?;
     if u64::from(crc32fast::hash(&bytes)) != checksum {
         return Ok(None);

@@ -3,7 +3,7 @@
 use super::super::DataError;
 use super::super::cut::{Rule, chunk_rows};
 use super::sink::Sink;
-use super::{Keep, Kept};
+use super::{ConvertedChunks, Keep};
 use crate::chunk::{Element, Header};
 use std::marker::PhantomData;
 
@@ -77,7 +77,7 @@ impl<T: Element> RowsWriter<T> {
     }
 
     /// The rows in chunks, with the reader's notes.
-    pub(crate) fn written(self, notes: Vec<u8>) -> Result<Kept, DataError> {
+    pub(crate) fn written(self, notes: Vec<u8>) -> Result<ConvertedChunks, DataError> {
         let (rows, bytes) = (self.rows(), self.sink.at());
         if rows == 0 {
             return Err(DataError::Empty { what: "rows" });
@@ -91,6 +91,6 @@ impl<T: Element> RowsWriter<T> {
             (header, start)
         });
         let pieces = pieces.collect();
-        Kept::finish(self.sink, pieces, rows, bytes, notes)
+        ConvertedChunks::finish(self.sink, pieces, rows, bytes, notes)
     }
 }

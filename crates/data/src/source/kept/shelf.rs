@@ -95,8 +95,12 @@ fn list(folder: &Path) -> io::Result<Vec<Entry>> {
 
 /// Half of what there is room for with all of them gone.
 fn cap(folder: &Path, taken: u64) -> u64 {
-    let free = statvfs(folder).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-    free.saturating_add(taken) / 2
+    free_bytes(folder).saturating_add(taken) / 2
+}
+
+/// Bytes that this user can still write to the disk of a file or folder.
+pub(super) fn free_bytes(path: &Path) -> u64 {
+    statvfs(path).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
 }
 
 /// Makes room after a file was added to the standard folder. Other folders are their owners' business.

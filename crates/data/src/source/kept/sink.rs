@@ -4,20 +4,28 @@ use super::super::DataError;
 use super::super::location::{Backing, UserFile};
 use super::{Keep, shelf};
 use crate::store::RegionWriter;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Where chunks start, so that their numbers lie on cache lines.
 const ALIGN: u64 = 64;
 
+/// So often, in bytes, it is asked whether there is room for more.
+const ASK_BYTES: u64 = 64 << 20;
+
+/// How much of what is in memory is copied to a file at once.
+const COPY_BYTES: usize = 1 << 20;
+
 /// Bytes on their way.
 pub(super) struct Sink {
     keep: Keep,
     out: Out,
     at: u64,
+    /// How long it may become before it is asked again whether there is room.
+    asked_to: u64,
 }
 
 enum Out {
@@ -37,8 +45,10 @@ impl Beside {
         // The name tells writers apart, of this process and of others.
         let name = format!("{}-{}.part", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let path = place.with_extension(name);
-        let file = File::options().read(true).write(true).create_new(true).open(&path);
-        let file = file.map_err(|source| DataError::Keep { path: path.clone(), source })?;
+        // For this user alone, whatever the umask and the folder.
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let private = |file: File| file.set_permissions(Permissions::from_mode(0o600)).map(|()| file);
+        let file = file.and_then(private).map_err(|source| DataError::Keep { path: path.clone(), source })?;
         // Nobody else knows it yet, so that this is never refused.
         let _ = shelf::hold_open(&file);
         Ok(Beside { file, path })
@@ -63,12 +73,12 @@ impl Drop for Beside {
 impl Sink {
     pub(super) fn create(keep: &Keep) -> Result<Sink, DataError> {
         let out = match keep {
-            Keep::Memory => {
+            Keep::Memory | Keep::Cached { .. } => {
                 Out::Memory(RegionWriter::create().map_err(|source| DataError::Memory { bytes: 0, source })?)
             }
             Keep::File(path) => Out::File(Beside::create(path)?),
         };
-        Ok(Sink { keep: keep.clone(), out, at: 0 })
+        Ok(Sink { keep: keep.clone(), out, at: 0, asked_to: ASK_BYTES })
     }
 
     pub(super) fn keep(&self) -> &Keep {
@@ -81,12 +91,54 @@ impl Sink {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+        self.make_room(self.at + bytes.len() as u64)?;
         let written = match &mut self.out {
             Out::Memory(region) => region.write_all(bytes),
             Out::File(beside) => (&beside.file).write_all(bytes),
         };
         written.map_err(|source| self.failed(source))?;
         self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Moves what becomes too long for memory to a file, and refuses what there is no room for. What is written may come
+    /// from a few bytes that unpack to very many.
+    fn make_room(&mut self, end: u64) -> Result<(), DataError> {
+        if let (Out::Memory(_), Keep::Cached { memory_bytes_max, .. }) = (&self.out, &self.keep)
+            && end > *memory_bytes_max
+            && let Some(place) = self.keep.file()?
+        {
+            self.move_to(place)?;
+        }
+        if end <= self.asked_to {
+            return Ok(());
+        }
+        self.asked_to = end + ASK_BYTES;
+        match &self.out {
+            Out::Memory(_) => super::must_fit(end),
+            Out::File(beside) => {
+                if let Keep::File(place) = &self.keep {
+                    shelf::sweep(place);
+                }
+                if shelf::free_bytes(&beside.path) < self.at {
+                    let reason = "it would take more than half of the room on this disk";
+                    return Err(beside.failed(io::Error::new(io::ErrorKind::StorageFull, reason)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn move_to(&mut self, place: PathBuf) -> Result<(), DataError> {
+        let beside = Beside::create(&place)?;
+        let (mut piece, mut done) = (vec![0; COPY_BYTES], 0);
+        while done < self.at {
+            let some = (self.at - done).min(COPY_BYTES as u64) as usize;
+            self.read_at(done, &mut piece[..some])?;
+            (&beside.file).write_all(&piece[..some]).map_err(|source| beside.failed(source))?;
+            done += some as u64;
+        }
+        (self.out, self.keep) = (Out::File(beside), Keep::File(place));
         Ok(())
     }
 
@@ -132,7 +184,9 @@ impl Sink {
                 let region = region.seal().map_err(|source| DataError::Memory { bytes, source })?;
                 Ok(Written { backing: Backing::Shared(region), file: None, bytes })
             }
-            (Out::File(_), Keep::Memory) => unreachable!("a file was made because a file was wanted"),
+            (Out::File(_), Keep::Memory | Keep::Cached { .. }) => {
+                unreachable!("a file was made because a file was wanted")
+            }
         }
     }
 }

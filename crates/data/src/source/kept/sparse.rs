@@ -7,12 +7,12 @@ use super::super::DataError;
 use super::super::cut::{Packer, Rule};
 use super::super::location::ChunkEntry;
 use super::sink::{Beside, Sink};
-use super::{Keep, Kept};
+use super::{ConvertedChunks, Keep};
 use crate::chunk::sparse::{Shape, header};
 use crate::chunk::{ChunkError, Csr, Element, Header};
 use crate::codec::Slab;
 use bytes::Bytes;
-use std::io::Write;
+use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -109,6 +109,13 @@ impl Builder {
     }
 }
 
+/// So many zeros, for a number that a file gives.
+fn numbers<N: bytemuck::Zeroable>(count: u64) -> Result<Vec<N>, DataError> {
+    let bytes = count.saturating_mul(size_of::<N>() as u64);
+    let no_memory = || DataError::Memory { bytes, source: io::ErrorKind::OutOfMemory.into() };
+    crate::store::try_zeroed(count).ok_or_else(no_memory)
+}
+
 /// What all chunks of a sparse matrix have in common.
 struct Form {
     kind: &'static str,
@@ -126,7 +133,7 @@ fn assemble(
     (lines, total): (u64, u64),
     keep: &Keep,
     notes: Vec<u8>,
-) -> Result<Kept, DataError> {
+) -> Result<ConvertedChunks, DataError> {
     let mut sink = Sink::create(keep)?;
     let mut packer = Packer::new(total);
     let mut counts = rule.counts(lines, lines)?;
@@ -158,7 +165,7 @@ fn assemble(
     if pieces.len() > u32::MAX as usize {
         return Err(DataError::TooManyChunks { chunks: pieces.len() as u64 });
     }
-    Kept::finish(sink, pieces, lines, total, notes)
+    ConvertedChunks::finish(sink, pieces, lines, total, notes)
 }
 
 /// Another cut of chunks that are there.
@@ -167,7 +174,7 @@ pub(super) fn cut_again(
     rule: Rule,
     lines: u64,
     keep: &Keep,
-) -> Result<Kept, DataError> {
+) -> Result<ConvertedChunks, DataError> {
     let shape = |header: &Header| -> Option<Shape> {
         let &[lines, across, values, labels] = header.shape.as_slice() else { return None };
         let width = match header.dtype.as_str() {
@@ -251,6 +258,11 @@ impl<T: Element> SparseWriter<T> {
         self.rows
     }
 
+    /// Number of values so far.
+    pub fn values(&self) -> u64 {
+        self.values
+    }
+
     /// One more than the last column that was not zero so far.
     pub fn cols(&self) -> u64 {
         self.cols
@@ -276,6 +288,7 @@ impl<T: Element> SparseWriter<T> {
         };
         self.rows += shape.lines;
         self.values += shape.values;
+        self.make_room(bytes.len() as u64)?;
         let aside = match &self.keep {
             Keep::File(place) if self.held_bytes + bytes.len() as u64 > HELD_BYTES => {
                 let (beside, at) = match &mut self.spill {
@@ -293,6 +306,22 @@ impl<T: Element> SparseWriter<T> {
             }
         };
         self.parts.push((shape, aside));
+        Ok(())
+    }
+
+    /// Decides for a file when memory does not suffice, and refuses what there is no room for.
+    fn make_room(&mut self, more: u64) -> Result<(), DataError> {
+        let end = self.held_bytes + more;
+        if let Keep::Cached { memory_bytes_max, .. } = &self.keep
+            && end > *memory_bytes_max
+            && let Some(place) = self.keep.file()?
+        {
+            self.keep = Keep::File(place);
+        }
+        // They are put together into chunks beside these.
+        if end / HELD_BYTES > self.held_bytes / HELD_BYTES && self.keep == Keep::Memory {
+            super::must_fit(end * 2)?;
+        }
         Ok(())
     }
 
@@ -329,7 +358,7 @@ impl<T: Element> SparseWriter<T> {
     }
 
     /// The rows in chunks, of so many columns, with the reader's notes.
-    pub(crate) fn written(self, cols: u64, notes: Vec<u8>) -> Result<Kept, DataError> {
+    pub(crate) fn written(self, cols: u64, notes: Vec<u8>) -> Result<ConvertedChunks, DataError> {
         self.checked(cols)?;
         let form = self.form("csr", cols, self.labelled);
         let sizes = (self.rows, self.total(&form, self.rows));
@@ -338,7 +367,7 @@ impl<T: Element> SparseWriter<T> {
     }
 
     /// The columns in chunks, without labels.
-    pub(crate) fn written_columns(self, cols: u64, notes: Vec<u8>) -> Result<Kept, DataError> {
+    pub(crate) fn written_columns(self, cols: u64, notes: Vec<u8>) -> Result<ConvertedChunks, DataError> {
         self.checked(cols)?;
         if self.rows > 1 << 32 {
             return Err(DataError::TooWide { what: "rows", count: self.rows, most: 1 << 32 });
@@ -346,7 +375,7 @@ impl<T: Element> SparseWriter<T> {
         if cols > COLUMNS_MAX {
             return Err(DataError::TooWide { what: "columns", count: cols, most: COLUMNS_MAX });
         }
-        let mut counts = vec![0_u64; cols as usize];
+        let mut counts = numbers::<u64>(cols)?;
         for index in 0..self.parts.len() {
             self.load(index)?.places().iter().for_each(|column| counts[*column as usize] += 1);
         }
@@ -369,13 +398,13 @@ impl<T: Element> SparseWriter<T> {
 
     /// Some columns, gathered from all rows.
     fn columns(&self, form: &Form, columns: Range<usize>, counts: &[u64]) -> Result<Part, DataError> {
-        let mut starts = vec![0_u64; columns.len() + 1];
+        let mut starts = numbers::<u64>(columns.len() as u64 + 1)?;
         for (i, column) in columns.clone().enumerate() {
             starts[i + 1] = starts[i] + counts[column];
         }
         let mut next = starts.clone();
         let total = starts[columns.len()] as usize;
-        let (mut values, mut places) = (vec![T::zeroed(); total], vec![0_u32; total]);
+        let (mut values, mut places) = (numbers::<T>(total as u64)?, numbers::<u32>(total as u64)?);
         let mut row = 0_u64;
         for index in 0..self.parts.len() {
             let part = self.load(index)?;

@@ -3,6 +3,7 @@
 //! The group has the machine of a worker, like an executor process, but its body lives in the master's loop: rounds and
 //! results are handed over as values, and nothing is encoded but the parameters.
 
+use super::Heard;
 use crate::dataset::CutData;
 use crate::engine::queue::{self, EventQueue, SeatEvent};
 use crate::engine::seat::{PartValue, Said, SeatContext, Share};
@@ -13,14 +14,15 @@ use crate::execution::slots::Slots;
 use crate::execution::states::{RoundStates, States};
 use crate::function::AnyBox;
 use crate::function::language;
+use crate::id_map::IdMap;
 use qjam_core::ids::{Block, HoldId, RoundId, WorkerId};
 use qjam_core::job::Fault;
 use qjam_core::lease::BlockRun;
 use qjam_core::reduce::Node;
 use qjam_core::time::{Span, Time};
 use qjam_core::worker::{Action, Delivery, Event, Worker};
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -50,11 +52,13 @@ pub(super) struct ThreadGroup {
     slots: u32,
     machine: Worker,
     threads: Slots,
-    rounds: HashMap<RoundId, RoundRecord>,
+    rounds: IdMap<RoundId, RoundRecord>,
     open: Arc<OpenChunks>,
     states: Arc<States>,
-    collected: HashMap<RoundId, Vec<(Node, AnyBox)>>,
+    collected: IdMap<RoundId, Vec<(Node, AnyBox)>>,
     todo: VecDeque<Action>,
+    /// What the machine has just asked for; kept for its memory.
+    asked: Vec<Action>,
     queue: Arc<EventQueue>,
     /// Most private memory of an interpreter that a thread has. What runs in the threads themselves has no limit.
     memory_bytes_max: Option<u64>,
@@ -68,18 +72,19 @@ impl ThreadGroup {
             slots,
             machine: Worker::new(slots * BLOCKS_PER_THREAD, deliver_after),
             threads: Slots::start(slots, "qjam-local")?,
-            rounds: HashMap::new(),
+            rounds: IdMap::default(),
             open: cx.open.clone(),
             states: Arc::default(),
-            collected: HashMap::new(),
+            collected: IdMap::default(),
             todo: VecDeque::new(),
+            asked: Vec::new(),
             queue: cx.queue.clone(),
             memory_bytes_max: cx.settings.memory_bytes_max,
         })
     }
 
     /// Takes on blocks. Fails if the parameters cannot be read.
-    pub(super) fn assign(&mut self, now: Time, share: Share<'_>, out: &mut Vec<Said>) -> Result<(), Fault> {
+    pub(super) fn assign(&mut self, now: Time, share: Share<'_>, out: &mut Heard<'_>) -> Result<(), Fault> {
         let Share { order, spans, threads_max, .. } = share;
         let (round, cut) = (order.round(), order.head.cut);
         let record = match self.rounds.entry(round) {
@@ -112,7 +117,7 @@ impl ThreadGroup {
         now: Time,
         round: RoundId,
         recipe: &Arc<StateRecipe>,
-        out: &mut Vec<Said>,
+        out: &mut Heard<'_>,
     ) {
         let held = self.rounds.get(&round).and_then(|record| record.runner.held.as_ref());
         if let Some(chunks) = held.map(|held| held.take_in(recipe)) {
@@ -126,7 +131,7 @@ impl ThreadGroup {
     }
 
     /// Stops a round.
-    pub(super) fn cancel(&mut self, now: Time, round: RoundId, out: &mut Vec<Said>) {
+    pub(super) fn cancel(&mut self, now: Time, round: RoundId, out: &mut Heard<'_>) {
         if let Some(record) = self.rounds.get(&round) {
             record.cancelled.store(true, Relaxed);
         }
@@ -134,18 +139,22 @@ impl ThreadGroup {
     }
 
     /// Gives back blocks that were not started.
-    pub(super) fn recall(&mut self, now: Time, round: RoundId, blocks: u32, out: &mut Vec<Said>) {
+    pub(super) fn recall(&mut self, now: Time, round: RoundId, blocks: u32, out: &mut Heard<'_>) {
         self.tell(now, Event::RecallReceived { round, blocks }, out);
     }
 
     /// Keeps the value of a block apart, because another worker has the block, too.
-    pub(super) fn apart(&mut self, now: Time, round: RoundId, block: Block, out: &mut Vec<Said>) {
+    pub(super) fn apart(&mut self, now: Time, round: RoundId, block: Block, out: &mut Heard<'_>) {
         self.tell(now, Event::ApartReceived { round, block }, out);
     }
 
     /// A thread has run a block.
-    pub(super) fn done(&mut self, now: Time, done: BlockDone, out: &mut Vec<Said>) {
+    pub(super) fn done(&mut self, now: Time, done: BlockDone, out: &mut Heard<'_>) {
         let BlockDone { round, block, result } = done;
+        let losses = self.rounds.get(&round).map(|record| record.runner.take_losses());
+        for death in losses.into_iter().flatten() {
+            out.push(Said::InterpreterLost { round, death });
+        }
         match result {
             Ok(()) => self.tell(now, Event::BlockFinished { round, block }, out),
             Err(stopped) => {
@@ -157,10 +166,9 @@ impl ThreadGroup {
         }
     }
 
-    fn tell(&mut self, now: Time, event: Event, out: &mut Vec<Said>) {
-        let mut actions = Vec::new();
-        self.machine.handle(now, event, &mut actions);
-        self.todo.extend(actions);
+    fn tell(&mut self, now: Time, event: Event, out: &mut Heard<'_>) {
+        self.machine.handle(now, event, &mut self.asked);
+        self.todo.extend(self.asked.drain(..));
         while let Some(action) = self.todo.pop_front() {
             match action {
                 Action::Run { round, block, .. } => self.run(round, block),
@@ -171,9 +179,8 @@ impl ThreadGroup {
                     let blocks = nodes.iter().map(|node| cut.blocks_of(*node).len() as u32).sum();
                     out.push(Said::Effort { round, blocks, effort });
                     self.collected.insert(round, parts);
-                    let mut more = Vec::new();
-                    self.machine.handle(now, Event::Collected { round, nodes }, &mut more);
-                    self.todo.extend(more);
+                    self.machine.handle(now, Event::Collected { round, nodes }, &mut self.asked);
+                    self.todo.extend(self.asked.drain(..));
                 }
                 Action::Send { round, parts } => {
                     let values = self.collected.remove(&round).unwrap_or_default();
@@ -210,15 +217,19 @@ impl ThreadGroup {
         let (open, queue, worker) = (self.open.clone(), self.queue.clone(), self.worker);
         let urgency = self.threads.urgency(BLOCKS_PER_THREAD as usize / 2);
         let memory_bytes_max = self.memory_bytes_max;
-        self.threads.run(Box::new(move |slot| {
-            let urgency = urgency();
-            language::limit_memory(memory_bytes_max);
-            let result = here.run(slot, block, &open, &|index| data.chunks.get(index as usize).cloned());
-            drop((here, data));
-            let is_bad = result.is_err();
-            let done = SeatEvent::BlockDone(BlockDone { round, block, result });
-            queue.put_and(queue::Event::Seat(worker, done), &|| is_bad || urgency.is_pressing());
-        }));
+        let bound_to = here.slot_of(block);
+        self.threads.run_on(
+            bound_to,
+            Box::new(move |slot| {
+                let urgency = urgency();
+                language::limit_memory(memory_bytes_max);
+                let result = here.run(slot, block, &open, &|index| data.chunks.get(index as usize).cloned());
+                drop((here, data));
+                let is_bad = result.is_err();
+                let done = SeatEvent::BlockDone(BlockDone { round, block, result });
+                queue.put_and(queue::Event::Seat(worker, done), &|| is_bad || urgency.is_pressing());
+            }),
+        );
     }
 }
 

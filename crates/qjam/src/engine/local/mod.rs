@@ -25,20 +25,29 @@ pub(crate) struct ThreadSeat {
     slots: u32,
     group: Option<Box<ThreadGroup>>,
     said: VecDeque<(WorkerId, Said)>,
-    /// Used again and again.
-    heard: Vec<Said>,
+}
+
+/// What a worker says goes here.
+pub(super) struct Heard<'a> {
+    worker: WorkerId,
+    said: &'a mut VecDeque<(WorkerId, Said)>,
+}
+
+impl Heard<'_> {
+    fn push(&mut self, said: Said) {
+        self.said.push_back((self.worker, said));
+    }
 }
 
 impl ThreadSeat {
     pub(crate) fn new(slots: u32) -> Self {
-        ThreadSeat { slots, group: None, said: VecDeque::new(), heard: Vec::new() }
+        ThreadSeat { slots, group: None, said: VecDeque::new() }
     }
 
     /// Does something with the threads of this worker, and keeps what they say to it.
-    fn with(&mut self, worker: WorkerId, f: impl FnOnce(&mut ThreadGroup, &mut Vec<Said>)) {
+    fn with(&mut self, worker: WorkerId, f: impl FnOnce(&mut ThreadGroup, &mut Heard<'_>)) {
         let Some(group) = self.group.as_deref_mut().filter(|group| group.worker == worker) else { return };
-        f(group, &mut self.heard);
-        self.said.extend(self.heard.drain(..).map(|said| (worker, said)));
+        f(group, &mut Heard { worker, said: &mut self.said });
     }
 }
 
@@ -64,7 +73,7 @@ impl SeatEngine for ThreadSeat {
         let round = share.order.round();
         self.with(worker, |group, out| {
             if let Err(fault) = group.assign(cx.now(), share, out) {
-                out.push(Said::Faulted { round, fault, is_ours: true });
+                out.push(Said::Faulted { round, fault: Box::new(fault), is_ours: true });
             }
         });
     }

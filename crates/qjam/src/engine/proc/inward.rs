@@ -39,6 +39,9 @@ impl ProcessSeat {
         }
         match message {
             ToMaster::Hello { slots, version, .. } => self.welcome(worker, slots, &version, cx)?,
+            ToMaster::State(State::InterpreterLost { round, death }) => {
+                self.say(worker, Said::InterpreterLost { round, death });
+            }
             ToMaster::State(State::Running) | ToMaster::Pong => self.say(worker, Said::Spoke),
             ToMaster::State(State::Blocked { round, missing: chunks }) => {
                 self.say(worker, Said::Missing { round, chunks, lasting: false });
@@ -51,7 +54,7 @@ impl ProcessSeat {
                 self.on_result(worker, outcome, tail, cx)?;
             }
             ToMaster::Error { round, fault } => {
-                self.say(worker, Said::Faulted { round, fault, is_ours: false });
+                self.say(worker, Said::Faulted { round, fault: Box::new(fault), is_ours: false });
             }
             ToMaster::Returned { round, returned } => self.say(worker, Said::Returned { round, returned }),
             ToMaster::Cancelled(round) => self.say(worker, Said::LetGo { round }),
@@ -103,7 +106,7 @@ impl ProcessSeat {
         self.say(worker, Said::Effort { round, blocks: blocks_in(&parts), effort });
         // One that must not take much needs its arenas back at once.
         let is_limited = cx.settings.memory_bytes_max.is_some();
-        let views = self.views.get(&round).and_then(Weak::upgrade);
+        let views = self.views_of(round).and_then(Weak::upgrade);
         let mut received = 0;
         let mut said = Vec::with_capacity(parts.len());
         for Part { node, spans, payload } in parts {

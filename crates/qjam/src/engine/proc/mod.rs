@@ -22,7 +22,7 @@ use qjam_core::wire::ToWorker;
 use qjam_core::wire::host::{Line, SEGMENT_BYTES};
 use qjam_core::wire::message::{Payload, Task};
 use rustix::event::epoll::EventFlags;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Weak};
 
@@ -39,7 +39,7 @@ pub(crate) struct ProcessSeat {
     /// Lines that user code printed, which come before anything else.
     lines: VecDeque<(WorkerId, Line)>,
     /// For each round that the executor has blocks of: whether the master still looks at its results.
-    views: HashMap<RoundId, Weak<()>>,
+    views: Vec<(RoundId, Weak<()>)>,
 }
 
 impl ProcessSeat {
@@ -49,12 +49,17 @@ impl ProcessSeat {
             executor: None,
             said: VecDeque::new(),
             lines: VecDeque::new(),
-            views: HashMap::new(),
+            views: Vec::new(),
         }
     }
 
     fn executor(&mut self, worker: WorkerId) -> Option<&mut Executor> {
         self.executor.as_deref_mut().filter(|executor| executor.worker == worker)
+    }
+
+    /// The views of a round's results, if the executor has blocks of it.
+    fn views_of(&self, round: RoundId) -> Option<&Weak<()>> {
+        self.views.iter().find(|(of, _)| *of == round).map(|(_, views)| views)
     }
 
     fn say(&mut self, worker: WorkerId, said: Said) {
@@ -122,8 +127,8 @@ impl SeatEngine for ProcessSeat {
 
     fn assign(&mut self, worker: WorkerId, share: Share<'_>, cx: &mut SeatContext<'_>) {
         let Share { order, spans, arenas, views, .. } = share;
-        if self.executor(worker).is_some() {
-            self.views.insert(order.round(), Arc::downgrade(views));
+        if self.executor(worker).is_some() && self.views_of(order.round()).is_none() {
+            self.views.push((order.round(), Arc::downgrade(views)));
         }
         let mut placed_bytes = 0;
         self.send(worker, cx, |executor| {
@@ -134,7 +139,7 @@ impl SeatEngine for ProcessSeat {
                 let whole;
                 let (params, tail) = match order.params.placed() {
                     Some(placed) => {
-                        let new = executor.introduced.insert(placed.arena);
+                        let new = placed.introduce(&mut executor.introduced);
                         if new {
                             attached.push(Attachment::File(placed.fd.clone()));
                         }
@@ -193,7 +198,7 @@ impl SeatEngine for ProcessSeat {
 
     fn announce(&mut self, gone: Gone, cx: &mut SeatContext<'_>) {
         if let Gone::Round(round) = gone {
-            self.views.remove(&round);
+            self.views.retain(|(of, _)| *of != round);
             return;
         }
         let Some(worker) = self.occupant() else { return };

@@ -96,7 +96,7 @@ impl Gathering {
             let run = here.run(0, block, open, chunk_at);
             if let Err(stopped) = run {
                 self.fail(match stopped {
-                    Stopped::Fault(fault) => Failure::Fault(rank, fault),
+                    Stopped::Fault(fault) => Failure::Fault(rank, *fault),
                     Stopped::Cancelled => Failure::Cancelled,
                 });
                 break;

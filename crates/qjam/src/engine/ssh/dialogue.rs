@@ -4,20 +4,20 @@
 //! errors. Nothing here waits without an end.
 
 use super::words::LastLines;
-use super::{Shipped, Step, script};
+use super::{Patience, Shipped, Step, options, script};
 use crate::engine::HostAddress;
 use crate::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The environment variable that names another `ssh`, perhaps with arguments.
@@ -33,48 +33,6 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// What has closed its socket gets this long to say its last words and to end.
 const END_WITHIN: Duration = Duration::from_millis(500);
 
-/// What the user's own configuration must not decide. An older `ssh` does not know the last ones; they are left out
-/// when it says so.
-pub(super) const OPTIONS: [&str; 17] = [
-    "BatchMode=yes",
-    "ConnectTimeout=10",
-    "ConnectionAttempts=1",
-    "ServerAliveInterval=5",
-    "ServerAliveCountMax=3",
-    "PermitLocalCommand=no",
-    "EscapeChar=none",
-    "ForwardAgent=no",
-    "ClearAllForwardings=yes",
-    // A connection that others share is used, but ours does not become one: it ends when we do.
-    "ControlMaster=no",
-    // Quieter, it would not say why it fails.
-    "LogLevel=INFO",
-    "RemoteCommand=none",
-    "SessionType=default",
-    "StdinNull=no",
-    "ForkAfterAuthentication=no",
-    "RequestTTY=no",
-    // It says when it has reached the host, and when it has logged in; no more.
-    "LogVerbose=sshconnect.c:ssh_login():*,sshconnect2.c:ssh_userauth2():*",
-];
-
-/// Options that the `ssh` of this machine has turned out not to know, in lower case.
-static UNKNOWN: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Leaves out an option from now on. Says whether there was one.
-pub(super) fn leave_out(option: &str) -> bool {
-    let mut unknown = UNKNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let ours = OPTIONS.iter().any(|o| is_called(o, option));
-    if ours && !unknown.iter().any(|u| u == option) {
-        unknown.push(option.to_owned());
-    }
-    ours
-}
-
-fn is_called(option: &str, name: &str) -> bool {
-    option.split('=').next().is_some_and(|o| o.eq_ignore_ascii_case(name))
-}
-
 /// How a host is reached.
 pub(super) struct Route<'a> {
     /// The program and its first arguments.
@@ -82,13 +40,25 @@ pub(super) struct Route<'a> {
     pub(super) address: &'a HostAddress,
     /// Set by whoever does not want it any more.
     pub(super) stop: &'a AtomicBool,
+    pub(super) patience: Patience,
+    /// Options that `ssh` has said it does not know, in lower case.
+    pub(super) left_out: RefCell<Vec<String>>,
 }
 
 impl<'a> Route<'a> {
     /// By the `ssh` that `QJAM_SSH` names, or the one that is found first.
     pub(super) fn to(address: &'a HostAddress, stop: &'a AtomicBool) -> Self {
         let named = std::env::var(SSH).unwrap_or_default();
-        Route { ssh: named.split_whitespace().map(Into::into).collect(), address, stop }
+        Route::by(named.split_whitespace().map(Into::into).collect(), address, stop)
+    }
+
+    /// By this program, with its first arguments.
+    pub(super) fn by(ssh: Vec<String>, address: &'a HostAddress, stop: &'a AtomicBool) -> Self {
+        Route { ssh, address, stop, patience: Patience::USUAL, left_out: RefCell::default() }
+    }
+
+    pub(super) fn program(&self) -> &str {
+        self.ssh.first().map_or("ssh", String::as_str)
     }
 }
 
@@ -156,19 +126,8 @@ impl<'a> Dialogue<'a> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let address = route.address;
-        let mut words = route.ssh.iter().map(String::as_str);
-        let mut ssh = Command::new(words.next().unwrap_or("ssh"));
-        ssh.args(words).args(["-T", "-x"]);
-        let unknown = UNKNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for option in OPTIONS.iter().filter(|o| !unknown.iter().any(|u| is_called(o, u))) {
-            ssh.args(["-o", option]);
-        }
-        if let Some(user) = &address.user {
-            ssh.args(["-l", user]);
-        }
-        if let Some(port) = address.port {
-            ssh.args(["-p", &port.to_string()]);
-        }
+        let mut ssh = Command::new(route.program());
+        ssh.args(options::arguments(route));
         let mut child = ssh
             .args(["--", &address.host, command])
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))

@@ -71,6 +71,9 @@ impl HostSeat {
     ) -> Result<(), String> {
         let said = match message {
             ToMaster::Hello { .. } => return Err("an executor's hello".into()),
+            ToMaster::State(State::InterpreterLost { round, death }) => {
+                Said::InterpreterLost { round, death }
+            }
             ToMaster::State(State::Running) | ToMaster::Pong => Said::Spoke,
             // The host looked on its disk first, and does not ask twice.
             ToMaster::State(State::Blocked { round, missing: chunks }) => {
@@ -83,7 +86,9 @@ impl HostSeat {
                 self.say(worker, Said::Received { round: outcome.round, bytes: bytes as u64 });
                 return self.on_result(worker, outcome, tail);
             }
-            ToMaster::Error { round, fault } => Said::Faulted { round, fault, is_ours: false },
+            ToMaster::Error { round, fault } => {
+                Said::Faulted { round, fault: Box::new(fault), is_ours: false }
+            }
             ToMaster::Returned { round, returned } => Said::Returned { round, returned },
             ToMaster::Cancelled(round) => Said::LetGo { round },
             ToMaster::Runtime(found) => Said::Interpreter(found),

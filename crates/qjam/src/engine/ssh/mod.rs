@@ -10,11 +10,16 @@
 //! shell is told, [`shipped`] the executable that travels, [`words`] what the texts of `ssh` mean. Every step has a time
 //! within which it must be done; every failure says which step it was, why, in whose words, and what to do.
 
+mod arriving;
+mod complaints;
 mod dialogue;
 mod inward;
 pub(crate) mod link;
+mod options;
+mod outgoing;
 mod script;
 mod seat;
+mod sent;
 mod shipped;
 mod start;
 mod string;
@@ -25,7 +30,7 @@ mod tests;
 
 pub(crate) use seat::HostSeat;
 pub(crate) use shipped::{Shipped, names_a_worker};
-pub(crate) use start::{Cleaned, Connected, clean, start};
+pub(crate) use start::{Cleaned, Connected, Patience, clean, start};
 pub(super) use string::parse;
 
 use std::fmt;

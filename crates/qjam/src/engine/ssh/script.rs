@@ -11,6 +11,9 @@ const PLACES: &str = include_str!("places.sh");
 const PLACE: &str = include_str!("place.sh");
 const CLEAN: &str = include_str!("clean.sh");
 
+/// A host gives up a copy when nothing of it has come for this long.
+const STALL_S: u32 = 60;
+
 /// What marks the lines of a script.
 pub(super) fn marker(nonce: &str) -> String {
     format!("qjam-{nonce} ")
@@ -21,9 +24,14 @@ pub(super) fn marker(nonce: &str) -> String {
 /// It says `hello SYSTEM MACHINE`; `no PLACE: WHY` for each place that will not do; `want PLACE` when it is to be sent
 /// the executable; `start PLACE` when it becomes the worker; `nowhere` when no place would do.
 pub(super) fn place(nonce: &str, shipped: &Shipped, copy_anyway: bool) -> String {
+    place_within(nonce, shipped, copy_anyway, STALL_S)
+}
+
+/// The same with another time after which a copy is given up of which nothing comes any more.
+pub(super) fn place_within(nonce: &str, shipped: &Shipped, copy_anyway: bool, stall_s: u32) -> String {
     let (hash, length, machine) = (&shipped.hash, shipped.length, &shipped.machine);
     let fresh = if copy_anyway { "fresh" } else { "" };
-    command(PLACE, &format!("{nonce} {hash} {length} Linux {machine} {fresh}"))
+    command(PLACE, &format!("{nonce} {hash} {length} Linux {machine} {stall_s} {fresh}"))
 }
 
 /// The command that removes what is ours.

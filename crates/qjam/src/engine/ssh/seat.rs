@@ -4,6 +4,7 @@
 //! everything after that happens in the master's loop. The connection outlives executors: when one dies the supervisor says
 //! so, and is asked for another.
 
+use super::Patience;
 use super::link::{self, Link};
 use crate::dataset::CutData;
 use crate::engine::HostAddress;
@@ -36,6 +37,8 @@ pub(crate) struct HostSeat {
     pub(super) link: Option<Box<Link>>,
     /// The worker that the connection was made for: its descriptors are registered under that name.
     connected_for: WorkerId,
+    /// Starts since the connection was lost; `None` if there has been none.
+    starts_since: Option<u32>,
     /// Whether the poller watches for room to write.
     wants_room: bool,
     /// What to do once everything that came has been heard: why the connection is lost.
@@ -47,7 +50,16 @@ impl HostSeat {
     pub(crate) fn new(address: HostAddress, slots: Option<u32>) -> Self {
         let connected_for = WorkerId { seat: qjam_core::ids::SeatId(0), incarnation: 0 };
         let said = VecDeque::new();
-        HostSeat { address, slots, link: None, connected_for, wants_room: false, ending: None, said }
+        HostSeat {
+            address,
+            slots,
+            link: None,
+            connected_for,
+            starts_since: None,
+            wants_room: false,
+            ending: None,
+            said,
+        }
     }
 
     /// The name that the connection goes by.
@@ -67,9 +79,9 @@ impl HostSeat {
     /// Does something with the connection of this worker, then sends what the connection takes.
     fn send(&mut self, worker: WorkerId, cx: &mut SeatContext<'_>, f: impl FnOnce(&mut Link)) {
         let Some(link) = self.link_of(worker) else { return };
-        let before = link.bytes_out;
+        let before = link.bytes_out();
         f(link);
-        cx.traffic.bytes_out += link.bytes_out - before;
+        cx.traffic.bytes_out += link.bytes_out() - before;
         self.pump(cx);
     }
 
@@ -107,7 +119,7 @@ impl HostSeat {
             lines_per_second_max: settings.lines_per_second_max,
             runtime: settings.python.setup(None),
         };
-        (self.connected_for, self.ending) = (worker, None);
+        (self.connected_for, self.ending, self.starts_since) = (worker, None, Some(0));
         let link = self.link.insert(link);
         link.send(&welcome, Bytes::new(), None);
         link.start(worker, self.slots);
@@ -166,8 +178,14 @@ impl SeatEngine for HostSeat {
         }
         let (queue, stop) = (cx.queue.clone(), cx.settings.stop.clone());
         let (address, shipped) = (self.address.clone(), cx.settings.ship.clone());
+        // A host that was there answers soon, or is gone; then nobody should wait long to be told.
+        let patience = match self.starts_since {
+            Some(0 | 1) => Patience::SHORT,
+            _ => Patience::USUAL,
+        };
+        self.starts_since = self.starts_since.map(|starts| starts.saturating_add(1));
         let connect = move || {
-            let result = link::connect(&address, shipped.as_deref(), &stop);
+            let result = link::connect(&address, shipped.as_deref(), patience, &stop);
             let result = result.map(Box::new).map_err(Box::new);
             queue.put(Event::Seat(worker, SeatEvent::Connected(result)));
         };

@@ -1,6 +1,7 @@
 //! From the name of a host to a worker there that is ready; and the way back, to nothing there.
 
-use super::dialogue::{Dialogue, Heard, OPTIONS, Parting, Route, Stuck, leave_out};
+use super::dialogue::{Dialogue, Heard, Parting, Route, Stuck};
+use super::options::{self, Answer};
 use super::words::{self, shown};
 use super::{Shipped, StartFailure, Step, script};
 use crate::engine::HostAddress;
@@ -12,8 +13,6 @@ use std::process::ChildStderr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A host that does not answer is given up after this time.
-const START_WITHIN: Duration = Duration::from_secs(12);
 /// When a step is done the next has at least this long, as when many start on one busy machine.
 const STEP_WITHIN: Duration = Duration::from_secs(6);
 /// Copying takes as long as it takes, as long as it goes on.
@@ -26,6 +25,27 @@ const RUNS_WITHIN: Duration = Duration::from_secs(10);
 const WORDS_MAX: usize = 6;
 /// One place may hold many files.
 const REMOVED_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a host may take to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// Until the connection is there, by the clock of `ssh`.
+    pub(super) connect_s: u32,
+}
+
+impl Patience {
+    pub(crate) const USUAL: Patience = Patience { connect_s: 10 };
+    /// For a host that was connected until now.
+    pub(crate) const SHORT: Patience = Patience { connect_s: 5 };
+
+    /// A host that does not answer is given up after this time. Each step that is done gives more.
+    fn answer_within(self) -> Duration {
+        match self {
+            Patience::SHORT => Duration::from_secs(6),
+            _ => Duration::from_secs(12),
+        }
+    }
+}
 
 /// A worker on a host that has said it is ready. Whoever drops it ends the connection.
 pub(crate) struct Connected {
@@ -88,9 +108,15 @@ struct Timeline<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    fn new(progress: &'a mut dyn FnMut(Step, Duration)) -> Self {
+    fn new(patience: Patience, progress: &'a mut dyn FnMut(Step, Duration)) -> Self {
         let now = Instant::now();
-        Timeline { step: Step::Connect, since: now, deadline: now + START_WITHIN, done: Vec::new(), progress }
+        Timeline {
+            step: Step::Connect,
+            since: now,
+            deadline: now + patience.answer_within(),
+            done: Vec::new(),
+            progress,
+        }
     }
 
     /// Another attempt, within the same time.
@@ -132,10 +158,13 @@ impl<'a> Timeline<'a> {
 pub(crate) fn start(
     address: &HostAddress,
     shipped: &Shipped,
+    patience: Patience,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Step, Duration),
 ) -> Result<Connected, StartFailure> {
-    start_by(&Route::to(address, stop), shipped, progress)
+    let mut route = Route::to(address, stop);
+    route.patience = patience;
+    start_by(&route, shipped, progress)
 }
 
 /// Removes all that is ours on a host.
@@ -148,9 +177,9 @@ pub(super) fn start_by(
     shipped: &Shipped,
     progress: &mut dyn FnMut(Step, Duration),
 ) -> Result<Connected, StartFailure> {
-    let mut time = Timeline::new(progress);
+    let mut time = Timeline::new(route.patience, progress);
     let mut copy_anyway = false;
-    again(route.stop, |attempt| {
+    again(route, |attempt| {
         time.restart();
         copy_anyway |= attempt == Again::WithCopy;
         Start { route, shipped, copy_anyway, time: &mut time }.go()
@@ -158,8 +187,8 @@ pub(super) fn start_by(
 }
 
 pub(super) fn clean_by(route: &Route<'_>) -> Result<Cleaned, StartFailure> {
-    let deadline = Instant::now() + START_WITHIN;
-    again(route.stop, |_| {
+    let deadline = Instant::now() + route.patience.answer_within();
+    again(route, |_| {
         let nonce = nonce();
         let mut dialogue = open(route, &script::clean(&nonce), &nonce)?;
         let (mut cleaned, mut step, mut until) = (Cleaned::default(), Step::Connect, deadline);
@@ -179,7 +208,7 @@ pub(super) fn clean_by(route: &Route<'_>) -> Result<Cleaned, StartFailure> {
                     }
                 }
                 Heard::Passed(passed) => step = step.max(passed),
-                other => return Err(cut_short(other, step, dialogue, route.address)),
+                other => return Err(cut_short(other, step, dialogue, route)),
             }
         }
     })
@@ -187,11 +216,11 @@ pub(super) fn clean_by(route: &Route<'_>) -> Result<Cleaned, StartFailure> {
 
 /// Tries until it goes well, or there is no hope, or no time.
 fn again<T>(
-    stop: &AtomicBool,
+    route: &Route<'_>,
     mut attempt: impl FnMut(Again) -> Result<T, Failed>,
 ) -> Result<T, StartFailure> {
     let begun = Instant::now();
-    let (mut mode, mut tries, mut copied_again) = (Again::No, 0, false);
+    let (mut mode, mut tries, mut copied_again, mut without_option) = (Again::No, 0, false, false);
     loop {
         tries += 1;
         let Failed { failure, again } = match attempt(mode) {
@@ -202,13 +231,14 @@ fn again<T>(
             Again::No => return Err(failure),
             Again::WithCopy if copied_again => return Err(failure),
             Again::WithCopy => copied_again = true,
-            // It may be one that the user has given, too, and then it does not help.
-            Again::WithoutOption if tries > OPTIONS.len() as u64 => return Err(failure),
-            Again::WithoutOption => {}
+            // It was asked for all at once; what it still does not know was not ours.
+            Again::WithoutOption if without_option => return Err(failure),
+            Again::WithoutOption => without_option = true,
             Again::Later => {
                 // Many may have been turned away at the same moment, and must not all come back at the same moment.
                 let pause = Duration::from_millis(100 + random() % (150 * tries).min(1000));
-                if begun.elapsed() + pause > START_WITHIN - Duration::from_secs(2) || stop.load(Relaxed) {
+                let last = route.patience.answer_within().saturating_sub(Duration::from_secs(2));
+                if begun.elapsed() + pause > last || route.stop.load(Relaxed) {
                     return Err(failure);
                 }
                 std::thread::sleep(pause);
@@ -244,7 +274,7 @@ impl Start<'_, '_> {
                     continue;
                 }
                 Heard::End if self.time.step == Step::Start => return Err(self.died(dialogue, copied)),
-                other => return Err(cut_short(other, self.time.step, dialogue, self.route.address)),
+                other => return Err(cut_short(other, self.time.step, dialogue, self.route)),
             };
             match line.split_once(' ').unwrap_or((&line, "")) {
                 ("hello", here) => {
@@ -318,8 +348,8 @@ impl Start<'_, '_> {
 
     fn stuck(&self, stuck: Stuck, dialogue: Dialogue<'_>) -> Failed {
         match stuck {
-            Stuck::End => cut_short(Heard::End, Step::Copy, dialogue, self.route.address),
-            Stuck::Stopped => cut_short(Heard::Stopped, Step::Copy, dialogue, self.route.address),
+            Stuck::End => cut_short(Heard::End, Step::Copy, dialogue, self.route),
+            Stuck::Stopped => cut_short(Heard::Stopped, Step::Copy, dialogue, self.route),
             Stuck::Stalled => failure(
                 Step::Copy,
                 format!("not a byte was accepted for {} s", STALL_MAX.as_secs()),
@@ -393,7 +423,8 @@ fn open<'a>(route: &Route<'a>, command: &str, nonce: &str) -> Result<Dialogue<'a
 }
 
 /// A dialogue that came to no good end, for reasons that do not depend on what it was about.
-fn cut_short(heard: Heard, step: Step, dialogue: Dialogue<'_>, address: &HostAddress) -> Failed {
+fn cut_short(heard: Heard, step: Step, dialogue: Dialogue<'_>, route: &Route<'_>) -> Failed {
+    let address = route.address;
     let by_hand = words::by_hand(address);
     let parting = dialogue.end();
     if heard != Heard::End {
@@ -405,7 +436,10 @@ fn cut_short(heard: Heard, step: Step, dialogue: Dialogue<'_>, address: &HostAdd
             Heard::Stopped => {
                 ("it was called off".into(), "nothing: whoever wanted it does not any more".into())
             }
-            _ => (format!("no answer within {} s", START_WITHIN.as_secs()), words::silence(step, address)),
+            _ => (
+                format!("no answer within {} s", route.patience.answer_within().as_secs()),
+                words::silence(step, address),
+            ),
         };
         return failure(step, what, parting, remedy).into();
     }
@@ -417,7 +451,13 @@ fn cut_short(heard: Heard, step: Step, dialogue: Dialogue<'_>, address: &HostAdd
         // What `ssh` ends with when it fails itself.
         Some(255) => {
             let said = parting.said.lines();
-            let without_option = words::unknown_option(said).is_some_and(|option| leave_out(&option));
+            // Before anybody has answered these may be words of `ssh` itself, so it is asked. A host's words decide nothing.
+            let is_suspect = step == Step::Connect && words::unknown_option(said).is_some();
+            let answer = if is_suspect { options::ask(route) } else { Answer::KnowsAll };
+            if let Answer::Unprotected(option) = answer {
+                return unprotected(&option, parting).into();
+            }
+            let without_option = answer == Answer::LeftOut;
             let Some(meaning) = words::meaning(said, address) else {
                 let remedy = format!("`{by_hand} true` must work by itself");
                 return failure(step, "ssh gave up".into(), parting, remedy).into();
@@ -443,6 +483,12 @@ fn cut_short(heard: Heard, step: Step, dialogue: Dialogue<'_>, address: &HostAdd
             failure(Step::Place, what, parting, remedy).into()
         }
     }
+}
+
+fn unprotected(option: &str, parting: Parting) -> StartFailure {
+    let what = format!("ssh does not know the option {option}, which protects this machine from the host");
+    let remedy = "use OpenSSH 6.8 or later; QJAM_SSH names another ssh".into();
+    failure(Step::Connect, what, parting, remedy)
 }
 
 fn failure(step: Step, what: String, parting: Parting, remedy: String) -> StartFailure {

@@ -5,6 +5,7 @@
 
 use super::Step;
 use crate::engine::HostAddress;
+use qjam_core::text::printable;
 
 /// Longest line that is kept.
 const LINE_CHARS_MAX: usize = 300;
@@ -34,11 +35,8 @@ impl LastLines {
 
 /// Text from outside, bounded and without control characters.
 pub(super) fn shown(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars().take(LINE_CHARS_MAX) {
-        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
-    }
-    out
+    let end = text.char_indices().nth(LINE_CHARS_MAX).map_or(text.len(), |(at, _)| at);
+    printable(&text[..end]).into_owned()
 }
 
 /// What is to be made of the words.
@@ -51,94 +49,137 @@ pub(super) struct Meaning {
     pub(super) may_pass: bool,
 }
 
+/// Words of `ssh`, in lower case, and what they mean.
+struct Known {
+    /// Any of these.
+    words: &'static [&'static str],
+    step: Step,
+    what: &'static str,
+    /// What to do: `{ssh}` is the command that does it by hand, `{host}` the host.
+    remedy: Remedy,
+    may_pass: bool,
+}
+
+enum Remedy {
+    Text(&'static str),
+    /// As for a step that took too long.
+    Silence,
+}
+
+const fn known(
+    words: &'static [&'static str],
+    step: Step,
+    what: &'static str,
+    remedy: &'static str,
+) -> Known {
+    Known { words, step, what, remedy: Remedy::Text(remedy), may_pass: false }
+}
+
+/// The first that fits counts: some words are also part of others' texts.
+const KNOWN: &[Known] = &[
+    known(
+        &[
+            "bad configuration option",
+            "bad owner or permissions",
+            "no argument after keyword",
+            "missing argument.",
+        ],
+        Step::Connect,
+        "ssh does not accept its configuration",
+        "mend what it names; `{ssh} true` must work",
+    ),
+    known(
+        &["host identification has changed"],
+        Step::Authenticate,
+        "its host key is not the one that is known here",
+        "if the host was really set up anew, `ssh-keygen -R` what it names, then `{ssh}` once; otherwise somebody else may be answering for it",
+    ),
+    known(
+        &["host key verification failed", "no matching host key fingerprint"],
+        Step::Authenticate,
+        "its host key is not known here",
+        "run `{ssh}` once and compare the fingerprint",
+    ),
+    known(
+        &["too many authentication failures"],
+        Step::Authenticate,
+        "too many keys were tried before the right one",
+        "name the right key for {host} in ~/.ssh/config: IdentityFile, and IdentitiesOnly yes",
+    ),
+    known(
+        &["unprotected private key file"],
+        Step::Authenticate,
+        "ssh does not use a key that others can read",
+        "chmod 600 the key",
+    ),
+    known(
+        &["permission denied"],
+        Step::Authenticate,
+        "it does not let this user in without a password",
+        "`{ssh} true` must work without a password: put your public key there (ssh-copy-id), or the key into the agent (ssh-add); check the user's name",
+    ),
+    known(
+        &["no matching ", "unable to negotiate"],
+        Step::Connect,
+        "ssh and the host have no method in common",
+        "allow one for this host in ~/.ssh/config, as its last line lists them",
+    ),
+    known(
+        &["could not resolve hostname", "name or service not known", "temporary failure in name resolution"],
+        Step::Connect,
+        "there is no host of that name",
+        "check the spelling; an alias must be in ~/.ssh/config; engines are `local` and `proc`",
+    ),
+    known(
+        &["stdio forwarding failed", "administratively prohibited", "open failed: connect failed"],
+        Step::Connect,
+        "the jump host does not reach it",
+        "`{ssh} true` must work; try it from the jump host",
+    ),
+    known(
+        &["connection refused"],
+        Step::Connect,
+        "nobody listens at that port",
+        "is sshd running there, and is it this port? (what follows a colon is a port; slots follow a star: `{host}*4`)",
+    ),
+    known(
+        &["no route to host", "network is unreachable", "host is down"],
+        Step::Connect,
+        "there is no way to it",
+        "is it switched on, and is this machine in a network that reaches it?",
+    ),
+    Known {
+        words: &["timed out"],
+        step: Step::Connect,
+        what: "it does not answer",
+        remedy: Remedy::Silence,
+        may_pass: false,
+    },
+    Known {
+        words: &[
+            "kex_exchange_identification",
+            "ssh_exchange_identification",
+            "connection closed",
+            "connection reset",
+        ],
+        step: Step::Connect,
+        what: "it closed the connection before anybody had logged in",
+        remedy: Remedy::Text(
+            "see its log; it may have too many connections waiting (MaxStartups) or not want this machine",
+        ),
+        may_pass: true,
+    },
+];
+
 /// What `ssh` means by its last words, if it ended before the host said anything. `None` when they are not known.
 pub(super) fn meaning(said: &[String], address: &HostAddress) -> Option<Meaning> {
     let all = said.join("\n").to_lowercase();
-    let has = |words: &[&str]| words.iter().any(|w| all.contains(w));
-    let ssh = by_hand(address);
-    let host = &address.host;
-    let mean = |step, what, remedy: String| Some(Meaning { step, what, remedy, may_pass: false });
-
-    if has(&[
-        "bad configuration option",
-        "bad owner or permissions",
-        "no argument after keyword",
-        "missing argument.",
-    ]) {
-        let remedy = format!("mend what it names; `{ssh} true` must work");
-        return mean(Step::Connect, "ssh does not accept its configuration", remedy);
-    }
-    if has(&["host identification has changed"]) {
-        let remedy = format!(
-            "if the host was really set up anew, `ssh-keygen -R` what it names, then `{ssh}` once; otherwise somebody else may be answering for it"
-        );
-        return mean(Step::Authenticate, "its host key is not the one that is known here", remedy);
-    }
-    if has(&["host key verification failed", "no matching host key fingerprint"]) {
-        let remedy = format!("run `{ssh}` once and compare the fingerprint");
-        return mean(Step::Authenticate, "its host key is not known here", remedy);
-    }
-    if has(&["too many authentication failures"]) {
-        let remedy =
-            format!("name the right key for {host} in ~/.ssh/config: IdentityFile, and IdentitiesOnly yes");
-        return mean(Step::Authenticate, "too many keys were tried before the right one", remedy);
-    }
-    if has(&["unprotected private key file"]) {
-        return mean(
-            Step::Authenticate,
-            "ssh does not use a key that others can read",
-            "chmod 600 the key".into(),
-        );
-    }
-    if has(&["permission denied"]) {
-        let remedy = format!(
-            "`{ssh} true` must work without a password: put your public key there (ssh-copy-id), or the key into the agent (ssh-add); check the user's name"
-        );
-        return mean(Step::Authenticate, "it does not let this user in without a password", remedy);
-    }
-    if has(&["no matching ", "unable to negotiate"]) {
-        let remedy = "allow one for this host in ~/.ssh/config, as its last line lists them".into();
-        return mean(Step::Connect, "ssh and the host have no method in common", remedy);
-    }
-    if has(&[
-        "could not resolve hostname",
-        "name or service not known",
-        "temporary failure in name resolution",
-    ]) {
-        let remedy =
-            "check the spelling; an alias must be in ~/.ssh/config; engines are `local` and `proc`".into();
-        return mean(Step::Connect, "there is no host of that name", remedy);
-    }
-    if has(&["stdio forwarding failed", "administratively prohibited", "open failed: connect failed"]) {
-        let remedy = format!("`{ssh} true` must work; try it from the jump host");
-        return mean(Step::Connect, "the jump host does not reach it", remedy);
-    }
-    if has(&["connection refused"]) {
-        let remedy = format!(
-            "is sshd running there, and is it this port? (what follows a colon is a port; slots follow a star: `{host}*4`)"
-        );
-        return mean(Step::Connect, "nobody listens at that port", remedy);
-    }
-    if has(&["no route to host", "network is unreachable", "host is down"]) {
-        let remedy = "is it switched on, and is this machine in a network that reaches it?".into();
-        return mean(Step::Connect, "there is no way to it", remedy);
-    }
-    if has(&["timed out"]) {
-        return mean(Step::Connect, "it does not answer", silence(Step::Connect, address));
-    }
-    if has(&[
-        "kex_exchange_identification",
-        "ssh_exchange_identification",
-        "connection closed",
-        "connection reset",
-    ]) {
-        let remedy =
-            "see its log; it may have too many connections waiting (MaxStartups) or not want this machine"
-                .into();
-        let what = "it closed the connection before anybody had logged in";
-        return Some(Meaning { step: Step::Connect, what, remedy, may_pass: true });
-    }
-    None
+    let known = KNOWN.iter().find(|known| known.words.iter().any(|word| all.contains(word)))?;
+    let remedy = match known.remedy {
+        Remedy::Text(text) => text.replace("{ssh}", &by_hand(address)).replace("{host}", &address.host),
+        Remedy::Silence => silence(known.step, address),
+    };
+    Some(Meaning { step: known.step, what: known.what, remedy, may_pass: known.may_pass })
 }
 
 /// What to do about a step that took too long.

@@ -13,8 +13,8 @@ use qjam_core::job::{Cause, Death};
 use qjam_core::wire::host::Line;
 use qjam_core::wire::message::{ByteLocation, Payload, Ref, ResultMessage, State};
 use qjam_core::wire::{FromHost, ToMaster, ToWorker};
-use rustix::fd::AsFd;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,8 +33,10 @@ pub(super) struct ExecutorRecord {
     throttle: Throttle,
     /// Chunks it waits for: for which data sets, and the round of each that was first to want them.
     awaited: HashMap<ChunkId, BTreeMap<DataSetId, RoundId>>,
-    /// Packs it has been introduced to.
-    packs: HashSet<u64>,
+    /// Packs it has been introduced to, with the chunks that it uses of each.
+    packs: HashMap<u64, (Arc<OwnedFd>, Vec<ChunkId>)>,
+    /// What it has said since a pack was found to be changed, until its chunks have been compared again.
+    doubted: Option<Vec<(ToMaster, Bytes)>>,
     /// Rounds it was told to drop, and by when. That is judged here, where no long way home makes it look slow.
     letting_go: HashMap<RoundId, Instant>,
 }
@@ -63,7 +65,8 @@ impl Supervisor {
                     started: Instant::now(),
                     throttle: Throttle::default(),
                     awaited: HashMap::new(),
-                    packs: HashSet::new(),
+                    packs: HashMap::new(),
+                    doubted: None,
                     letting_go: HashMap::new(),
                 });
             }
@@ -161,7 +164,7 @@ impl Supervisor {
                     let placed = self.params.get(&task.order.round);
                     let placed =
                         placed.ok_or_else(|| wrong(format!("{} without parameters", task.order.round)))?;
-                    let new = kept.executor.introduced.insert(placed.arena);
+                    let new = placed.introduce(&mut kept.executor.introduced);
                     if new {
                         attached.push(Attachment::File(placed.fd.clone()));
                     }
@@ -232,6 +235,7 @@ impl Supervisor {
                 }
                 ShelfReply::Trouble(text) => self.say(&FromHost::Trouble(text)),
                 ShelfReply::Cached(facts) => self.say(&FromHost::Cached(facts)),
+                ShelfReply::Rechecked(worker, bad) => self.take_verdict(worker, &bad),
             }
         }
         Ok(())
@@ -251,10 +255,11 @@ impl Supervisor {
             for dataset in sets.into_keys() {
                 self.packs.entry(dataset).or_default().insert(pack);
             }
-            let with_fd = kept.packs.insert(pack);
+            let with_fd = !kept.packs.contains_key(&pack);
             if with_fd {
-                attached.push(Attachment::File(file));
+                attached.push(Attachment::File(file.clone()));
             }
+            kept.packs.entry(pack).or_insert((file, Vec::new())).1.push(id);
             refs.push(Ref { id, header, place: ByteLocation::Pack { pack, pack_bytes, with_fd, offset } });
             if attached.len() == FDS_MAX {
                 let message = ToWorker::Refs(std::mem::take(&mut refs));
@@ -288,9 +293,68 @@ impl Supervisor {
         }
     }
 
+    /// Chunks have been compared with their names again. What the executor said meanwhile counts if all are good; otherwise it
+    /// ends, with everything that it has computed from them and not delivered.
+    fn take_verdict(&mut self, worker: WorkerId, bad: &[ChunkId]) {
+        let Some(kept) = self.kept.as_mut().filter(|kept| kept.executor.worker == worker) else {
+            return; // for one that is no more
+        };
+        let doubted = kept.doubted.take().unwrap_or_default();
+        let uses = |id: &ChunkId| kept.packs.values().any(|(_, ids)| ids.contains(id));
+        if let Some(id) = bad.iter().find(|id| uses(id)) {
+            let why = format!("chunk {id} was changed on the disk of the host while it was in use");
+            self.say(&FromHost::Trouble(format!("{why}; what was computed from it is computed again")));
+            return self.bury(Some(Cause::Protocol(why)));
+        }
+        for (message, tail) in doubted {
+            if let Err(why) = self.pass_on(message, &tail) {
+                return self.bury(Some(Cause::Protocol(why)));
+            }
+        }
+    }
+
+    /// Holds back what the executor says while it is in doubt whether its chunks are what they were.
+    fn is_doubted(&mut self, message: &ToMaster, tail: &Bytes) -> bool {
+        let Some(kept) = &mut self.kept else { return false };
+        let passes = matches!(
+            message,
+            ToMaster::Hello { .. }
+                | ToMaster::Pong
+                | ToMaster::State(State::Running | State::Blocked { .. })
+                | ToMaster::Runtime(_)
+        );
+        if passes {
+            return false;
+        }
+        let counts = matches!(message, ToMaster::Result(_) | ToMaster::Error { .. });
+        if kept.doubted.is_none() && counts {
+            let shelf = &self.shelf;
+            if kept.packs.iter().all(|(pack, (file, _))| shelf.holds(*pack, file)) {
+                return false;
+            }
+            let handed = kept.packs.iter().map(|(pack, (_, ids))| (*pack, ids.clone())).collect();
+            shelf.recheck((kept.executor.worker, handed));
+            kept.doubted = Some(Vec::new());
+        }
+        match &mut kept.doubted {
+            Some(doubted) => {
+                doubted.push((message.clone(), tail.clone()));
+                true
+            }
+            None => false,
+        }
+    }
+
     // ---- from the executor ------------------------------------------------------------------------------------
 
     fn hear(&mut self, message: ToMaster, tail: &Bytes) -> Result<(), String> {
+        match self.is_doubted(&message, tail) {
+            true => Ok(()),
+            false => self.pass_on(message, tail),
+        }
+    }
+
+    fn pass_on(&mut self, message: ToMaster, tail: &Bytes) -> Result<(), String> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
         let worker = kept.executor.worker;
         match message {
@@ -324,7 +388,7 @@ impl Supervisor {
             }
             ToMaster::Result(outcome) => self.pass_result(outcome, tail)?,
             message @ (ToMaster::Returned { .. }
-            | ToMaster::State(State::Behind { .. })
+            | ToMaster::State(State::Behind { .. } | State::InterpreterLost { .. })
             | ToMaster::Runtime(_)) => self.say(&FromHost::Worker { worker, message }),
             message @ (ToMaster::Error { .. } | ToMaster::Cancelled(_)) => {
                 if let ToMaster::Cancelled(round) = message {

@@ -11,6 +11,7 @@
 
 mod keeping;
 mod shelf;
+mod stamps;
 
 pub(crate) use shelf::carry_out;
 

@@ -4,16 +4,18 @@
 //! The loop that keeps the connection alive must not wait for that, so it hands orders over and is rung when there is
 //! an answer. How many bytes are on their way to the disk is counted, so that the loop stops reading when it is slow.
 
+use super::stamps::{PackStamp, Stamps};
 use crate::chunk::{ChunkId, Header};
 use crate::store::cache::{self, Arriving, Cache, CachedChunk, FinishError};
+use qjam_core::ids::WorkerId;
 use qjam_core::wire::host::{CacheFacts, CacheOrder};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A request of the supervisor to the thread that uses the disk.
 pub(super) enum ShelfRequest {
@@ -29,6 +31,8 @@ pub(super) enum ShelfRequest {
     Abandon,
     /// These packs are not used any more.
     LetGo(Vec<u64>),
+    /// See whether chunks are to be compared again.
+    Recheck,
     /// What a user wants of the cache.
     Cache(CacheOrder),
 }
@@ -51,6 +55,8 @@ pub(super) enum ShelfReply {
     Refused(ChunkId, String),
     Trouble(String),
     Cached(CacheFacts),
+    /// For whom chunks were compared again, and those that are not what their names say any more.
+    Rechecked(WorkerId, Vec<ChunkId>),
 }
 
 /// The thread, as the loop sees it.
@@ -59,10 +65,16 @@ pub(super) struct Shelf {
     replies: Receiver<ShelfReply>,
     bell: Arc<OwnedFd>,
     queued: Arc<AtomicUsize>,
+    stamps: Stamps,
+    doubted: Arc<Mutex<Vec<HandedPacks>>>,
 }
+
+/// An executor, and the chunks that it uses of each pack.
+pub(super) type HandedPacks = (WorkerId, Vec<(u64, Vec<ChunkId>)>);
 
 impl Shelf {
     pub(super) fn start(dir: PathBuf) -> io::Result<Shelf> {
+        let (stamps, doubted) = (Stamps::default(), Arc::new(Mutex::default()));
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let queued = Arc::new(AtomicUsize::new(0));
         let (orders, requests) = channel();
@@ -74,13 +86,17 @@ impl Shelf {
             replies: to_loop,
             bell: bell.clone(),
             queued: queued.clone(),
+            stamps: stamps.clone(),
+            doubted: doubted.clone(),
         };
         std::thread::Builder::new().name("qjam-shelf".into()).spawn(move || {
             for order in requests {
+                // Results wait for this: it comes before what is still to be written.
+                disk.recheck();
                 disk.obey(order);
             }
         })?;
-        Ok(Shelf { orders, replies, bell, queued })
+        Ok(Shelf { orders, replies, bell, queued, stamps, doubted })
     }
 
     pub(super) fn order(&self, order: ShelfRequest) {
@@ -89,6 +105,17 @@ impl Shelf {
         }
         // The thread ends only with the process.
         let _ = self.orders.send(order);
+    }
+
+    /// Whether nobody else has written to a pack since its chunks were compared with their names.
+    pub(super) fn holds(&self, pack: u64, file: &OwnedFd) -> bool {
+        self.stamps.hold(pack, file)
+    }
+
+    /// Has chunks compared with their names again, if their packs have been written to.
+    pub(super) fn recheck(&self, handed: HandedPacks) {
+        self.doubted.lock().unwrap_or_else(PoisonError::into_inner).push(handed);
+        self.order(ShelfRequest::Recheck);
     }
 
     /// Bytes on their way to the disk.
@@ -117,6 +144,8 @@ struct DiskThread {
     replies: Sender<ShelfReply>,
     bell: Arc<OwnedFd>,
     queued: Arc<AtomicUsize>,
+    stamps: Stamps,
+    doubted: Arc<Mutex<Vec<HandedPacks>>>,
 }
 
 impl DiskThread {
@@ -144,14 +173,17 @@ impl DiskThread {
             }
             ShelfRequest::Abandon => {
                 if let (Some((_, arriving, _)), Some(cache)) = (self.arriving.take(), &mut self.cache) {
-                    cache.abandon(arriving);
+                    self.stamps.across(cache, false, |cache| cache.abandon(arriving));
                 }
             }
             ShelfRequest::LetGo(packs) => {
                 if let Some(cache) = &mut self.cache {
+                    self.stamps.forget(&packs);
                     packs.into_iter().for_each(|pack| cache.let_go(pack));
                 }
             }
+            // Done already.
+            ShelfRequest::Recheck => {}
             ShelfRequest::Cache(order) => {
                 let facts = carry_out(&self.dir, order);
                 self.say(ShelfReply::Cached(facts));
@@ -175,7 +207,7 @@ impl DiskThread {
             tell(&self.replies, &self.bell, ShelfReply::Missing(absent));
         }
         for id in listed {
-            match look_up(cache, id) {
+            match look_up(cache, &self.stamps, id) {
                 Some(found) => here.push(found),
                 None => missing.push(id),
             }
@@ -194,7 +226,7 @@ impl DiskThread {
     fn begin(&mut self, id: ChunkId, header: Header) {
         let Some(cache) = &mut self.cache else { return };
         let bytes = header.bytes;
-        match cache.begin(id, header) {
+        match self.stamps.across(cache, true, |cache| cache.begin(id, header)) {
             Ok(arriving) => {
                 self.arriving = Some((id, arriving, bytes));
                 if bytes == 0 {
@@ -209,8 +241,9 @@ impl DiskThread {
         let (Some((id, mut arriving, left)), Some(cache)) = (self.arriving.take(), &mut self.cache) else {
             return;
         };
-        if let Err(e) = cache.write(&mut arriving, bytes) {
-            cache.abandon(arriving);
+        let written = self.stamps.across(cache, false, |cache| cache.write(&mut arriving, bytes));
+        if let Err(e) = written {
+            self.stamps.across(cache, false, |cache| cache.abandon(arriving));
             return self.say(ShelfReply::Refused(id, no_room(&e)));
         }
         let left = left.saturating_sub(bytes.len() as u64);
@@ -222,8 +255,8 @@ impl DiskThread {
 
     fn finish(&mut self) {
         let (Some((id, arriving, _)), Some(cache)) = (self.arriving.take(), &mut self.cache) else { return };
-        let found = match cache.finish(arriving) {
-            Ok(_) => look_up(cache, id),
+        let found = match self.stamps.across(cache, false, |cache| cache.finish(arriving)) {
+            Ok(_) => look_up(cache, &self.stamps, id),
             Err(FinishError::Mismatch { .. }) => None,
             Err(FinishError::Io { source, .. }) => {
                 return self.say(ShelfReply::Refused(id, no_room(&source)));
@@ -234,6 +267,41 @@ impl DiskThread {
             Some(found) => self.say(ShelfReply::Here(vec![found])),
             None => self.say(ShelfReply::Refused(id, changed())),
         }
+    }
+}
+
+impl DiskThread {
+    /// Compares chunks with their names again, of packs that others have written to.
+    fn recheck(&mut self) {
+        let doubted = std::mem::take(&mut *self.doubted.lock().unwrap_or_else(PoisonError::into_inner));
+        for (worker, handed) in doubted {
+            let bad = self.bad_chunks(handed);
+            self.say(ShelfReply::Rechecked(worker, bad));
+        }
+    }
+
+    fn bad_chunks(&mut self, handed: Vec<(u64, Vec<ChunkId>)>) -> Vec<ChunkId> {
+        let mut bad = Vec::new();
+        for (pack, ids) in handed {
+            let Some(cache) = &mut self.cache else { continue };
+            let Some(file) = cache.file(pack) else { continue };
+            // Taken first: what is written while chunks are compared is seen the next time.
+            let stamp = PackStamp::of(&*file);
+            if self.stamps.hold(pack, &*file) {
+                continue; // it was this process
+            }
+            cache.distrust(pack);
+            self.stamps.set(pack, stamp);
+            for id in ids {
+                let spot = cache.find(&id).filter(|spot| spot.pack == pack);
+                let good = spot.is_some_and(|spot| Cache::check(&file, &spot, &id));
+                mark(cache, &self.stamps, &id, good);
+                if !good {
+                    bad.push(id);
+                }
+            }
+        }
+        bad
     }
 }
 
@@ -278,12 +346,22 @@ fn free_bytes(folder: &Path) -> u64 {
     stat.map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-fn look_up(cache: &mut Cache, id: ChunkId) -> Option<ShelvedChunk> {
+/// Takes note of what a chunk is like. One that is bad is marked in its pack.
+fn mark(cache: &mut Cache, stamps: &Stamps, id: &ChunkId, good: bool) {
+    match good {
+        true => cache.mark(id, true),
+        false => stamps.across(cache, true, |cache| cache.mark(id, false)),
+    }
+}
+
+fn look_up(cache: &mut Cache, stamps: &Stamps, id: ChunkId) -> Option<ShelvedChunk> {
     let spot = cache.find(&id)?;
     let file = cache.file(spot.pack)?;
-    if !spot.verified {
+    // The stamp of a changed pack stays as it was until all chunks in use have been compared.
+    let is_changed = stamps.is_changed(spot.pack, &*file);
+    if !spot.verified || is_changed {
         let good = Cache::check(&file, &spot, &id);
-        cache.mark(&id, good);
+        mark(cache, stamps, &id, good);
         if !good {
             return None;
         }

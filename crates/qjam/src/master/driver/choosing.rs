@@ -3,9 +3,10 @@
 //! The [`Tuner`] decides. This module tells it which workers there are and what rounds took, and turns its plan into a number
 //! of slots, or into a round that the caller's own thread runs.
 
-use super::Driver;
 use super::rounds::Round;
+use super::{Driver, LongResults};
 use crate::codec::Encoder;
+use crate::engine::caller::Claims;
 use crate::engine::{Caps, Order};
 use crate::function::language;
 use qjam_core::ids::{DataSetId, RoundId, SeatId};
@@ -13,6 +14,8 @@ use qjam_core::journal::{RoundReport, What};
 use qjam_core::tuner::{Distance, Explained, Kind, Plan, RoundCost, Team, Tuner, Work};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::available_parallelism;
 
 /// What decides, and for whom.
@@ -33,11 +36,30 @@ pub(super) struct Chosen {
     slots: u32,
     /// What its caller ran of it: how long, how many blocks.
     begun: Option<(f64, u32)>,
+    /// The blocks that its caller's thread has claimed.
+    claims: Arc<Claims>,
+    /// Workers have the rest, and the caller's thread is still in its last block.
+    pub(super) owed: Option<Owed>,
     /// Another round was under way when it began.
     is_disturbed: bool,
 }
 
+/// A part of a round that its caller's thread still runs, while workers have the rest.
+pub(super) struct Owed {
+    /// Calls the caller's thread off.
+    pub(super) flag: Arc<AtomicBool>,
+    /// Workers have delivered everything else.
+    pub(super) is_finished: bool,
+    /// The scheduler has nothing left to do with the round.
+    pub(super) is_closed: bool,
+}
+
 impl Chosen {
+    /// The blocks that the caller's thread has claimed.
+    pub(super) fn claims(&self) -> &Arc<Claims> {
+        &self.claims
+    }
+
     /// Whether its caller's thread has it.
     pub(super) fn is_inline(&self) -> bool {
         self.slots == 0
@@ -80,6 +102,11 @@ impl Driver {
         self.chooser.as_ref().map_or(Vec::new(), |chooser| chooser.tuner.explain())
     }
 
+    /// Functions whose results are long beside their data.
+    pub(crate) fn long_results(&self) -> Vec<LongResults> {
+        self.weigher.long().to_vec()
+    }
+
     /// Chooses for a round, if that is wanted. The caller's thread can be used only if it waits.
     pub(super) fn choose(&mut self, order: &Order, params: &Encoder<'_>, waits: bool) -> Option<Box<Chosen>> {
         self.chooser.as_ref()?;
@@ -106,7 +133,17 @@ impl Driver {
         if let Some(why) = plan.change.clone() {
             self.note(What::WorkersChosen { round, slots, why });
         }
-        Some(Box::new(Chosen { plan, kind, bytes, can_inline, slots, begun: None, is_disturbed }))
+        Some(Box::new(Chosen {
+            plan,
+            kind,
+            bytes,
+            can_inline,
+            slots,
+            begun: None,
+            claims: Arc::default(),
+            owed: None,
+            is_disturbed,
+        }))
     }
 
     /// A limit of time or memory can only be kept by workers that can be called off.
@@ -177,7 +214,7 @@ fn slowest(running: &Round) -> f64 {
 }
 
 /// A number for a name, the same as long as this process lives.
-fn number_of(name: &str) -> u64 {
+pub(super) fn number_of(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     hasher.finish()

@@ -4,6 +4,8 @@
 //! master's that runs one round after the other. The loop keeps what it keeps of any round.
 
 use super::Driver;
+use super::choosing::{Chosen, Owed};
+use super::rounds::Round;
 use crate::engine::Crew;
 use crate::engine::caller;
 use crate::engine::crew::{Assignment, CrewJob};
@@ -23,6 +25,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How often the loop looks after callers that run a round themselves, where somebody turns it meanwhile.
+const RELIEF_EVERY: Duration = Duration::from_millis(5);
 
 /// The crew of a master that has one instead of seats, and what is known of it.
 pub(super) struct Crews {
@@ -150,6 +156,9 @@ impl Driver {
         if let (Some(chosen), Some(begun)) = (&mut round.chosen, caller) {
             chosen.set_begun(begun);
         }
+        if round.chosen.as_ref().is_some_and(|chosen| chosen.owed.is_some()) {
+            return self.pay(id, value);
+        }
         if round.is_answered {
             // It was called off, or took too long, before it came to its end.
             let _ = caught(|| drop(value));
@@ -196,11 +205,17 @@ impl Driver {
     fn give_rest_to_workers(&mut self, id: RoundId, begun: Begun) {
         let Begun { parts, blocks, slots } = begun;
         let Some(round) = self.rounds.get_mut(id) else { return };
-        round.crew = None;
-        for (node, value) in parts.0 {
+        for (node, value) in parts.nodes {
             let kept = round.tree.insert(node, value, |_, _| Err(()));
             assert!(kept.is_ok(), "subtrees of the first blocks have no neighbours to be merged with");
         }
+        self.submit_rest(id, blocks, slots);
+    }
+
+    /// Gives a round to workers, from this block on.
+    fn submit_rest(&mut self, id: RoundId, blocks: u32, slots: u32) {
+        let Some(round) = self.rounds.get_mut(id) else { return };
+        round.crew = None;
         if let Some(chosen) = &mut round.chosen {
             chosen.set_slots(slots);
         }
@@ -211,12 +226,78 @@ impl Driver {
         self.tell(scheduler::Event::RoundSubmitted { round: id, spec });
     }
 
+    /// When callers that run a round themselves should be looked after next.
+    pub(super) fn next_relief(&self) -> Option<Duration> {
+        self.chooser.as_ref()?;
+        self.rounds.open().any(|round| rest_of(round).is_some()).then_some(RELIEF_EVERY)
+    }
+
+    /// Gives workers the rest of rounds whose caller's thread has been in a block for too long.
+    pub(super) fn relieve_callers(&mut self) {
+        if self.chooser.is_none() {
+            return;
+        }
+        let late = |round: &Round| {
+            let (chosen, claimed) = rest_of(round)?;
+            let took_us = round.caller.submitted.elapsed().as_secs_f64() * 1e6;
+            // The block that it is in counts as done: what is left is at least so much.
+            let slots = chosen.plan().hands_over(took_us, claimed, round.order.blocks())?;
+            Some((round.order.round(), took_us, slots))
+        };
+        let late: Vec<(RoundId, f64, u32)> = self.rounds.open().filter_map(late).collect();
+        for (id, took_us, slots) in late {
+            let Some(round) = self.rounds.get_mut(id) else { continue };
+            let blocks = round.order.blocks();
+            let (Some(chosen), Some((_, flag))) = (&mut round.chosen, &round.crew) else { continue };
+            // It may have come to its end meanwhile.
+            let Some(rest) = chosen.claims().rest(blocks) else { continue };
+            chosen.owed = Some(Owed { flag: flag.clone(), is_finished: false, is_closed: false });
+            chosen.set_begun((took_us, rest.start));
+            self.submit_rest(id, rest.start, slots);
+        }
+    }
+
+    /// The caller's thread has come to the end of its last block, and workers have the rest.
+    fn pay(&mut self, id: RoundId, value: Result<Value, Failure>) {
+        let Some(round) = self.rounds.get_mut(id) else { return };
+        let Some(owed) = round.chosen.as_mut().and_then(|chosen| chosen.owed.take()) else { return };
+        match value {
+            _ if round.is_answered => {
+                let _ = caught(|| drop(value));
+            }
+            Ok(Value::Begun(begun)) => {
+                for (node, value) in begun.parts.nodes {
+                    self.merge_in(id, node, Ok(value));
+                }
+                if owed.is_finished {
+                    self.finish(id);
+                }
+            }
+            Ok(Value::Whole(_)) => unreachable!("somebody else has claimed blocks of it"),
+            Err(failure) => {
+                let error = self.crew_error(id, failure);
+                self.answer(id, Err(error));
+                self.tell(scheduler::Event::RoundCancelled { round: id });
+            }
+        }
+        if owed.is_closed {
+            self.close(id);
+        }
+    }
+
     fn close_on_crew(&mut self, round: RoundId, value: Result<AnyBox>) {
         let finished = value.is_ok();
         self.answer(round, value);
         self.rounds.remove(round);
         self.note(What::RoundOver { round, finished });
     }
+}
+
+/// What was chosen for a round that its caller's thread runs, and how many blocks that has claimed, if some are left.
+fn rest_of(round: &Round) -> Option<(&Chosen, u32)> {
+    let chosen = round.chosen.as_deref().filter(|chosen| chosen.is_inline() && round.crew.is_some())?;
+    let claimed = chosen.claims().count();
+    (claimed < round.order.blocks()).then_some((chosen, claimed))
 }
 
 /// The order for the crew. The round keeps its own, with parameters only if workers may need them later.

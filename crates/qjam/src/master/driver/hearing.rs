@@ -4,10 +4,12 @@ use super::Driver;
 use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use crate::engine::order::Traffic;
+use crate::engine::queue::SeatEvent;
 use crate::engine::seat::{Notice, Said, SeatContext, SeatEngine};
 use crate::execution::round::Effort;
 use qjam_core::ids::{DataSetId, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Fault, FaultKind};
+use qjam_core::journal::What;
 use qjam_core::scheduler::Event;
 use qjam_core::time::Span;
 use qjam_core::wire::message::Restored;
@@ -27,15 +29,14 @@ impl Driver {
         }
     }
 
-    /// The same for a call about one worker.
-    pub(super) fn with_worker(
-        &mut self,
-        worker: WorkerId,
-        f: impl FnOnce(&mut dyn SeatEngine, &mut SeatContext<'_>),
-    ) {
+    /// Tells a seat what another thread has done for its worker.
+    pub(super) fn pass_on(&mut self, worker: WorkerId, event: SeatEvent) {
         let started = self.decider.started;
         let is_starting = self.decider.scheduler.is_starting(worker);
-        if self.seats.with(worker.seat, started, is_starting, f).is_some() {
+        let called = self
+            .seats
+            .with(worker.seat, started, is_starting, |engine, cx| engine.on_event(worker, event, cx));
+        if called.is_some() {
             self.hear(worker.seat);
         }
     }
@@ -70,6 +71,9 @@ impl Driver {
                 self.on_behind(worker, round, question, &partitions)?;
                 self.tell(Event::WorkerSpoke { worker });
             }
+            Said::InterpreterLost { round, death } => {
+                self.note(What::InterpreterLost { worker, round, death });
+            }
             Said::Received { round, bytes } => {
                 self.rounds.count(round, Traffic { bytes_in: bytes, ..Traffic::default() });
             }
@@ -86,10 +90,14 @@ impl Driver {
             }
             Said::Faulted { round, fault, is_ours } => {
                 let worker = (!is_ours).then_some(worker);
-                self.tell(Event::Faulted { worker, round, fault });
+                self.tell(Event::Faulted { worker, round, fault: *fault });
             }
             Said::Returned { round, returned } => self.tell(Event::Returned { worker, round, returned }),
-            Said::LetGo { round } => self.tell(Event::RoundLetGo { worker, round }),
+            Said::LetGo { round } => {
+                self.tell(Event::RoundLetGo { worker, round });
+                // It may get no task for a while.
+                self.notify(worker, Notice::ReuseArenas);
+            }
             Said::Line(line) => self.log(worker, line),
             Said::LinesDropped(lines) => {
                 if let Some(record) = self.seats.record_mut(worker.seat) {
@@ -204,7 +212,7 @@ impl Driver {
                 report.restored += 1;
                 report.replayed += u64::from(steps);
             });
-            self.note(qjam_core::journal::What::Restored { hold, round, worker, partition, from, steps });
+            self.note(What::Restored { hold, round, worker, partition, from, steps });
         }
     }
 }

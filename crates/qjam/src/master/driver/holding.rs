@@ -15,6 +15,7 @@ use crate::engine::seat::Gone;
 use crate::error::Error;
 use crate::execution::recipes::{RecipeStep, StateRecipe};
 use crate::function::Function;
+use crate::master::options::StateCheck;
 use crate::runs::{Hash, Saved};
 use crate::state::{ErasedState, Portraits};
 use bytes::Bytes;
@@ -251,6 +252,11 @@ impl Driver {
             self.tell(Event::HoldDropped { hold });
         }
         self.announce(Gone::Hold(hold));
+    }
+
+    /// What is asked about states that come home.
+    pub(crate) fn state_check(&self) -> Option<StateCheck> {
+        self.options.state_check.clone()
     }
 
     /// The function that looks at a hold's states.

@@ -66,6 +66,13 @@ impl Driver {
         }
     }
 
+    /// The interpreters that were found on other machines, each with the name of its worker.
+    pub(crate) fn interpreters(&self) -> Vec<(String, InterpreterFacts)> {
+        let found =
+            |record: &SeatRecord| Some((record.name.clone(), record.interpreter.found().ok()?.clone()));
+        self.far_seats().filter_map(|(_, record)| found(record)).collect()
+    }
+
     /// Seats on other machines that have a worker.
     fn far_seats(&self) -> impl Iterator<Item = (SeatId, &SeatRecord)> {
         let is_up = |seat: SeatId| self.decider.scheduler.is_up(seat);

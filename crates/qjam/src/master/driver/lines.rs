@@ -3,6 +3,7 @@
 use super::Driver;
 use crate::engine::seat::{SeatContext, SeatEngine};
 use crate::master::options::LogLine;
+use crate::python::split_level;
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::wire::host::Line;
 
@@ -53,7 +54,9 @@ impl Driver {
 
     /// Hands a line to the user's own code, whose panics are not ours.
     pub(super) fn show(&self, worker: String, text: String, is_error: bool) {
-        let line = LogLine { worker, text, is_error };
+        let (level, rest) = split_level(&text);
+        let text = rest.to_owned();
+        let line = LogLine { worker, text, is_error, level };
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.options.on_log)(&line)));
     }
 }

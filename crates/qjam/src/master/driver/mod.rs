@@ -33,9 +33,11 @@ mod submitting;
 mod tests;
 mod verdicts;
 mod waits;
+mod weighing;
 
 pub(crate) use holding::Cost;
 pub(crate) use rounds::{Answer, RoundRequest};
+pub use weighing::LongResults;
 
 use super::options::Options;
 use crate::engine::poller::{Poller, Ready};
@@ -67,6 +69,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use waits::Waits;
+use weighing::Weigher;
 
 /// The scheduler, and what is left to do: actions to be carried out, then seats to be heard. Either may bring more of both;
 /// [`Driver::pump`] does one after the other, so that nothing is done in the middle of something else.
@@ -74,9 +77,13 @@ struct Decider {
     scheduler: Scheduler,
     started: Instant,
     actions: VecDeque<Action>,
+    /// What the scheduler has just decided; kept for its memory.
+    decided: Vec<Action>,
     /// Seats that may have something to say, each once.
     to_hear: VecDeque<SeatId>,
     is_pumping: bool,
+    /// What woke the loop last; kept for its memory.
+    ready: Vec<Ready>,
 }
 
 /// The loop.
@@ -93,6 +100,7 @@ pub(crate) struct Driver {
     /// Chooses how many workers a round gets, if not all are to take part.
     chooser: Option<Box<Chooser>>,
     crews: Crews,
+    weigher: Weigher,
 }
 
 fn system(step: &'static str) -> impl Fn(io::Error) -> Error {
@@ -123,18 +131,26 @@ impl Driver {
                 scheduler,
                 started: Instant::now(),
                 actions: VecDeque::new(),
+                decided: Vec::new(),
                 to_hear: VecDeque::new(),
                 is_pumping: false,
+                ready: Vec::new(),
             },
             seats: Seats::new(tools),
             rounds: Rounds::default(),
             holds: Holds::default(),
             data: KnownData::default(),
             admission,
-            recording: Recording::new(begun.recorder, begun.memory, options.journal_entries_max),
+            recording: Recording::new(
+                begun.recorder,
+                begun.memory,
+                begun.observations,
+                options.journal_entries_max,
+            ),
             waits: Waits::default(),
             chooser: None,
             crews: Crews::new(crew, queue),
+            weigher: Weigher::default(),
             options,
         };
         for text in begun.words {
@@ -172,15 +188,19 @@ impl Driver {
     }
 
     fn now(&self) -> Time {
-        Time(self.decider.started.elapsed().as_micros() as u64)
+        self.time_at(Instant::now())
+    }
+
+    fn time_at(&self, now: Instant) -> Time {
+        Time(now.saturating_duration_since(self.decider.started).as_micros() as u64)
     }
 
     /// Tells the scheduler. What it wants is done before this returns, unless something else is being done: then after it.
     fn tell(&mut self, event: Event) {
         let now = self.now();
-        let mut actions = Vec::new();
-        self.decider.scheduler.handle(now, event, &mut actions);
-        self.decider.actions.extend(actions);
+        let Decider { scheduler, decided, actions, .. } = &mut self.decider;
+        scheduler.handle(now, event, decided);
+        actions.extend(decided.drain(..));
         self.pump();
     }
 
@@ -229,7 +249,13 @@ impl Driver {
                     self.answer(round, Err(Error::Cancelled));
                 }
             }
-            None => self.tell(Event::RoundCancelled { round }),
+            None => {
+                let chosen = self.rounds.get(round).and_then(|round| round.chosen.as_ref());
+                if let Some(owed) = chosen.and_then(|chosen| chosen.owed.as_ref()) {
+                    owed.flag.store(true, Relaxed);
+                }
+                self.tell(Event::RoundCancelled { round });
+            }
         }
     }
 
@@ -237,7 +263,7 @@ impl Driver {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Start { worker } => self.with_worker(worker, |engine, cx| engine.start(worker, cx)),
+            Action::Start { worker } => self.with_seat(worker.seat, |engine, cx| engine.start(worker, cx)),
             Action::Kill { worker, cause } => self.kill(worker, cause),
             Action::Ping { worker } => self.notify(worker, Notice::Ping),
             Action::Assign { worker, round, spans } => self.assign(worker, round, spans),
@@ -261,17 +287,24 @@ impl Driver {
             }
             Action::Finish { round } => self.finish(round),
             Action::Fail { round, failure } => self.fail(round, failure),
-            Action::Close { round } => {
-                if let Some(placed) = self.rounds.remove(round).as_ref().and_then(|r| r.order.params.placed())
-                {
-                    self.data.arenas.release(placed.arena);
-                }
-                self.announce(Gone::Round(round));
-            }
+            Action::Close { round } => self.close(round),
             // The caller's thread had begun it.
             Action::Note(What::RoundStarted { round, .. }) if self.has_begun(round) => {}
             Action::Note(what) => self.note(what),
         }
+    }
+
+    /// Forgets a round with which nobody has anything left to do; if its caller's thread has, then later.
+    fn close(&mut self, round: RoundId) {
+        let chosen = self.rounds.get_mut(round).and_then(|round| round.chosen.as_mut());
+        if let Some(owed) = chosen.and_then(|chosen| chosen.owed.as_mut()) {
+            owed.is_closed = true;
+            return;
+        }
+        if let Some(placed) = self.rounds.remove(round).as_ref().and_then(|r| r.order.params.placed()) {
+            self.data.arenas.release(placed.arena);
+        }
+        self.announce(Gone::Round(round));
     }
 
     fn kill(&mut self, worker: WorkerId, cause: Cause) {
@@ -305,7 +338,7 @@ impl Driver {
 
     /// Tells a worker something. What travels counts for no round.
     fn notify(&mut self, worker: WorkerId, notice: Notice) {
-        self.with_worker(worker, |engine, cx| engine.notify(worker, notice, cx));
+        self.with_seat(worker.seat, |engine, cx| engine.notify(worker, notice, cx));
     }
 
     /// Tells all workers that something is no longer needed.
@@ -325,6 +358,7 @@ impl Driver {
                 self.rounds.report(*round, |report| report.stolen += u64::from(*blocks));
             }
             What::BackedUp { round, .. } => self.rounds.report(*round, |report| report.backups += 1),
+            What::InterpreterLost { round, .. } => self.rounds.report(*round, |report| report.lost += 1),
             What::WorkerLost(..) => {
                 self.rounds.all_mut().for_each(|round| round.account.report.lost += 1);
             }
@@ -340,36 +374,42 @@ impl Driver {
     pub(crate) fn turn(&mut self, at_most: Option<Duration>) -> Result<(), Error> {
         let deferred = self.next_deferred();
         let wait = self.next_wait(at_most, deferred.is_some());
-        let ready = match self.seats.tools.poller.wait(wait) {
-            Ok(ready) => ready,
+        let mut ready = std::mem::take(&mut self.decider.ready);
+        ready.clear();
+        match self.seats.tools.poller.wait(wait, &mut ready) {
+            Ok(()) => {}
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(e) => return Err(system("waiting for workers")(e.into())),
-        };
+        }
         // Only where nothing has come meanwhile.
-        if let Some(deferred) = deferred.filter(|_| ready.as_slice().is_empty()) {
+        if let Some(deferred) = deferred.filter(|_| ready.is_empty()) {
             self.do_deferred(deferred);
         }
-        for &ready in ready.as_slice() {
+        for &ready in &ready {
             match ready {
                 Ready::Queue => self.take_events(),
                 Ready::Pipes => self.read_pipes(),
                 Ready::Seat { worker, descriptor, flags } => {
-                    self.with_worker(worker, |engine, cx| engine.on_ready(worker, descriptor, flags, cx));
+                    self.with_seat(worker.seat, |engine, cx| engine.on_ready(worker, descriptor, flags, cx));
                 }
             }
         }
-        for seat in self.seats.due() {
+        self.decider.ready = ready;
+        // One reading of the clock for all deadlines: a turn has only begun to take time.
+        let now = Instant::now();
+        for seat in self.seats.due(now) {
             self.with_seat(seat, |engine, cx| engine.tick(cx));
         }
-        if self.decider.scheduler.next_deadline().is_some_and(|at| at <= self.now()) {
+        if self.decider.scheduler.next_deadline().is_some_and(|at| at <= self.time_at(now)) {
             self.tell(Event::Ticked);
         }
-        if self.next_end().is_some_and(|at| at <= Instant::now()) {
+        if self.next_end().is_some_and(|at| at <= now) {
             self.end_late_rounds();
         }
-        if self.next_word().is_some_and(|at| at <= Instant::now()) {
+        if self.next_word().is_some_and(|at| at <= now) {
             self.tell_waits();
         }
+        self.relieve_callers();
         self.tend_recorder();
         Ok(())
     }
@@ -378,9 +418,7 @@ impl Driver {
     fn take_events(&mut self) {
         for event in self.seats.tools.queue.take() {
             match event {
-                queue::Event::Seat(worker, event) => {
-                    self.with_worker(worker, |engine, cx| engine.on_event(worker, event, cx));
-                }
+                queue::Event::Seat(worker, event) => self.pass_on(worker, event),
                 queue::Event::CrewDone(round, outcome) => self.end_on_crew(round, *outcome),
             }
         }
@@ -413,6 +451,9 @@ impl Drop for Driver {
         for round in self.rounds.all_mut() {
             if let Some((_, flag)) = &round.crew {
                 flag.store(true, Relaxed);
+            }
+            if let Some(owed) = round.chosen.as_ref().and_then(|chosen| chosen.owed.as_ref()) {
+                owed.flag.store(true, Relaxed);
             }
         }
     }

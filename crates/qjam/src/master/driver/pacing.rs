@@ -35,14 +35,13 @@ impl Driver {
         if has_deferred || self.stays_awake() {
             return Some(Duration::ZERO);
         }
-        let until = |at: Instant| at.saturating_duration_since(Instant::now());
+        let now = Instant::now();
         let scheduler = self.decider.scheduler.next_deadline();
-        let due = scheduler.map(|at| Duration::from_micros(at.since(self.now()).0));
-        let rounds = self.next_end().map(until);
-        let words = self.next_word().map(until);
-        let record = self.recording.due_in();
-        let due = due.into_iter().chain(rounds).chain(self.seats.tick_in()).chain(words).chain(record);
-        due.chain(at_most).min()
+        let due = scheduler.map(|at| Duration::from_micros(at.since(self.time_at(now)).0));
+        let others = [self.next_end(), self.next_word(), self.seats.next_tick()];
+        let others = others.into_iter().flatten().map(|at| at.saturating_duration_since(now));
+        let due = due.into_iter().chain(others).chain(self.recording.due_in());
+        due.chain(self.next_relief()).chain(at_most).min()
     }
 
     /// Whether the loop should spin: a worker has just left its core, and the others are likely to be done soon.

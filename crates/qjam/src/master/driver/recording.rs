@@ -11,12 +11,13 @@ use crate::engine::Order;
 use crate::error::Error;
 use crate::execution::caught;
 use crate::function::AnyBox;
-use crate::runs::{self, EarlierRun, Hash, Recalled, Recorder, Saved};
+use crate::runs::{self, EarlierRun, Hash, Observations, Recalled, Recorder, Saved};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::{HoldId, RoundId, SeatId, Version};
 use qjam_core::journal::{Journal, RoundReport, What};
 use qjam_core::time::Time;
+use std::fmt::Display;
 use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub(super) struct Recording {
     recorder: Option<Box<Recorder>>,
     /// The earlier run, as long as this one does the same.
     earlier: Option<Box<EarlierRun>>,
+    /// What the earlier run, or one that is replayed, observed and this one has not asked for yet.
+    observations: Observations,
     journal: Journal,
 }
 
@@ -33,9 +36,10 @@ impl Recording {
     pub(super) fn new(
         recorder: Option<Box<Recorder>>,
         earlier: Option<Box<EarlierRun>>,
+        observations: Observations,
         entries_max: usize,
     ) -> Recording {
-        Recording { recorder, earlier, journal: Journal::new(entries_max) }
+        Recording { recorder, earlier, observations, journal: Journal::new(entries_max) }
     }
 
     pub(super) fn journal(&self) -> &Journal {
@@ -81,6 +85,24 @@ impl Recording {
             Ok(value) => recorder.round_done(report, params_hash, &order.function, value, false),
             Err(error) => recorder.round_failed(round.0, error, matches!(error, Error::Cancelled)),
         }
+    }
+
+    /// The next value of this name that the earlier run observed.
+    pub(super) fn recall_observation(&mut self, name: &str) -> Option<Vec<u8>> {
+        self.observations.take(name)
+    }
+
+    /// Notes a value that the program got from elsewhere than its rounds.
+    pub(super) fn observe(&mut self, name: &str, value: &[u8]) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.observed(name, value);
+        }
+    }
+
+    /// From here on the program goes another way than the earlier run did.
+    fn part_from_earlier(&mut self) {
+        self.earlier = None;
+        self.observations = Observations::default();
     }
 
     /// Notes a wait that took long.
@@ -210,7 +232,7 @@ impl Driver {
                 return Err(Some(hash));
             }
             Recalled::Differs(why) => {
-                self.recording.earlier = None;
+                self.recording.part_from_earlier();
                 self.say(format!("{round} is not that of run {id}: {why}; it and all after it are computed"));
                 return Err(Some(hash));
             }
@@ -233,8 +255,18 @@ impl Driver {
         Ok(())
     }
 
-    /// Notes that the master could not be made.
-    pub(crate) fn record_failure(&mut self, error: &Error) {
+    /// The next value of this name that the earlier run observed.
+    pub(crate) fn recall_observation(&mut self, name: &str) -> Option<Vec<u8>> {
+        self.recording.recall_observation(name)
+    }
+
+    /// Notes a value that the program got from elsewhere than its rounds.
+    pub(crate) fn observe(&mut self, name: &str, value: &[u8]) {
+        self.recording.observe(name, value);
+    }
+
+    /// Notes why the run failed, if that was not a round.
+    pub(crate) fn record_failure(&mut self, error: &dyn Display) {
         if let Some(recorder) = &mut self.recording.recorder {
             recorder.fail(error);
         }

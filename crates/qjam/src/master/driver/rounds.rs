@@ -6,18 +6,19 @@
 
 use super::choosing::Chosen;
 use super::holding::HeldRound;
+use super::weighing::Weighing;
 use crate::dataset::CutData;
 use crate::engine::Crew;
 use crate::engine::order::{Order, Traffic};
 use crate::engine::seat::PartValue;
 use crate::error::{self, Error};
 use crate::function::{AnyBox, Function};
+use crate::id_map::IdMap;
 use crate::runs::Hash;
 use qjam_core::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use qjam_core::job::RoundFailure;
 use qjam_core::journal::RoundReport;
 use qjam_core::reduce::Tree;
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -30,6 +31,8 @@ pub(crate) struct RoundRequest {
     pub(crate) submitted: Instant,
     /// The states it needs, if any.
     pub(crate) held: Option<HoldId>,
+    /// How long the accumulator of a fold is, if its attribute says so.
+    pub(crate) accumulator_bytes: Option<u64>,
 }
 
 /// Where a round's value is put.
@@ -48,6 +51,12 @@ impl Answer {
 
     pub(crate) fn take(&self) -> Option<Result<AnyBox, Error>> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Takes the refusal of a round over states that another round is changing.
+    pub(crate) fn take_busy(&self) -> Option<Error> {
+        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        value.take_if(|value| matches!(value, Err(Error::HeldBusy)))?.err()
     }
 
     pub(crate) fn is_given(&self) -> bool {
@@ -70,7 +79,9 @@ pub(super) struct Caller {
 pub(super) struct Account {
     pub(super) report: RoundReport,
     /// Computing time of each seat.
-    pub(super) compute_us: HashMap<SeatId, u64>,
+    pub(super) compute_us: IdMap<SeatId, u64>,
+    /// What its results weigh, if that is looked at.
+    pub(super) weighing: Option<Box<Weighing>>,
 }
 
 impl Account {
@@ -139,10 +150,10 @@ impl Round {
 /// All rounds under way, and the numbers of those to come.
 #[derive(Default)]
 pub(super) struct Rounds {
-    under_way: HashMap<RoundId, Round>,
+    under_way: IdMap<RoundId, Round>,
     next: u64,
     next_internal: u64,
-    parts: HashMap<PartId, PartValue>,
+    parts: IdMap<PartId, PartValue>,
     next_part: u64,
     /// How many rounds were answered.
     pub(super) answered: u64,

@@ -236,18 +236,18 @@ impl Seats {
     }
 
     /// When the next tick is due.
-    pub(super) fn tick_in(&self) -> Option<Duration> {
-        self.tick_at.map(|at| at.saturating_duration_since(Instant::now()))
+    pub(super) fn next_tick(&self) -> Option<Instant> {
+        self.tick_at
     }
 
     /// Seats that should be ticked now.
-    pub(super) fn due(&mut self) -> Vec<SeatId> {
-        if self.tick_at.is_none_or(|at| at > Instant::now()) {
+    pub(super) fn due(&mut self, now: Instant) -> Vec<SeatId> {
+        if self.tick_at.is_none_or(|at| at > now) {
             return Vec::new();
         }
         let wants = |n: &usize| self.engines[*n].as_ref().is_some_and(|engine| engine.wants_ticks());
         let due: Vec<SeatId> = (0..self.engines.len()).filter(wants).map(|n| SeatId(n as u32)).collect();
-        self.tick_at = (!due.is_empty()).then(|| Instant::now() + TICK_EVERY);
+        self.tick_at = (!due.is_empty()).then(|| now + TICK_EVERY);
         due
     }
 

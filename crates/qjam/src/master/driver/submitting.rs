@@ -36,6 +36,8 @@ struct Draft {
     /// Who runs it, if not the scheduler's workers.
     crew: Option<Arc<dyn Crew>>,
     chosen: Option<Box<Chosen>>,
+    /// How long the accumulator of a fold is, if it says so.
+    accumulator_bytes: Option<u64>,
 }
 
 impl Draft {
@@ -86,7 +88,7 @@ impl Driver {
 
     /// Numbers and notes a round; `Err` if it has its answer already.
     fn prepare(&mut self, request: RoundRequest, params: &Encoder<'_>) -> Result<Draft, RoundId> {
-        let RoundRequest { function, data, answer, submitted, held } = request;
+        let RoundRequest { function, data, answer, submitted, held, accumulator_bytes } = request;
         if let Some(error) = held.and_then(|hold| self.holds.refusal(hold, &function)) {
             answer.give(Err(error));
             self.rounds.answered += 1;
@@ -113,7 +115,9 @@ impl Driver {
         self.recording.begin(&order);
         match self.recall(&order, &caller, &mut held, params) {
             Ok(()) => Err(id),
-            Err(params_hash) => Ok(Draft { order, caller, held, params_hash, crew: None, chosen: None }),
+            Err(params_hash) => {
+                Ok(Draft { order, caller, held, params_hash, crew: None, chosen: None, accumulator_bytes })
+            }
         }
     }
 
@@ -121,13 +125,15 @@ impl Driver {
     fn admit(&mut self, draft: &mut Draft, params: &Encoder<'_>, waits: bool) -> Result<(), Error> {
         let params_bytes = params.payload_bytes() as u64;
         let (mode, data) = (draft.order.function.mode(), draft.order.data.clone());
+        // What takes part in bits must not depend on workers: this and the data alone decide the blocks of a fold.
+        let accumulator_bytes = draft.accumulator_bytes.unwrap_or(params_bytes);
         self.remember(&data);
         if let Some(crew) = self.crews.exclusive() {
             if draft.held.is_some() && !crew.caps().keeps_state {
                 return Err(Error::NoState { workers: crew.awaited().join(", ") });
             }
             let slots = crew.workers().iter().map(|worker| worker.slots).sum();
-            draft.order.head.cut = self.cut(mode, &data, params_bytes, slots);
+            draft.order.head.cut = self.cut(mode, &data, accumulator_bytes, slots);
             draft.crew = Some(crew);
             return Ok(());
         }
@@ -138,9 +144,10 @@ impl Driver {
         let slots = chosen.filter(|chosen| !chosen.is_inline()).map(|chosen| chosen.slots());
         let slots = slots.unwrap_or_else(|| self.decider.scheduler.slots().max(1));
         draft.order.head.slots_max = chosen.map(|chosen| chosen.slots());
-        draft.order.head.cut = self.cut(mode, &data, params_bytes, slots);
+        draft.order.head.cut = self.cut(mode, &data, accumulator_bytes, slots);
         if let Some(chosen) = chosen.filter(|chosen| chosen.is_inline()) {
-            draft.crew = Some(Arc::new(CallerThread { plan: chosen.plan().clone() }));
+            let (plan, claims) = (chosen.plan().clone(), chosen.claims().clone());
+            draft.crew = Some(Arc::new(CallerThread { plan, claims }));
         }
         self.admit_memory(&data, draft.order.head.cut, params_bytes)
     }
@@ -186,6 +193,8 @@ impl Driver {
         } else if let Some(held) = &mut round.held {
             held.keep_params(|| params.to_bytes());
         }
+        let name = params.label().unwrap_or_else(|| round.order.function.name());
+        round.account.weighing = self.weigher.begin(name, &round.order);
         let is_crowded = round.crowded.is_some();
         let spec = round.order.head.spec(0);
         self.rounds.insert(round);
@@ -213,14 +222,14 @@ impl Driver {
         id
     }
 
-    fn cut(&self, mode: Mode, data: &CutData, params_bytes: u64, slots: u32) -> Cut {
+    fn cut(&self, mode: Mode, data: &CutData, accumulator_bytes: u64, slots: u32) -> Cut {
         let chunks = data.chunks.len() as u32;
         let level = match mode {
             Mode::Step => 0,
             Mode::Map => blocks::map_level(chunks, slots.saturating_mul(self.options.blocks_per_slot)),
             Mode::Fold => {
                 let chunk_bytes = data.chunks.iter().map(|c| c.header.bytes).max().unwrap_or(0);
-                blocks::fold_level(chunk_bytes, params_bytes)
+                blocks::fold_level(chunk_bytes, accumulator_bytes)
             }
         };
         Cut::new(chunks, level)

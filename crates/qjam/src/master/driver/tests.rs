@@ -76,8 +76,14 @@ impl Stage {
         stage.turn();
         let answer = stage.answer.clone();
         let data = DataSet::nothing(4).unwrap().erased().clone();
-        let request =
-            RoundRequest { function: numbers.erase(), data, answer, submitted: Instant::now(), held: None };
+        let request = RoundRequest {
+            function: numbers.erase(),
+            data,
+            answer,
+            submitted: Instant::now(),
+            held: None,
+            accumulator_bytes: None,
+        };
         let mut params = Encoder::new();
         ().encode_params(&mut params);
         assert_eq!(stage.driver.submit(request, &params, None).0, ROUND);

@@ -24,17 +24,31 @@ impl Driver {
         }
         let start = Instant::now();
         let function = under_way.order.function.clone();
+        if let Some(weighing) = &mut under_way.account.weighing {
+            let chunks = under_way.order.head.cut.chunks_of(node).len() as u32;
+            weighing.part(chunks, || match &value {
+                PartValue::Ready(value) => weight(&function, value),
+                PartValue::Encoded(bytes) => Some(bytes.len() as u64),
+            });
+        }
         let value = match value {
             PartValue::Ready(value) => Ok(value),
             PartValue::Encoded(bytes) => caught(|| function.decode(bytes))
                 .and_then(|read| read.map_err(|e| Fault::new(FaultKind::Result, e.to_string()))),
         };
+        self.merge_in(round, node, value);
+        self.rounds.report(round, |report| report.master_us += start.elapsed().as_micros() as u64);
+    }
+
+    /// Merges a part with those that came before, along the tree.
+    pub(super) fn merge_in(&mut self, round: RoundId, node: Node, value: Result<AnyBox, Fault>) {
+        let Some(under_way) = self.rounds.get_mut(round).filter(|round| !round.is_answered) else { return };
+        let function = under_way.order.function.clone();
         let merged = value.and_then(|value| {
             under_way.tree.insert(node, value, |left, right| {
                 caught(|| function.merge(left, right))?.map_err(|e| merge_fault(&e))
             })
         });
-        under_way.account.report.master_us += start.elapsed().as_micros() as u64;
         if let Err(fault) = merged {
             // The scheduler may have counted this part as the last one; the user is answered here, once.
             self.fail(round, RoundFailure::Fault { worker: None, fault: fault.clone() });
@@ -44,6 +58,10 @@ impl Driver {
 
     pub(super) fn finish(&mut self, id: RoundId) {
         let Some(round) = self.rounds.get_mut(id) else { return };
+        if let Some(owed) = round.chosen.as_mut().and_then(|chosen| chosen.owed.as_mut()) {
+            owed.is_finished = true;
+            return;
+        }
         let value = round.tree.take_root();
         if round.is_answered {
             return; // merging failed on the last part
@@ -87,6 +105,11 @@ impl Driver {
         round.is_answered = true;
         let report = round.closed_report();
         let held = round.held.take();
+        if let (Ok(value), Some(weighing)) = (&value, round.account.weighing.take())
+            && let Some(bytes) = weight(&round.order.function, value)
+        {
+            self.weigher.end(*weighing, bytes);
+        }
         self.recording.end(&round.order, &report, round.params_hash, &value);
         if finished {
             self.learn(id, &report);
@@ -103,6 +126,11 @@ impl Driver {
             self.note(What::Report(report));
         }
     }
+}
+
+/// Bytes of a result; nothing if it cannot be encoded.
+fn weight(function: &Function, value: &AnyBox) -> Option<u64> {
+    caught(|| function.partial_bytes(value)).ok().map(|bytes| bytes as u64)
 }
 
 /// The value without views of workers' memory: these are for the round only. What was merged has none; what came in one

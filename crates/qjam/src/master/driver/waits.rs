@@ -2,6 +2,7 @@
 
 use super::Driver;
 use super::rounds::Round;
+use crate::engine::caller;
 use crate::master::options::{Awaited, Waiting};
 use qjam_core::ids::{RoundId, SeatId, WorkerId};
 use qjam_core::scheduler::Standing;
@@ -15,6 +16,9 @@ const FIRST: Duration = Duration::from_secs(2);
 const NEXT: Duration = Duration::from_secs(10);
 /// A worker that computes says so every second. One that has said nothing for longer may be in trouble.
 const QUIET: Span = Span::from_ms(1_800);
+
+/// Why a round takes long that its caller's thread runs.
+const OWN_THREAD: &str = "the thread that waits runs it itself";
 
 /// A wait, and when it was told.
 struct Wait {
@@ -113,8 +117,8 @@ impl Driver {
         let crew = self.rounds.get(id).and_then(|round| Some((round, &round.crew.as_ref()?.0)));
         let workers: Vec<Awaited> = match crew {
             Some((round, crew)) if crew.caps().in_process => {
-                let (why, blocks) = ("the thread that waits runs it itself", round.order.blocks());
-                let awaited = |worker| Awaited { worker, blocks, why: why.into() };
+                let blocks = round.order.blocks();
+                let awaited = |worker| Awaited { worker, blocks, why: OWN_THREAD.into() };
                 crew.awaited().into_iter().map(awaited).collect()
             }
             Some((_, crew)) => {
@@ -127,10 +131,17 @@ impl Driver {
                     blocks,
                     why: self.reason(worker.seat),
                 };
-                self.decider.scheduler.holders(id).map(awaited).collect()
+                let holders = self.decider.scheduler.holders(id).map(awaited);
+                holders.chain(self.owing(id)).collect()
             }
         };
         if workers.is_empty() { self.absent(0..usize::MAX) } else { workers }
+    }
+
+    /// The caller's thread, if it is still in a block of a round that workers have for the rest.
+    fn owing(&self, id: RoundId) -> Option<Awaited> {
+        self.rounds.get(id)?.chosen.as_ref()?.owed.as_ref()?;
+        Some(Awaited { worker: caller::NAME.into(), blocks: 1, why: OWN_THREAD.into() })
     }
 
     /// Workers that have not delivered yet, for people.

@@ -14,9 +14,10 @@
 use super::columns::Columns;
 use super::local::{Change, Coordinates, Round, Start, descend, place};
 use super::loss::Loss;
-use super::params::{Combine, Local, Params};
+use super::params::{Combine, Local, Params, Tuning};
 use super::partition::Partitioned;
 use super::plane::{Plane, advance};
+use super::prices::{Prices, Size};
 use super::search::{Lowest, Search, fixed};
 use super::separable::Separable;
 use super::tuner::{self, Choice, Reason, Tuner};
@@ -174,15 +175,15 @@ pub struct CocoaRound {
 const PASSES_BETWEEN: f64 = 24.0;
 /// Passes between two certificates at least: they then cost little of the whole.
 const PASSES_LEAST: f64 = 2.0;
-/// Fits of so few entries are over in milliseconds. They are tuned by costs that follow from the size of the data, and so
-/// is a single partition: there is nobody to exchange with. Two such fits have the same bits.
-const ENTRIES_MODELLED: u64 = 50_000;
 /// A gain below this share of the objective is nothing but rounding.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// From a gain below this share of the objective on, changes are added up by themselves.
 const SMALL: f64 = 1e-11;
 /// A change that is shorter than this share of the gradient would be too much rounding to be followed.
 const DOUBTFUL: f64 = 1e-7;
+/// A change that is shorter than this share of the product is nothing but the rounding of coordinates at the optimum. A search along it
+/// would find a step of any length, and lead astray.
+const NOISE: f64 = 1e-14;
 /// A gain below this share is none: that of coordinates that move by a last digit.
 const LEAST: f64 = 1e-30;
 /// So many rounds without any gain are enough.
@@ -194,8 +195,8 @@ const NOTHING: f64 = 1e-23;
 
 /// Minimises an objective over partitioned columns. `observer` sees every round.
 ///
-/// The bits of the result follow from the data, the number of partitions, the parameters and the choices of work and σ';
-/// never from the workers. Not coming to the tolerance is no error: see [`Fit::outcome`].
+/// The bits of the result follow from the data, the number of partitions and the parameters, never from the workers; with
+/// [`Tuning::Clock`] also from measured times, which the run file has. Not coming to the tolerance is no error: see [`Fit::outcome`].
 pub fn fit<C: Columns>(
     master: &Master,
     data: &Partitioned<C>,
@@ -227,9 +228,7 @@ pub fn fit_from<C: Columns>(
     }
     let mut held = master.hold::<Coordinates<C>>(data.data())?;
     let begun = Instant::now();
-    let mut descent = Descent::new(objective, params, data.partitions());
-    let is_small = data.partitions() == 1 || data.entries() <= ENTRIES_MODELLED;
-    descent.is_modelled = is_small && params.delay().is_zero();
+    let mut descent = Descent::new(master, objective, params, data);
     if !start.is_empty() || !data.prices().is_empty() {
         let dealt = |numbers: &[f64]| if numbers.is_empty() { vec![] } else { data.dealt(numbers) };
         let start = Start {
@@ -275,9 +274,9 @@ pub fn fit_from<C: Columns>(
     })
 }
 
-/// About what an exchange and a pass take, in seconds, from the size of the data.
-fn modelled(rows: usize, entries: u64, partitions: f64) -> (f64, f64) {
-    (1e-4 + 2e-8 * rows as f64, 4e-9 * entries as f64 / partitions)
+/// Whether a vector, given by the sum of its squares, is shorter than this share of another.
+fn is_shorter(square: f64, share: f64, than: &[f64]) -> bool {
+    square <= share * share * dot(than, than)
 }
 
 /// The terms of all coordinates.
@@ -291,11 +290,12 @@ fn terms_of(coordinates: &[f64], prices: &[f64], terms: &Separable) -> f64 {
 
 /// A fit under way.
 struct Descent<'a> {
+    master: &'a Master,
     objective: &'a Objective,
     params: &'a Params,
     partitions: f64,
-    /// Whether the tuner is told what rounds should cost, instead of what they do.
-    is_modelled: bool,
+    /// What the tuner is told that rounds cost, unless that is measured.
+    prices: Option<Prices>,
     /// `A α`, and the free constant.
     product: Vec<f64>,
     constant: f64,
@@ -333,13 +333,25 @@ struct Descent<'a> {
 }
 
 impl<'a> Descent<'a> {
-    fn new(objective: &'a Objective, params: &'a Params, partitions: usize) -> Self {
-        let rows = objective.loss.rows();
+    fn new<C: Columns>(
+        master: &'a Master,
+        objective: &'a Objective,
+        params: &'a Params,
+        data: &Partitioned<C>,
+    ) -> Self {
+        let (rows, partitions) = (objective.loss.rows(), data.partitions());
+        let size = Size { rows, columns: data.columns(), entries: data.entries(), partitions };
+        let prices = match (params.costs(), params.tuning()) {
+            (Some((exchange_s, pass_s)), _) => Some(Prices::given(exchange_s, pass_s)),
+            (None, Tuning::Counted) => Some(Prices::of(size)),
+            (None, Tuning::Clock) => None,
+        };
         let mut descent = Descent {
+            master,
             objective,
             params,
             partitions: partitions as f64,
-            is_modelled: false,
+            prices,
             product: vec![0.0; rows],
             constant: 0.0,
             constant_before: 0.0,
@@ -462,8 +474,10 @@ impl<'a> Descent<'a> {
         }
         self.gradient = round.gradient.into_vec();
         // A change that is the difference of two vectors may be nothing but rounding; made long, it would lead astray.
-        let is_doubtful = round.bends.is_empty() && self.is_doubtful(&change);
-        let found = if is_doubtful { Lowest::default() } else { self.search(&round.points, &change) };
+        let square = dot(&change.change, &change.change);
+        let is_doubtful = round.bends.is_empty() && is_shorter(square, DOUBTFUL, &self.gradient);
+        let leads_nowhere = is_doubtful || is_shorter(square, NOISE, &self.product);
+        let found = if leads_nowhere { Lowest::default() } else { self.search(&round.points, &change) };
         self.take(found, &change);
         let (objective, rounds) = (self.value(), self.rounds + 1);
         if !objective.is_finite() {
@@ -490,13 +504,11 @@ impl<'a> Descent<'a> {
         }
         let seconds = begun.elapsed().as_secs_f64();
         self.worker_s += worker_s;
-        let (all_s, of_worker_s) = match self.params.costs() {
-            Some((exchange_s, pass_s)) => (exchange_s + pass_s * passes, pass_s * passes),
-            None if self.is_modelled => {
-                let (exchange_s, pass_s) = modelled(self.product.len(), change.entries_all, self.partitions);
-                (exchange_s + pass_s * passes, pass_s * passes)
-            }
-            None => (seconds, worker_s),
+        let (all_s, of_worker_s) = match &self.prices {
+            Some(prices) => prices.of_round(passes),
+            None => self
+                .master
+                .observe("cocoa: seconds of a round, and of its slowest worker", || (seconds, worker_s)),
         };
         let outcome =
             tuner::RoundCost { gain, seconds: all_s, worker_s: of_worker_s, passes, usual: !certify };
@@ -532,11 +544,6 @@ impl<'a> Descent<'a> {
             Combine::Averaged => 1.0 / self.partitions,
             _ => 1.0,
         }
-    }
-
-    fn is_doubtful(&self, change: &Change) -> bool {
-        let (long, whole) = (dot(&change.change, &change.change), dot(&self.gradient, &self.gradient));
-        long <= DOUBTFUL * DOUBTFUL * whole
     }
 
     /// What the step before this round really came to.

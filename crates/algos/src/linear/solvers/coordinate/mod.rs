@@ -16,6 +16,7 @@ pub mod loss;
 pub mod params;
 pub mod partition;
 pub mod plane;
+mod prices;
 pub mod search;
 pub mod separable;
 mod steps;

@@ -28,6 +28,18 @@ pub enum Local {
     Replayed(Vec<Choice>),
 }
 
+/// What the tuner takes as the cost of a round, where it chooses work and σ'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Tuning {
+    /// Counted work: exchanges, entries and coordinates visited, each at a fixed price. The choices, and so the bits of the
+    /// result, follow from the data and the parameters; every run makes the same.
+    #[default]
+    Counted,
+    /// Measured time. The choices suit the machine, the network and what else runs there, and differ from run to run. The
+    /// measured times are recorded in the run file, so that a run that is resumed or replayed makes the same choices.
+    Clock,
+}
+
 /// What is done with the partitions' changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Combine {
@@ -47,6 +59,7 @@ pub struct Params {
     target: Option<f64>,
     rounds_max: usize,
     local: Local,
+    tuning: Tuning,
     combine: Combine,
     rests: bool,
     seed: u64,
@@ -87,6 +100,7 @@ impl Default for Params {
             target: None,
             rounds_max: 10_000,
             local: Local::Tuned,
+            tuning: Tuning::Counted,
             combine: Combine::Searched,
             rests: true,
             seed: 0,
@@ -170,24 +184,32 @@ impl Params {
         Params { seed, ..self }
     }
 
-    /// Sleeps so long in every round, as if the exchange took longer: to see what the tuner makes of it.
+    /// What the tuner takes as the cost of a round.
+    pub fn with_tuning(self, tuning: Tuning) -> Params {
+        Params { tuning, ..self }
+    }
+
+    /// Sleeps so long in every round, as if the exchange took longer: to see what [`Tuning::Clock`] makes of it.
     pub fn with_delay(self, delay: Duration) -> Params {
         Params { delay, ..self }
     }
 
-    /// Tells the tuner what an exchange and a pass over a partition take, instead of having it measured. Its choices then follow from
-    /// the data alone, and so do the bits of the result.
+    /// Tells the tuner what an exchange and a pass over a partition take, instead of what [`Tuning`] says. Its choices then follow
+    /// from the data and these, and so do the bits of the result.
     pub fn with_costs(self, exchange: Duration, pass: Duration) -> Params {
         Params { costs: Some((exchange, pass)), ..self }
     }
 
-    /// Has costs measured again.
+    /// Has costs counted or measured again.
     pub fn without_costs(self) -> Params {
         Params { costs: None, ..self }
     }
 
     pub(in crate::linear) fn costs(&self) -> Option<(f64, f64)> {
         self.costs.map(|(exchange, pass)| (exchange.as_secs_f64(), pass.as_secs_f64()))
+    }
+    pub(in crate::linear) fn tuning(&self) -> Tuning {
+        self.tuning
     }
     pub(in crate::linear) fn tolerance(&self) -> f64 {
         self.tolerance

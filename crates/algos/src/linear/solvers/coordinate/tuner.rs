@@ -4,7 +4,8 @@
 //! allow for what the others do at the same time. Little work pays the exchange often; much work is spent on a
 //! gradient that is out of date. A small σ' takes long steps that may not add up, σ' = K is always safe and often slow.
 //!
-//! What is best depends on the data and on what a round costs here and now, so it is measured. If it takes `a` passes in
+//! What is best depends on the data and on what a round costs, which the caller tells of every round: counted at fixed
+//! prices (`prices.rs`), or measured. If it takes `a` passes in
 //! many small rounds and at least `b` rounds however large, it takes about `a/h + b` rounds of `h` passes, and the best `h`
 //! is the root of `a/b` times what an exchange takes in passes. `a/b` was between ½ and 1 where it was looked at, and the curve is
 //! flat there: so that root is the choice after the first round, and again whenever costs have become others.
@@ -43,7 +44,7 @@ pub enum Reason {
     Given,
     /// Nothing is known yet.
     First,
-    /// What an exchange takes and what a pass takes, in seconds.
+    /// What an exchange costs and what a pass costs, in seconds, counted or measured.
     Costs {
         /// Of a round beside the workers' computing.
         exchange_s: f64,
@@ -76,7 +77,7 @@ impl fmt::Display for Reason {
             Reason::Given => write!(f, "given"),
             Reason::First => write!(f, "to begin with"),
             Reason::Costs { exchange_s, pass_s } => {
-                write!(f, "an exchange takes {:.2} ms and a pass {:.2} ms", exchange_s * 1e3, pass_s * 1e3)
+                write!(f, "an exchange costs {:.2} ms and a pass {:.2} ms", exchange_s * 1e3, pass_s * 1e3)
             }
             Reason::Trial => write!(f, "a trial"),
             Reason::Compared => write!(f, "back, to compare"),

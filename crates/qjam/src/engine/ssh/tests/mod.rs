@@ -1,5 +1,6 @@
 //! Starts against a real sshd on this machine, in good order and in every kind of bad.
 
+mod hostile;
 mod server;
 
 use super::dialogue::Route;
@@ -28,11 +29,11 @@ fn this() -> Shipped {
 }
 
 fn start(server: &Server, shipped: &Shipped) -> Result<Connected, StartFailure> {
-    start_by(&Route { ssh: server.ssh(), address: &server.address, stop: &GO_ON }, shipped, &mut |_, _| {})
+    start_by(&Route::by(server.ssh(), &server.address, &GO_ON), shipped, &mut |_, _| {})
 }
 
 fn clean(server: &Server) -> Result<Cleaned, StartFailure> {
-    clean_by(&Route { ssh: server.ssh(), address: &server.address, stop: &GO_ON })
+    clean_by(&Route::by(server.ssh(), &server.address, &GO_ON))
 }
 
 /// The failure of a start that must fail, in time, at this step, saying this.
@@ -71,7 +72,7 @@ fn the_first_start_copies_and_the_second_does_not_and_cleaning_leaves_nothing() 
     let server = Server::start("");
     let shipped = this();
     let mut steps = Vec::new();
-    let route = Route { ssh: server.ssh(), address: &server.address, stop: &GO_ON };
+    let route = Route::by(server.ssh(), &server.address, &GO_ON);
     let first = start_by(&route, &shipped, &mut |step, _| steps.push(step)).unwrap();
     assert!(first.copied);
     assert_eq!(steps, [Step::Connect, Step::Authenticate, Step::Place, Step::Copy, Step::Start]);
@@ -251,7 +252,7 @@ fn a_start_that_nobody_wants_any_more_ends_at_once() {
     server.script("login", &format!(": > {}; read x", begun.display()));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let route = Route { ssh: server.ssh(), address: &server.address, stop: &stop };
+        let route = Route::by(server.ssh(), &server.address, &stop);
         let start = scope.spawn(move || start_by(&route, &this(), &mut |_, _| {}));
         let deadline = Instant::now() + FAILS_WITHIN;
         while !begun.exists() && Instant::now() < deadline {
@@ -306,11 +307,9 @@ fn options_that_this_ssh_does_not_know_are_left_out() {
     );
     let mut ssh = server.ssh();
     ssh[0] = server.dir.join("old-ssh").display().to_string();
-    start_by(&Route { ssh, address: &server.address, stop: &GO_ON }, &this(), &mut |_, _| {}).unwrap();
+    start_by(&Route::by(ssh, &server.address, &GO_ON), &this(), &mut |_, _| {}).unwrap();
     let ssh = vec![server.dir.join("no-ssh").display().to_string()];
-    let error = start_by(&Route { ssh, address: &server.address, stop: &GO_ON }, &this(), &mut |_, _| {})
-        .err()
-        .unwrap();
+    let error = start_by(&Route::by(ssh, &server.address, &GO_ON), &this(), &mut |_, _| {}).err().unwrap();
     assert!(error.to_string().contains("there is no ssh"), "{error}");
 }
 

@@ -1,0 +1,134 @@
+"""Rules for the classes that a pickle from another machine may use on this one.
+
+A class of the user is a data type to us, not a constructor: an instance is made by ``__new__`` and gets its attributes, as pickle does
+by default. It is called only if it says itself how it is pickled. Functions are never called, and modules are not imported, except
+those of the user that were sent to the workers.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import importlib
+import sys
+from collections import deque
+from typing import Any, Dict, FrozenSet, Optional
+
+from . import _own, _pickling
+from ._plain import BUILD, CALL, FILL, NEW, PACKAGES, VALUE
+
+__all__ = ["look_up", "refusal"]
+
+_CONTAINERS = (list, dict, set, frozenset, deque, bytearray)
+_NOT_KNOWN = "It is neither a plain value nor a class of yours."
+
+
+def refusal(module: str, name: str, uses: int, more: FrozenSet[Any]) -> Optional[str]:
+    """Why a pickle may not use something in this way; None if it may. ``more`` is what the user has added."""
+    if not module:
+        found = _script_class(name)
+        return _NOT_KNOWN if found is None else _of_own_class(found, uses)
+    if more and module.partition(".")[0] in more:
+        return None
+    found = look_up(module, name)
+    if found is None:
+        return _NOT_KNOWN
+    if not uses & ~PACKAGES.get(module.partition(".")[0], {}).get((module, name), 0):
+        return None
+    if more and _is_among(found, more):
+        return None
+    if isinstance(found, enum.Enum) and uses == VALUE:
+        return None
+    if not isinstance(found, type):
+        return "It is a function: only classes are used, since a function does something."
+    if found.__module__ != module or found.__qualname__ != name:
+        return "It is another name of a class."
+    if _is_constant(found) or issubclass(found, BaseException):
+        return None if not uses & FILL else _NOT_KNOWN
+    if _is_named_tuple(found):
+        return None if not uses & ~(NEW | VALUE) else _NOT_KNOWN
+    if module in ("__main__", "__mp_main__") or module in _own.loaded() or module in _pickling.sent_names:
+        return _of_own_class(found, uses)
+    if _is_plain_dataclass(found):
+        return None if not uses & ~(NEW | BUILD | VALUE) else "It would be called."
+    return "It is a class of an installed package, of which only plain values and dataclasses are used."
+
+
+def _is_among(found: Any, more: FrozenSet[Any]) -> bool:
+    try:
+        return found in more
+    except TypeError:
+        return False
+
+
+def _script_class(name: str) -> Optional[type]:
+    from ._worker.scripts import script_class
+
+    try:
+        found = script_class(name)
+    except Exception:
+        return None
+    return found if isinstance(found, type) else None
+
+
+def look_up(module: str, name: str) -> Any:
+    """What a pickle means by a name. Between the module and it there are only classes, so that nothing is run."""
+    found: Any = sys.modules.get(module)
+    if found is None:
+        if module not in _pickling.sent_names:
+            return None
+        try:
+            found = importlib.import_module(module)
+        except Exception:
+            return None
+    parts = name.split(".")
+    for number, part in enumerate(parts):
+        space: Dict[str, Any] = getattr(found, "__dict__", {})
+        if part not in space or (part.startswith("__") and part.endswith("__")):
+            return None
+        found = space[part]
+        if isinstance(found, (staticmethod, classmethod)):
+            return None
+        if number + 1 < len(parts) and not isinstance(found, type):
+            return None
+    return found
+
+
+def _of_own_class(found: type, uses: int) -> Optional[str]:
+    if _is_constant(found) or issubclass(found, BaseException):
+        return None
+    if uses & CALL and not _says_how(found):
+        return "It would be called, and the class does not say that it is pickled in this way (__reduce__)."
+    if uses & FILL and not issubclass(found, _CONTAINERS) and not _says_how(found):
+        return "Items would be added to it, and it is no container."
+    return None
+
+
+def _is_constant(found: Any) -> bool:
+    """Whether a class is an enumeration: to call it is to look up a member, if it has any."""
+    return issubclass(found, enum.Enum) and bool(found.__members__)
+
+
+def _says_how(found: Any) -> bool:
+    """Whether a class has a way of its own to be pickled."""
+    return (
+        found.__reduce__ is not object.__reduce__
+        or found.__reduce_ex__ is not object.__reduce_ex__
+        or found in copyreg.dispatch_table
+    )
+
+
+def _is_named_tuple(found: type) -> bool:
+    made_by = str(getattr(found.__new__, "__module__", ""))
+    return issubclass(found, tuple) and hasattr(found, "_fields") and made_by.startswith("namedtuple_")
+
+
+def _is_plain_dataclass(found: Any) -> bool:
+    """A dataclass that runs nothing when it is read."""
+    if not hasattr(found, "__dataclass_fields__") or found.__new__ is not object.__new__:
+        return False
+    for base in found.__mro__:
+        sets = base.__dict__.get("__setstate__")
+        if "__del__" in base.__dict__ or (sets is not None and getattr(sets, "__module__", "") != "dataclasses"):
+            return False
+    return True
