@@ -26,27 +26,25 @@ use crate::journal::What;
 use crate::lease::Returned;
 use crate::time::{Span, Time};
 
-/// What took less than this says nothing about anybody's speed, and is nothing to take from anybody.
+/// Shorter measurements are ignored.
 const COMPUTED_MIN: Span = Span(200);
 
-/// So often it must be worth twice as much to ask the same worker again. Beyond that, whoever has much left while others
-/// are idle is helped, however often it was asked: where many are idle one after the other, that is often.
+/// Each repeated recall of the same worker must gain twice as much, up to this many times. Beyond that the threshold stays: where
+/// many workers become idle one after the other, the same slow worker is asked often, and rightly.
 const DOUBLINGS_MAX: u32 = 5;
 
-/// In a cluster of more workers than this, looking for slow ones takes a while, and the next look waits for so many
-/// times the microseconds that there are workers, so that looking stays a small part of the master's time.
+/// With more workers than this, the time between two searches for slow workers grows with their number, by [`LOOK_PAUSE_US`] for
+/// each, so that searching stays a small part of the master's time.
 const LOOKS_COUNT_FROM: usize = 100;
 const LOOK_PAUSE_US: u64 = 5;
 
-/// When slow workers are looked for at the latest, in units of what must be left.
+/// The first search for slow workers comes at the latest this many times `steal_min` after the round began.
 const FIRST_LOOK: u64 = 100;
 
-/// How much longer than expected somebody may take at least before it counts as slow: workers of a full machine are now
-/// and then late by that much.
+/// A worker counts as slow only if it is late by more than this: on a busy machine every worker is now and then.
 const GRACE: Span = Span(2_000);
 
-/// Where everybody has one block, who has not begun it is merely late by a moment. Taking it from them must be worth so
-/// many times more.
+/// If every worker has one block, an unstarted block is only slightly late; recalling it must gain this many times more.
 const ONE_EACH: u64 = 100;
 
 /// What may be gained from a worker.
@@ -57,6 +55,31 @@ enum Guess {
     Later(Time),
     /// All it has is running or finished.
     Started,
+}
+
+/// A worker whose unstarted blocks others should have.
+struct Slow {
+    worker: WorkerId,
+    left_us: u64,
+    unstarted: f64,
+    rate: f64,
+}
+
+/// What a look at a round found.
+#[derive(Default)]
+struct Survey {
+    slow: Vec<Slow>,
+    /// Blocks that take too long: for how long, which, and who runs them.
+    late: Vec<(Span, Block, WorkerId)>,
+    /// Workers that may have finished late blocks since they last reported.
+    ask_again: Vec<WorkerId>,
+    /// When there may be more to find.
+    look_at: Option<Time>,
+}
+
+/// The earlier of two times, of which either may be missing.
+fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    a.into_iter().chain(b).min()
 }
 
 /// An idle worker.
@@ -127,7 +150,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives out what was given back: to the idle, or to anybody but who gave it back, or to that one again.
+    /// Assigns returned blocks: to idle workers, else to other workers, else to the worker that returned them.
     fn hand_over(
         &mut self,
         now: Time,
@@ -209,7 +232,7 @@ impl Scheduler {
         record.look_at.or(first)
     }
 
-    /// Says when to look again, if nothing happens until then.
+    /// Asks slow workers for blocks and gives late blocks a backup. Returns when to look again if nothing happens until then.
     fn help(
         &mut self,
         now: Time,
@@ -217,58 +240,11 @@ impl Scheduler {
         idle: &mut Vec<Idle>,
         out: &mut Vec<Action>,
     ) -> Option<Time> {
-        let record = &self.rounds[&round];
-        let median_us = record.median_block_us();
-        let mut look_at: Option<Time> = None;
-        let mut later = |at: Time| look_at = Some(look_at.map_or(at, |before| before.min(at)));
-        let mut victims: Vec<(u64, WorkerId, f64, f64)> = Vec::new();
-        let mut late: Vec<(Span, Block, WorkerId)> = Vec::new();
-        let mut ask_again: Vec<WorkerId> = Vec::new();
-        let backups_left = self.config.backs_up && record.backups < record.backups_max();
-        let far = idle.iter().all(|i| i.remote);
-        let slots: u32 = self.roster.up().map(|(_, seat, _)| seat.slots).sum();
-        let is_one_each = record.blocks.len() as u32 <= slots;
-        // What was said since the last look is news.
-        let fresh = GRACE.max(Span(2 * self.look_pause().0));
-        for (&worker, pace) in &record.paces {
-            if record.recalls.contains_key(&worker) || self.roster.is_suspect(worker) {
-                continue;
-            }
-            let worth = self.worth(far, worker.seat);
-            // Blocks should not wander between workers that all wait for their chunks: each time it must be worth more.
-            let times = record.times_asked.get(&worker).copied().unwrap_or(0);
-            let times_worth = (1 << times.min(DOUBLINGS_MAX)) * if is_one_each { ONE_EACH } else { 1 };
-            match self.guess(now, record, worker, Span(worth.0 * times_worth)) {
-                Guess::Worth { left_us, unstarted, rate } => victims.push((left_us, worker, unstarted, rate)),
-                Guess::Later(at) => later(at),
-                Guess::Started => {
-                    let (Some(progress), Some(median_us)) =
-                        (&pace.progress, median_us.filter(|_| backups_left))
-                    else {
-                        continue;
-                    };
-                    let patience = Span((2 * median_us).max(10 * worth.0));
-                    let mut is_old = false;
-                    for &(block, since) in &progress.running {
-                        if !record.blocks[block as usize].may_be_backed_up(worker) {
-                            continue;
-                        }
-                        match now.since(since) {
-                            long if long < patience => later(since + patience),
-                            long if now.since(progress.at) <= fresh => late.push((long, block, worker)),
-                            _ => is_old = true, // it may have finished since
-                        }
-                    }
-                    if is_old {
-                        ask_again.push(worker);
-                    }
-                }
-            }
-        }
-        victims.sort_by_key(|(left_us, worker, ..)| (std::cmp::Reverse(*left_us), *worker));
-        victims.truncate(idle.len());
+        let Survey { mut slow, mut late, ask_again, mut look_at } = self.survey(now, round, idle);
+        slow.sort_by_key(|victim| (std::cmp::Reverse(victim.left_us), victim.worker));
+        slow.truncate(idle.len());
         late.sort_by_key(|(long, block, _)| (std::cmp::Reverse(*long), *block));
-        let asked = self.recall(round, idle, &victims, out);
+        let asked = self.recall(round, idle, &slow, out);
         if asked < idle.len() {
             // As many as were asked have got something to do.
             idle.drain(..asked);
@@ -278,21 +254,90 @@ impl Scheduler {
                 out.push(Action::Recall { worker, round, blocks: 0 });
             }
             for (long, block, holder) in late {
-                // Who is slow itself is no help before the block has taken as long as it would take there.
-                let record = &self.rounds[&round];
-                let is_slow = |us: &u64| median_us.is_some_and(|median_us| *us > 2 * median_us);
-                let own_us = |i: &Idle| self.block_us(record, i.id.seat).filter(is_slow).unwrap_or(0);
-                let (mut able, slow): (Vec<Idle>, Vec<Idle>) =
-                    idle.drain(..).partition(|i| own_us(i) <= long.0);
-                match slow.iter().map(own_us).min() {
-                    Some(least_us) if able.is_empty() => later(now + Span(least_us - long.0)),
-                    _ => {}
-                }
-                self.back_up(now, round, block, holder, &mut able, out);
-                idle.extend(able.into_iter().chain(slow));
+                let retry_at = self.back_up_by_able(now, round, (long, block, holder), idle, out);
+                look_at = earliest(look_at, retry_at);
             }
         }
         look_at
+    }
+
+    /// Finds the workers of a round that need help, and the blocks that are late.
+    fn survey(&self, now: Time, round: RoundId, idle: &[Idle]) -> Survey {
+        let record = &self.rounds[&round];
+        let mut survey = Survey::default();
+        let far = idle.iter().all(|i| i.remote);
+        let slots: u32 = self.roster.up().map(|(_, seat, _)| seat.slots).sum();
+        let is_one_each = record.blocks.len() as u32 <= slots;
+        for &worker in record.paces.keys() {
+            if record.recalls.contains_key(&worker) || self.roster.is_suspect(worker) {
+                continue;
+            }
+            let worth = self.worth(far, worker.seat);
+            // Blocks should not wander between workers that all wait for their chunks: each time it must be worth more.
+            let times = record.times_asked.get(&worker).copied().unwrap_or(0);
+            let times_worth = (1 << times.min(DOUBLINGS_MAX)) * if is_one_each { ONE_EACH } else { 1 };
+            match self.guess(now, record, worker, Span(worth.0 * times_worth)) {
+                Guess::Worth { left_us, unstarted, rate } => {
+                    survey.slow.push(Slow { worker, left_us, unstarted, rate });
+                }
+                Guess::Later(at) => survey.look_at = earliest(survey.look_at, Some(at)),
+                Guess::Started => self.find_late(now, record, worker, worth, &mut survey),
+            }
+        }
+        survey
+    }
+
+    /// Finds late blocks among those that a worker is running.
+    fn find_late(&self, now: Time, record: &RoundRecord, worker: WorkerId, worth: Span, survey: &mut Survey) {
+        if !self.config.backs_up || record.backups >= record.backups_max() {
+            return;
+        }
+        let (Some(progress), Some(median_us)) = (&record.paces[&worker].progress, record.median_block_us())
+        else {
+            return;
+        };
+        let patience = Span((2 * median_us).max(10 * worth.0));
+        // What was said since the last look is news.
+        let fresh = GRACE.max(Span(2 * self.look_pause().0));
+        let mut is_old = false;
+        for &(block, since) in &progress.running {
+            if !record.blocks[block as usize].may_be_backed_up(worker) {
+                continue;
+            }
+            match now.since(since) {
+                long if long < patience => survey.look_at = earliest(survey.look_at, Some(since + patience)),
+                long if now.since(progress.at) <= fresh => survey.late.push((long, block, worker)),
+                _ => is_old = true, // it may have finished since
+            }
+        }
+        if is_old {
+            survey.ask_again.push(worker);
+        }
+    }
+
+    /// Gives a late block a backup with an idle worker that should finish it before it has taken twice as long. Returns when one
+    /// that is too slow now will do, if all are.
+    fn back_up_by_able(
+        &mut self,
+        now: Time,
+        round: RoundId,
+        (long, block, holder): (Span, Block, WorkerId),
+        idle: &mut Vec<Idle>,
+        out: &mut Vec<Action>,
+    ) -> Option<Time> {
+        let record = &self.rounds[&round];
+        let median_us = record.median_block_us();
+        let is_slow = |us: &u64| median_us.is_some_and(|median_us| *us > 2 * median_us);
+        // A slow worker gets the block only after it has run for as long as it would run there.
+        let own_us = |i: &Idle| self.block_us(record, i.id.seat).filter(is_slow).unwrap_or(0);
+        let (mut able, slow): (Vec<Idle>, Vec<Idle>) = idle.drain(..).partition(|i| own_us(i) <= long.0);
+        let retry_at = match slow.iter().map(own_us).min() {
+            Some(least_us) if able.is_empty() => Some(now + Span(least_us - long.0)),
+            _ => None,
+        };
+        self.back_up(now, round, block, holder, &mut able, out);
+        idle.extend(able.into_iter().chain(slow));
+        retry_at
     }
 
     /// Minimum remaining time of a worker for help to be worth its messages.
@@ -312,7 +357,7 @@ impl Scheduler {
     fn guess(&self, now: Time, record: &RoundRecord, worker: WorkerId, worth: Span) -> Guess {
         let pace = &record.paces[&worker];
         let slots = f64::from(self.roster.seats[&worker.seat].slots);
-        // Since when it is at how many blocks, how many of them it has not begun, and how many a microsecond it does.
+        // Start time, number of blocks, unstarted blocks, and blocks per microsecond.
         let (since, blocks, idle_ones, rate) = match pace.progress.as_deref() {
             Some(WorkerProgress { unstarted: 0, .. }) => return Guess::Started,
             Some(progress) => {
@@ -353,19 +398,13 @@ impl Scheduler {
         }
     }
 
-    /// Asks those who finish last for what the idle would have done by then; says how many are asked.
-    fn recall(
-        &mut self,
-        round: RoundId,
-        idle: &[Idle],
-        victims: &[(u64, WorkerId, f64, f64)],
-        out: &mut Vec<Action>,
-    ) -> usize {
+    /// Asks the workers that finish last for the blocks that idle ones would finish first. Returns how many workers were asked.
+    fn recall(&mut self, round: RoundId, idle: &[Idle], slow: &[Slow], out: &mut Vec<Action>) -> usize {
         let record = &self.rounds[&round];
         let mut idle: Vec<(Option<u64>, u32)> =
             idle.iter().map(|i| (self.block_us(record, i.id.seat), i.slots)).collect();
         idle.sort_unstable();
-        // Those of whom nothing is known come first. Of the others, what the first so many do in a microsecond.
+        // Workers of unknown speed come first; the others add their blocks per microsecond.
         let unknown = idle.partition_point(|(us, _)| us.is_none());
         let unknown_slots = idle[..unknown].iter().map(|(_, slots)| f64::from(*slots)).sum::<f64>();
         let mut sum = 0.0;
@@ -377,11 +416,11 @@ impl Scheduler {
             })
             .collect();
         let mut asked: Vec<(WorkerId, u32)> = Vec::new();
-        for &(left_us, worker, unstarted, rate) in victims {
-            // Who is not even done with one block by then is no help; of whom nothing is known may be as fast.
+        for &Slow { worker, left_us, unstarted, rate } in slow {
+            // A worker that cannot finish one block in time does not help; one of unknown speed may.
             let able = idle.partition_point(|(us, _)| us.is_none_or(|us| us < left_us)) - unknown;
             let known = able.checked_sub(1).map_or(0.0, |last| sums[last]);
-            let help = (unknown_slots * rate + known) / victims.len() as f64;
+            let help = (unknown_slots * rate + known) / slow.len() as f64;
             if help > 0.0 {
                 let blocks = (unstarted * help / (help + rate)).ceil();
                 asked.push((worker, (blocks as u32).max(1)));

@@ -147,14 +147,14 @@ impl Builder {
     /// worker's name before them. It is called by whichever thread turns the master's loop, so it must be short and must
     /// not use the master.
     pub fn on_log(mut self, f: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
-        self.options.on_log = Arc::new(f);
+        self.options.callbacks.on_log = Arc::new(f);
         self
     }
 
     /// What to do when a wait, for a round or for workers to come up, has taken two seconds, and then every ten, instead
     /// of writing to standard error whom it is for. Like [`on_log`](Builder::on_log) it must be short.
     pub fn on_wait(mut self, f: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
-        self.options.on_wait = Arc::new(f);
+        self.options.callbacks.on_wait = Arc::new(f);
         self
     }
 
@@ -167,7 +167,7 @@ impl Builder {
         let check = move |state: &bytes::Bytes| {
             f(crate::function::state::decode::<S>(state.clone()).map_err(|e| e.to_string())?)
         };
-        self.options.state_check =
+        self.options.callbacks.state_check =
             Some(StateCheck { kind: std::any::type_name::<S>(), check: Arc::new(check) });
         self
     }

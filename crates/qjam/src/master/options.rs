@@ -86,12 +86,6 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// Is told of waits.
-pub(crate) type OnWait = Arc<dyn Fn(&Waiting) + Send + Sync>;
-
-/// Receives lines that user code printed.
-pub(crate) type OnLog = Arc<dyn Fn(&LogLine) + Send + Sync>;
-
 /// Says why an encoded state must not be kept.
 type Objection = Arc<dyn Fn(&Bytes) -> Result<(), String> + Send + Sync>;
 
@@ -101,6 +95,22 @@ pub(crate) struct StateCheck {
     /// The name of the type of states that it looks at.
     pub(crate) kind: &'static str,
     pub(crate) check: Objection,
+}
+
+/// Functions of the user's that the loop calls.
+#[derive(Clone)]
+pub(crate) struct Callbacks {
+    /// Receives lines that user code printed.
+    pub(crate) on_log: Arc<dyn Fn(&LogLine) + Send + Sync>,
+    /// Is told of waits.
+    pub(crate) on_wait: Arc<dyn Fn(&Waiting) + Send + Sync>,
+    pub(crate) state_check: Option<StateCheck>,
+}
+
+impl Default for Callbacks {
+    fn default() -> Self {
+        Callbacks { on_log: Arc::new(print_line), on_wait: Arc::new(print_wait), state_check: None }
+    }
 }
 
 /// How a master goes about its work. Made by [`Master::builder`](crate::Master::builder).
@@ -119,9 +129,7 @@ pub(crate) struct Options {
     /// So many slots for every round, where they could be chosen.
     pub(crate) fixed_slots: Option<u32>,
     pub(crate) round_timeout: Option<Duration>,
-    pub(crate) on_log: OnLog,
-    pub(crate) on_wait: OnWait,
-    pub(crate) state_check: Option<StateCheck>,
+    pub(crate) callbacks: Callbacks,
     pub(crate) runs: runs::RunOptions,
     pub(crate) journal_entries_max: usize,
 }
@@ -137,9 +145,7 @@ impl Default for Options {
             balances: true,
             fixed_slots: None,
             round_timeout: None,
-            on_log: Arc::new(print_line),
-            on_wait: Arc::new(print_wait),
-            state_check: None,
+            callbacks: Callbacks::default(),
             runs: runs::RunOptions::default(),
             journal_entries_max: 100_000,
         }

@@ -57,11 +57,7 @@ impl Driver {
         match said {
             Said::Joined { slots } => self.on_joined(worker, slots),
             Said::Lost(death) => self.tell(Event::WorkerLost { worker, death }),
-            Said::Unreachable(failure) => {
-                if let Some(record) = self.seats.record_mut(worker.seat) {
-                    record.failure = Some(*failure);
-                }
-            }
+            Said::Unreachable(failure) => self.seats.set_failure(worker.seat, Some(*failure)),
             Said::Spoke => self.tell(Event::WorkerSpoke { worker }),
             Said::Missing { round, chunks, lasting } => {
                 self.send_missing(worker, round, &chunks, lasting)?;
@@ -82,12 +78,7 @@ impl Driver {
                 let part = self.rounds.keep_part(value);
                 self.tell(Event::PartDelivered { part, worker, round, node, spans });
             }
-            // A worker that has no more of the round learns with its next task what it may write again.
-            Said::Delivered { round } => {
-                if self.decider.scheduler.holders(round).any(|(holder, _)| holder == worker) {
-                    self.notify(worker, Notice::ReuseArenas);
-                }
-            }
+            Said::Delivered { round } => self.on_delivered(worker, round),
             Said::Faulted { round, fault, is_ours } => {
                 let worker = (!is_ours).then_some(worker);
                 self.tell(Event::Faulted { worker, round, fault: *fault });
@@ -99,11 +90,7 @@ impl Driver {
                 self.notify(worker, Notice::ReuseArenas);
             }
             Said::Line(line) => self.log(worker, line),
-            Said::LinesDropped(lines) => {
-                if let Some(record) = self.seats.record_mut(worker.seat) {
-                    record.throttle.dropped += lines;
-                }
-            }
+            Said::LinesDropped(lines) => self.seats.count_dropped_lines(worker.seat, lines),
             Said::Interpreter(found) => self.on_interpreter(worker.seat, found),
             Said::Unreadable { dataset, index, why } => self.fail_over_chunk(dataset, index, &why),
             Said::Refused { chunk, why } => {
@@ -111,19 +98,21 @@ impl Driver {
                     self.fail_over_chunk(dataset, index, &why);
                 }
             }
-            Said::Trouble(text) => {
-                let worker = self.name_of(worker);
-                self.show(worker, text, true);
-            }
+            Said::Trouble(text) => self.show(self.name_of(worker), text, true),
         }
         Ok(())
     }
 
+    /// A worker that has no more of the round learns with its next task what it may write again.
+    fn on_delivered(&mut self, worker: WorkerId, round: RoundId) {
+        if self.decider.scheduler.holders(round).any(|(holder, _)| holder == worker) {
+            self.notify(worker, Notice::ReuseArenas);
+        }
+    }
+
     fn on_joined(&mut self, worker: WorkerId, slots: u32) {
         self.seats.set_slots(worker.seat, slots);
-        if let Some(record) = self.seats.record_mut(worker.seat) {
-            record.failure = None;
-        }
+        self.seats.set_failure(worker.seat, None);
         self.find_interpreter(worker);
         self.tell(Event::WorkerJoined { worker, slots });
     }

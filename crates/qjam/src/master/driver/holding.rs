@@ -256,7 +256,7 @@ impl Driver {
 
     /// What is asked about states that come home.
     pub(crate) fn state_check(&self) -> Option<StateCheck> {
-        self.options.state_check.clone()
+        self.options.callbacks.state_check.clone()
     }
 
     /// The function that looks at a hold's states.

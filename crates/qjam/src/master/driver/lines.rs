@@ -57,6 +57,7 @@ impl Driver {
         let (level, rest) = split_level(&text);
         let text = rest.to_owned();
         let line = LogLine { worker, text, is_error, level };
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.options.on_log)(&line)));
+        let _ =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.options.callbacks.on_log)(&line)));
     }
 }

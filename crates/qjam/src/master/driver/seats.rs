@@ -170,6 +170,20 @@ impl Seats {
         self.records.get(seat.0 as usize)
     }
 
+    /// Why the seat's worker could not be started; `None` once it was.
+    pub(super) fn set_failure(&mut self, seat: SeatId, failure: Option<StartFailure>) {
+        if let Some(record) = self.record_mut(seat) {
+            record.failure = failure;
+        }
+    }
+
+    /// Lines of the seat's worker that nobody will see.
+    pub(super) fn count_dropped_lines(&mut self, seat: SeatId, lines: u64) {
+        if let Some(record) = self.record_mut(seat) {
+            record.throttle.dropped += lines;
+        }
+    }
+
     pub(super) fn record_mut(&mut self, seat: SeatId) -> Option<&mut SeatRecord> {
         self.records.get_mut(seat.0 as usize)
     }

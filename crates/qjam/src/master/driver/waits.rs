@@ -182,6 +182,6 @@ impl Driver {
     /// Hands a wait to the user's own code, whose panics are not ours.
     fn tell_wait(&mut self, waiting: Waiting) {
         self.recording.waited(&waiting.to_string());
-        let _ = catch_unwind(AssertUnwindSafe(|| (self.options.on_wait)(&waiting)));
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.options.callbacks.on_wait)(&waiting)));
     }
 }
