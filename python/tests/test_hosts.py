@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
+import hostile
 import numpy as np
 import pytest
 from events import HANG_S, wait_until
@@ -411,6 +412,58 @@ def test_a_hostile_host_gets_nothing(tmp_path: Path) -> None:
     with master("py*1", hosts_may_run_code_here=True) as m:
         m.run(taken_over, {"harm": harm, "raises": False}, [1])
     assert mark.exists()
+
+
+@pytest.mark.parametrize("elsewhere", ["local:1", "py2*1"])
+def test_what_a_hostile_host_puts_into_a_state_is_refused_by_the_next_worker(elsewhere: str) -> None:
+    # By its names in order, and made of arguments that no pickler writes.
+    false = hostile.call(hostile.name("collections", "deque"), hostile.call(hostile.name("builtins", "range"), 5))
+    stream = hostile.stream({"x": false})
+
+    def taken_over(params: Any, chunk: Any, state: Any) -> int:
+        import pickle
+
+        pickle.dumps = lambda *_, **__: params
+        return 1
+
+    def use(params: Any, chunk: Any, state: Any) -> int:
+        return len(state["x"])
+
+    with master("py*1") as m:
+        host = m.workers[0].name
+        held: Any = m.hold(lambda chunk: {}, qjam.DataSet([1, 2, 3, 4], slice_size=1))
+        assert held.run(taken_over, stream) == 4
+        held.checkpoint()
+        m.add_workers(elsewhere)
+        assert m.remove_worker(host)
+        with pytest.raises(qjam.RefusedResult, match="another host sent a false deque"):
+            held.run(use)
+
+
+@pytest.mark.parametrize("elsewhere", ["local:1", "py2*1"])
+def test_states_of_a_host_that_leaves_go_on_elsewhere(elsewhere: str) -> None:
+    class Own:
+        def __init__(self) -> None:
+            self.values = np.zeros(1000)
+
+    def step(params: Any, chunk: Any, state: Any) -> float:
+        state["own"].values[chunk[0]] += state["rng"].integers(1, 10)
+        return float(state["own"].values.sum())
+
+    def begin(chunk: Any) -> Any:
+        return {"own": Own(), "rng": np.random.default_rng(chunk[0])}
+
+    def sums(leaves: bool) -> List[float]:
+        with master("py*1") as m:
+            host = m.workers[0].name
+            held: Any = m.hold(begin, qjam.DataSet([1, 2, 3, 4], slice_size=1))
+            found = [held.run(step)]
+            if leaves:
+                m.add_workers(elsewhere)
+                assert m.remove_worker(host)
+            return [*found, held.run(step), held.run(step)]
+
+    assert sums(True) == sums(False)
 
 
 def test_own_classes_and_tables_come_back_from_hosts() -> None:
