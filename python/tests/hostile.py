@@ -1,13 +1,14 @@
 """Pickles that no worker would write, put together instruction by instruction; and a process to read them in.
 
-Run as a program it reads what :data:`PICKLES` has, one after the other, with little memory, and prints what became of each. A pickle that
-crashes it, or makes it take memory without end, ends it before its line.
+Run as a program it reads what :data:`PICKLES` has, one after the other, with little memory, and prints what became of each. A
+pickle that crashes it, or makes it take memory without end, ends it before its line.
 """
 
 from __future__ import annotations
 
 import ctypes
 import dataclasses
+import datetime
 import enum
 import resource
 import struct
@@ -114,6 +115,10 @@ class Blob(bytes):
 
 class Queue(deque):  # type: ignore[type-arg]
     """A container that is called when it is read."""
+
+
+class Day(datetime.date):
+    """A date."""
 
 
 class Vector(np.ndarray[Any, Any]):
@@ -302,7 +307,11 @@ def arrays() -> None:
     add("an array of the user's of a shape", new(vector, (1 << 33,)))
     add("an array of the user's that is called", call(vector, (1 << 33,)))
     add("an array of the user's of objects", array((2,), structure(OBJECTS, 16), False, RAW * 2, kind=vector))
-    nested = Code(b"".join(reconstruct + code((ndarray, (0,), b"b")) + b"R(K\x01" + code(()) + simple("O8") + b"\x89](" for _ in range(3000)))
+    nested = Code(
+        b"".join(
+            reconstruct + code((ndarray, (0,), b"b")) + b"R(K\x01" + code(()) + simple("O8") + b"\x89](" for _ in range(3000)
+        )
+    )
     add("arrays in arrays", Code(nested + b"N" + b"etb" * 3000))
 
 
@@ -362,6 +371,16 @@ def values() -> None:
     add_honest("an exception of a range", call(name("builtins", "ValueError"), call(name("builtins", "range"), 3)))
     add_honest("a syntax error", call(name("builtins", "SyntaxError"), "why", ("file", 1, 2, "text")))
     add("a year before all", call(name("datetime", "date"), b"\0\0\1\1"))
+    add("a date of the user's", new(name(__name__, "Day"), b"\0\0\1\1"))
+    add("a date of the user's that is called", call(name(__name__, "Day"), b"\0\0\1\1"))
+    add_honest("a date of the user's", call(name(__name__, "Day"), b"\x07\xe4\1\1"))
+    index = call(
+        name("pandas.core.indexes.base", "_new_Index"),
+        name(pd.RangeIndex.__module__, "RangeIndex"),
+        {"name": None, "start": 0, "stop": 1 << 60, "step": 1},
+    )
+    add("a syntax error of an index", call(name("builtins", "SyntaxError"), "why", index))
+    add("a queue of the user's of an index", call(name(__name__, "Queue"), index))
     add("a moment that is none", call(name("datetime", "datetime"), b"\x07\xe4\x01\xff\xff\xff\xff\xff\xff\xff"))
     add("a time that is none", call(name("datetime", "time"), b"\x17\xff\xff\xff\xff\xff"))
     zone = look_up(name("zoneinfo", "ZoneInfo"), "_unpickle")
@@ -406,7 +425,10 @@ def tables() -> None:
         put = add_honest if place == 1 else add
         put(f"codes of categories, {place}", build(empty, (categories, numbers([place], "i1"), {})))
     add("an array without its parts", call(backed, kind["DatetimeArray"], number, None))
-    add("an array with other parts", build(call(backed, kind["DatetimeArray"], number, None), (simple("i8"), numbers([1], "i8"), {})))
+    add(
+        "an array with other parts",
+        build(call(backed, kind["DatetimeArray"], number, None), (simple("i8"), numbers([1], "i8"), {})),
+    )
     masked = name(pd.arrays.IntegerArray.__module__, "IntegerArray")
     add("a mask that is too short", build(new(masked), {"_data": numbers(range(100), "i8"), "_mask": numbers([0], "b1")}))
     add_honest("a mask", build(new(masked), {"_data": numbers(range(3), "i8"), "_mask": numbers([0] * 3, "b1")}))
@@ -424,7 +446,13 @@ def tables() -> None:
     first = call(name("builtins", "slice"), 0, 1, 1)
     columns = call(manager, (call(block, cells, first, 2),), axes)
     table = name(pd.DataFrame.__module__, "DataFrame")
-    add_honest("a column", build(new(table), {"_mgr": columns, "_typ": "dataframe", "_metadata": [], "attrs": {}, "_flags": {"allows_duplicate_labels": True}}))
+    add_honest(
+        "a column",
+        build(
+            new(table),
+            {"_mgr": columns, "_typ": "dataframe", "_metadata": [], "attrs": {}, "_flags": {"allows_duplicate_labels": True}},
+        ),
+    )
     single = name("pandas.core.internals.managers", "SingleBlockManager")
     inside = {"0.14.1": {"axes": [plain], "blocks": [{"values": numbers([1], "i8"), "mgr_locs": away}]}}
     add("a series that is too short", build(new(single), ([], [], [], inside)))
@@ -451,7 +479,10 @@ def arrow() -> None:
     add("Arrow nulls that are none", call(restore, (kind["bool"], 8, 3, 0, [buffer(b"\xff"), buffer(b"\xff")], [], None)))
     add_honest("an Arrow array", call(restore, (kind["int64"], 2, 0, 0, [None, buffer(RAW)], [], None)))
     add_honest("an Arrow array of nothing", call(restore, (kind["null"], 2, 2, 0, [None], [], None)))
-    add("an Arrow array in another", call(restore, (kind["int64"], 1, 0, 0, [None, buffer(RAW)], [(kind["int64"], 1, 0, 0, [], [], None)], None)))
+    add(
+        "an Arrow array in another",
+        call(restore, (kind["int64"], 1, 0, 0, [None, buffer(RAW)], [(kind["int64"], 1, 0, 0, [], [], None)], None)),
+    )
     for one in ("string_view",) if hasattr(pa, "string_view") else ():
         view = call(name("pyarrow.lib", "type_for_alias"), one)
         far = np.array([20, 0, 9, 1 << 20], dtype="i4").tobytes()
@@ -476,7 +507,10 @@ def matrices() -> None:
         for begin in ([0, 1 << 20, 2], [0, 2, 1], [1, 1, 2], [0, 2], [0, 1, 1 << 20], [-(1 << 20), 0, 2]):
             add(f"a {kind} that begins at {begin}", matrix(kind, data=ones, indices=numbers([0, 1]), indptr=numbers(begin)))
         add(f"a {kind} that is short", matrix(kind, data=numbers([1.0], "f8"), indices=numbers([0, 1]), indptr=good))
-        add(f"a {kind} with its own check", matrix(kind, data=ones, indices=numbers([0, 9]), indptr=good, check_format=name("builtins", "dict")))
+        add(
+            f"a {kind} with its own check",
+            matrix(kind, data=ones, indices=numbers([0, 9]), indptr=good, check_format=name("builtins", "dict")),
+        )
     cube = array((1, 2, 2), simple("f8"), False, RAW * 2)
     add_honest("a bsr_matrix", matrix("bsr_matrix", data=cube, indices=numbers([0]), indptr=numbers([0, 1])))
     add("a bsr_matrix", matrix("bsr_matrix", data=cube, indices=numbers([1 << 20]), indptr=numbers([0, 1])))

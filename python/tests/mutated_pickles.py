@@ -31,10 +31,15 @@ SEED = 7
 
 def values() -> List[Any]:
     """Values of all kinds that have guards."""
-    table = pd.DataFrame({"a": [1.0, 2], "b": ["x", "y"], "c": pd.to_datetime(["2020-01-01", "2021-01-01"]), "d": pd.Categorical(["u", "v"])})
+    table = pd.DataFrame(
+        {"a": [1.0, 2], "b": ["x", "y"], "c": pd.to_datetime(["2020-01-01", "2021-01-01"]), "d": pd.Categorical(["u", "v"])}
+    )
     found: List[Any] = [np.zeros((2, 3), kind) for kind in "?bhilqefdgFDG"]
     found += [np.zeros(2, kind) for kind in ("U3", "S4", "V5", "M8[D]", "m8[ns]", "O", ">U2")]
-    found += [np.zeros(2, [("a", "f4"), ("b", "i8", (2,)), ("c", "U3"), ("d", "O")]), np.rec.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")])]
+    found += [
+        np.zeros(2, [("a", "f4"), ("b", "i8", (2,)), ("c", "U3"), ("d", "O")]),
+        np.rec.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+    ]
     masks: List[Any] = [[0, 1], [(0, 1)]]
     found += [np.ma.array([1.0, 2], mask=masks[0]), np.ma.array([(1, 2.0)], mask=masks[1], dtype=[("a", "i4"), ("b", "f8")])]
     found += [np.float32(1), np.datetime64("2020-01-01"), np.zeros(1, [("a", "f4"), ("b", "O")])[0]]
@@ -44,7 +49,12 @@ def values() -> List[Any]:
     for kind in ("bsr", "coo", "csc", "csr", "dia", "lil"):
         found.append(getattr(scipy.sparse, kind + "_matrix")(np.eye(4)))
     found += [table, table["b"], table.set_index(["a", "b"]), table["d"], pd.date_range("2020", periods=3), pd.RangeIndex(3)]
-    found += [pd.Series([1, None], dtype="Int64"), pd.Series([True, None], dtype="boolean"), pd.Index([1, 2]), pd.Timestamp("2020", tz="UTC")]
+    found += [
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series([True, None], dtype="boolean"),
+        pd.Index([1, 2]),
+        pd.Timestamp("2020", tz="UTC"),
+    ]
     found += [pa.table({"a": [1, 2], "b": ["x", None]}), pa.array([1, None]), pa.array(["a"])]
     found += [collections.deque([1], 3), collections.Counter("aab"), datetime.datetime(2020, 1, 1), decimal.Decimal("1.5")]
     return found

@@ -179,7 +179,7 @@ def test_nothing_is_done_at_the_end_of_what_a_host_has_made(tmp_path: Path) -> N
     assert trusting.load(("P", pickle.dumps(hostile.Removes(), 5), [])).path == ""
 
 
-INSTALLED = '''
+INSTALLED = """
 import dataclasses, pathlib
 
 @dataclasses.dataclass
@@ -239,7 +239,7 @@ class Meta(type):
 @dataclasses.dataclass
 class Classy(metaclass=Meta):
     a: str
-'''
+"""
 
 
 @pytest.fixture
@@ -372,7 +372,12 @@ def test_honest_states_move_to_other_workers_with_guards() -> None:
             self.seen: List[int] = []
 
     def init(chunk: Any) -> Any:
-        return {"own": Own(), "rng": np.random.default_rng(5), "table": pd.DataFrame({"a": [1.0], "b": ["x"]}), "big": np.zeros(5000)}
+        return {
+            "own": Own(),
+            "rng": np.random.default_rng(5),
+            "table": pd.DataFrame({"a": [1.0], "b": ["x"]}),
+            "big": np.zeros(5000),
+        }
 
     def step(params: Any, chunk: Any, state: Any) -> float:
         state["own"].seen.append(chunk[0])

@@ -125,6 +125,32 @@ class Names(set):  # type: ignore[type-arg]
     """A set of the user's, which is called when it is read."""
 
 
+class Counts(collections.defaultdict):  # type: ignore[type-arg]
+    """A dictionary of the user's, which is called with a class when it is read."""
+
+
+class Rows(list):  # type: ignore[type-arg]
+    """A list of the user's that is called with an array."""
+
+    def __reduce__(self) -> Any:
+        return Rows, (np.array(self),)
+
+
+class Coded(Exception):
+    """An exception of the user's with a state of its own."""
+
+    code = 7
+
+    def __reduce__(self) -> Any:
+        return Coded, (), (7,)
+
+    def __setstate__(self, state: Any) -> None:
+        self.code = state[0]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Coded) and "code" in vars(self) and self.code == other.code
+
+
 class Weights(dict):  # type: ignore[type-arg]
     """A dictionary of the user's that says itself how it is pickled."""
 
@@ -175,7 +201,7 @@ PLAIN: List[Any] = [
     *(decimal.Decimal("1.5"), fractions.Fraction(1, 3), uuid.uuid4(), pathlib.Path("/x"), re.compile("a+")),
     *(types.SimpleNamespace(a=1), Colour.RED, Bits.ONE | Bits.TWO, Moments(1, 2.0)),
     *(Loss(1.0, {"a": 2.0}), Loss.Inner("x"), Slotted(3), Ordinary(4), Rebuilt(5), Many([1, 2]), Node("a")),
-    *(Name("a"), Point(1, 2), Names([1, 2]), Weights([1.0, 2.0]), Level.LOW, Moments(1, range(3))),
+    *(Name("a"), Point(1, 2), Names([1, 2]), Weights([1.0, 2.0]), Counts(int, a=1), Rows([1]), Coded(), Level.LOW, Moments(1, range(3))),
     *(collections.deque([1, 2]), collections.UserString("a"), collections.UserList([1]), array.array("d", [1.0])),
     *(ipaddress.ip_address("1.2.3.4"), ipaddress.ip_network("1.2.3.0/24"), time.localtime(0), re.compile(b"a", re.S)),
     *(datetime.timezone(datetime.timedelta(hours=1), "x"), datetime.time(1, fold=1), ValueError, Colour, (((1,),),)),

@@ -1,17 +1,18 @@
 """Reads pickles that may have come from another host, and asks before each call and each change whether it may be done.
 
 Native code looks a pickle through before it is read: it refuses what no worker writes, lists the names, and puts guards in
-(`crates/python/src/named`). The names are decided on by the master (`qjam._plain`, `qjam._rules`). Here is decided what may be done with
-them: a function that makes an array does not check what it is told, and a false length or element type would be believed. A guard gets
-the objects themselves, checks them, and then does what the pickle asked for. What was checked cannot be changed by what follows in
-the pickle: objects of packages with native code get their state once, before anything else refers to them.
+(`crates/python/src/named`). The names are decided on by the master (`qjam._plain`, `qjam._rules`). Here is decided what may be done
+with them: a function that makes an array does not check what it is told, and a false length or element type would be believed. A
+guard gets the objects themselves, checks them, and then does what the pickle asked for. What was checked cannot be changed by what
+follows in the pickle: objects of packages with native code get their state once, before anything else refers to them.
 
-Guards of packages are in `guards_numpy` and `guards_tables`. Guards here are about Python's own types: memory that is taken by a claim,
-and classes whose constructors do more than that.
+Guards of packages are in `guards_numpy` and `guards_tables`. Guards here are about Python's own types: memory that is taken by a
+claim, and native types that believe what they are told.
 """
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import io
 import pickle
@@ -111,40 +112,47 @@ class Unpickler(pickle.Unpickler):
 # ---- calls -------------------------------------------------------------------------------------------------------
 
 
-# More than a range in a result has that is an argument of something.
-_RANGE_MAX = 1 << 20
-
-
 def _call(function: Any, arguments: Tuple[Any, ...]) -> Any:
-    if isinstance(function, type):
-        _check_call(function, arguments)
-    own = (function.__init__, function.__new__) if isinstance(function, type) else ()  # type: ignore[misc]
-    if not any(map(_is_python, own)):
-        # Native constructors of exceptions, for instance, make tuples of them.
-        is_long = any(exactly(value, range) and value[_RANGE_MAX:] for value in arguments)
-        need(not is_long, f"{getattr(function, '__name__', 'something')} with something that claims to be long")
-    return function(*arguments)
+    if not isinstance(function, type):
+        return function(*arguments)
+    _check_call(function, arguments)
+    return _checked(function(*arguments))
 
 
 #: Types that are made of a value, as long as that says it is. The first ones get it from `__init__`, the others from `__new__`.
 _FILLED = (list, set, dict, deque, bytearray)
 _FIXED = (tuple, frozenset, str, bytes, int, float, complex)
-#: Types that are as long as they say. A number is no length to most.
-_TRUE = (tuple, list, set, frozenset, dict, str, bytes, bytearray, int, float, complex, bool, type(None))
+#: Exceptions that make a tuple of an argument.
+_MAKE_TUPLES = (SyntaxError, getattr(builtins, "BaseExceptionGroup", SyntaxError))
+#: Types that are as long as they say.
+_TRUE = (tuple, list, set, frozenset, dict, deque, str, bytes, bytearray, type)
+# As long as a range may be that something is made of.
+_RANGE_MAX = 1 << 20
 
 
 def _check_call(kind: type, arguments: Tuple[Any, ...]) -> None:
     """Whether a class may be called with these: one of Python's containers with a `range` takes what that claims to have."""
+    constructor: Any
     if issubclass(kind, _FILLED):
-        is_python = _is_python(kind.__init__)
+        constructor = kind.__init__
     elif issubclass(kind, _FIXED) or _is_array(kind):
-        is_python = _is_python(kind.__new__)
+        constructor = kind.__new__
+    elif issubclass(kind, _MAKE_TUPLES):
+        constructor = None
     else:
         return
-    if not is_python:
-        may_count = not issubclass(kind, (bytes, bytearray)) and not _is_array(kind)
-        is_true = all(type(value) in _TRUE and (may_count or not exactly(value, int)) for value in arguments)
-        need(is_true and not _is_array(kind), f"a {kind.__name__} made of something that claims to be long")
+    if not _is_python(constructor):
+        is_length = issubclass(kind, (bytes, bytearray)) and any(exactly(value, int) for value in arguments)
+        is_true = not _is_array(kind) and not is_length and all(map(_is_true, arguments))
+        need(is_true, f"a {kind.__name__} made of something that claims to be long")
+
+
+def _is_true(value: Any) -> bool:
+    """Whether something is as long as it says, if it says so."""
+    if exactly(value, range):
+        return not value[_RANGE_MAX:]
+    has_items = hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__")
+    return not has_items or isinstance(value, _TRUE) or _is_array(type(value))
 
 
 def _is_python(function: Any) -> bool:
@@ -168,7 +176,7 @@ def _new(kind: Any, arguments: Any, keywords: Any) -> Any:
         fits = all(type(value) is (float if base is complex else base) for value in arguments)
         need(fits and not keywords, f"a {kind.__name__} made of something else than its value")
     need(base is None or base in _FIXED or not _is_array(kind), f"a {kind.__name__} of a length that it only claims to have")
-    return new(kind, *arguments, **keywords)
+    return _checked(new(kind, *arguments, **keywords))
 
 
 # ---- states ------------------------------------------------------------------------------------------------------
@@ -178,12 +186,13 @@ def _build(obj: Any, state: Any) -> None:
     kind = type(obj)
     guard = _build_guards.get(kind)
     if guard is None:
-        if len(_build_guards) > 1000:
-            _build_guards.clear()
-        guard = _build_guards[kind] = build_guard(kind) or set_state
+        guard = build_guard(kind) or set_state
+        if kind.__module__.partition(".")[0] in PACKAGES:
+            _build_guards[kind] = guard
     guard(obj, state)
 
 
+#: Those of the classes of packages, which stay.
 _build_guards: Dict[type, BuildGuard] = {}
 
 
@@ -202,7 +211,10 @@ def set_state(obj: Any, state: Any) -> None:
         need(exactly(slots, dict), "an object with a false state")
         for name, value in slots.items():
             slot = getattr(type(obj), name, None)
-            need(isinstance(slot, types.MemberDescriptorType), f"an object with an attribute {name!r} that its class has no slot for")
+            need(
+                isinstance(slot, types.MemberDescriptorType),
+                f"an object with an attribute {name!r} that its class has no slot for",
+            )
             slot.__set__(obj, value)  # type: ignore[union-attr]
 
 
@@ -219,6 +231,10 @@ _NATIVE_ATTRIBUTES = (types.MemberDescriptorType, types.GetSetDescriptorType, pr
 
 def _build_exception(obj: Any, state: Any) -> None:
     """Native exceptions believe their attributes; and where one of them is printed, Python imports a module that it names."""
+    if isinstance(type(obj).__setstate__, types.FunctionType):
+        # That of a class in Python.
+        obj.__setstate__(state)
+        return
     need(exactly(state, dict) and all(exactly(name, str) for name in state), "an exception with a false state")
     checked = {}
     for name, value in state.items():
@@ -313,14 +329,26 @@ def _pattern(function: Any, arguments: Tuple[Any, ...]) -> Any:
     return function(*arguments)
 
 
-def _moment(function: Any, arguments: Tuple[Any, ...]) -> Any:
-    """The bytes of a date are believed; one that is none is looked up beyond the end of a table."""
-    made = function(*arguments)
-    try:
-        made.replace()
-    except ValueError:
-        raise Refused("a date that is none") from None
+def _checked(made: Any) -> Any:
+    """Of dates, the bytes are believed; one that is none is looked up beyond the end of a table."""
+    if isinstance(made, (datetime.date, datetime.time)):
+        try:
+            if exactly(made, datetime.date, datetime.datetime, datetime.time):
+                made.replace()
+                return made
+            # A class of the user may have other attributes of these names.
+            if isinstance(made, datetime.date):
+                datetime.date(*(getattr(datetime.date, name).__get__(made) for name in ("year", "month", "day")))
+            if isinstance(made, datetime.datetime):
+                datetime.time(*(getattr(datetime.datetime, name).__get__(made) for name in _TIMES))
+            elif isinstance(made, datetime.time):
+                datetime.time(*(getattr(datetime.time, name).__get__(made) for name in _TIMES))
+        except ValueError:
+            raise Refused("a date that is none") from None
     return made
+
+
+_TIMES = ("hour", "minute", "second", "microsecond")
 
 
 def _defaults(function: Any, arguments: Tuple[Any, ...]) -> Any:
@@ -344,9 +372,6 @@ _CALLS: Dict[Tuple[str, str], CallGuard] = {
     ("pytz", "_UTC"): takes(),
     ("time", "struct_time"): takes(tuple, dict),
     ("types", "SimpleNamespace"): takes(),
-    ("datetime", "date"): _moment,
-    ("datetime", "time"): _moment,
-    ("datetime", "datetime"): _moment,
 }
 
 #: Packages, and the module that has their guards.

@@ -1,9 +1,9 @@
 """Guards of NumPy's arrays, element types, scalars and generators of random numbers.
 
-NumPy believes the state of an element type in a pickle. A false one would have bytes from elsewhere taken for addresses of objects, or
-elements read beyond the end of an array. So a type is made anew by NumPy's public constructor from what the pickle says of it, and
-the object gets the state that NumPy itself would write for that. From then on all types are true, and the length of an array is
-compared with its shape before it takes memory.
+NumPy believes the state of an element type in a pickle. A false one would have bytes from elsewhere taken for addresses of objects,
+or elements read beyond the end of an array. So a type is made anew by NumPy's public constructor from what the pickle says of it,
+and the object gets the state that NumPy itself would write for that. From then on all types are true, and the length of an array
+is compared with its shape before it takes memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Guards of pandas, pyarrow and SciPy's sparse matrices.
 
-Their native code takes for granted that places of columns, codes of categories, offsets of texts and indices of matrices are in range,
-and that parts which belong together are equally long. These parts are compared before they are put together. Caches that pandas
-pickles along are left out: they are computed again.
+Their native code takes for granted that places of columns, codes of categories, offsets of texts and indices of matrices are in
+range, and that parts which belong together are equally long. These parts are compared before they are put together. Caches that
+pandas pickles along are left out: they are computed again.
 """
 
 from __future__ import annotations
@@ -509,7 +509,9 @@ _FORMATS: Dict[str, Callable[[Tuple[int, ...], Dict[str, Any]], None]] = {
 # ---- all of them -------------------------------------------------------------------------------------------------
 
 _NUMBER_TYPES = "Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 Float32 Float64 Boolean"
-_OFFSETS = "Day Hour Minute Second Milli Micro Nano Week BusinessDay MonthEnd MonthBegin QuarterEnd QuarterBegin YearEnd YearBegin"
+_OFFSETS = (
+    "Day Hour Minute Second Milli Micro Nano Week BusinessDay MonthEnd MonthBegin QuarterEnd QuarterBegin YearEnd YearBegin"
+)
 _offset = takes(int, bool, (int, _NONE, datetime.timedelta), (int, _NONE, datetime.timedelta))
 
 CALLS: Dict[Tuple[str, str], CallGuard] = {
