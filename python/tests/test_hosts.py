@@ -9,10 +9,12 @@ qjam. Where they are is said by ``QJAM_TEST_HOSTS``, how they are reached by ``Q
 
 from __future__ import annotations
 
+import collections
 import fcntl
 import hashlib
 import importlib
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -21,7 +23,6 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
-import hostile
 import numpy as np
 import pytest
 from events import HANG_S, wait_until
@@ -416,9 +417,13 @@ def test_a_hostile_host_gets_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("elsewhere", ["local:1", "py2*1"])
 def test_what_a_hostile_host_puts_into_a_state_is_refused_by_the_next_worker(elsewhere: str) -> None:
-    # By its names in order, and made of arguments that no pickler writes.
-    false = hostile.call(hostile.name("collections", "deque"), hostile.call(hostile.name("builtins", "range"), 5))
-    stream = hostile.stream({"x": false})
+    class Lies:
+        """By its names in order, and made of arguments that no pickler writes."""
+
+        def __reduce__(self) -> Any:
+            return collections.deque, (range(5),)
+
+    stream = pickle.dumps({"x": Lies()}, 5)
 
     def taken_over(params: Any, chunk: Any, state: Any) -> int:
         import pickle
