@@ -316,7 +316,7 @@ def _is_unit(value: Any) -> bool:
 
 def _arrow_array(function: Any, arguments: Tuple[Any, ...]) -> Any:
     """By the public constructor, which counts the buffers; then Arrow's own check of all that is in them."""
-    import pyarrow
+    pyarrow: Any = sys.modules["pyarrow"]
 
     need(len(arguments) == 1 and exactly(arguments[0], tuple) and len(arguments[0]) == 7, _FALSE_ARROW)
     kind, length, nulls, offset, buffers, children, dictionary = arguments[0]
@@ -339,7 +339,7 @@ def _arrow_array(function: Any, arguments: Tuple[Any, ...]) -> Any:
 
 
 def _arrow_chunks(function: Any, arguments: Tuple[Any, ...]) -> Any:
-    import pyarrow
+    pyarrow: Any = sys.modules["pyarrow"]
 
     need(len(arguments) == 2 and exactly(arguments[0], list) and isinstance(arguments[1], pyarrow.DataType), _FALSE_ARROW)
     need(all(isinstance(chunk, pyarrow.Array) for chunk in arguments[0]), _FALSE_ARROW)
@@ -347,7 +347,7 @@ def _arrow_chunks(function: Any, arguments: Tuple[Any, ...]) -> Any:
 
 
 def _arrow_table(function: Any, arguments: Tuple[Any, ...]) -> Any:
-    import pyarrow
+    pyarrow: Any = sys.modules["pyarrow"]
 
     need(len(arguments) == 2 and exactly(arguments[0], list) and isinstance(arguments[1], pyarrow.Schema), _FALSE_ARROW)
     need(all(isinstance(column, (pyarrow.Array, pyarrow.ChunkedArray)) for column in arguments[0]), _FALSE_ARROW)
@@ -355,7 +355,7 @@ def _arrow_table(function: Any, arguments: Tuple[Any, ...]) -> Any:
 
 
 def _validated(function: Any, arguments: Tuple[Any, ...]) -> Any:
-    import pyarrow
+    pyarrow: Any = sys.modules["pyarrow"]
 
     try:
         made = function(*arguments)
@@ -366,7 +366,7 @@ def _validated(function: Any, arguments: Tuple[Any, ...]) -> Any:
 
 
 def _arrow_field(function: Any, arguments: Tuple[Any, ...]) -> Any:
-    import pyarrow
+    pyarrow: Any = sys.modules["pyarrow"]
 
     need(len(arguments) == 4 and exactly(arguments[0], str) and isinstance(arguments[1], pyarrow.DataType), _FALSE_ARROW)
     need(exactly(arguments[2], bool) and _is_metadata(arguments[3]), _FALSE_ARROW)
@@ -374,7 +374,7 @@ def _arrow_field(function: Any, arguments: Tuple[Any, ...]) -> Any:
 
 
 def _arrow_schema(function: Any, arguments: Tuple[Any, ...]) -> Any:
-    import pyarrow
+    pyarrow: Any = sys.modules["pyarrow"]
 
     need(len(arguments) == 2 and exactly(arguments[0], list) and _is_metadata(arguments[1]), _FALSE_ARROW)
     need(all(isinstance(field, pyarrow.Field) for field in arguments[0]), _FALSE_ARROW)
