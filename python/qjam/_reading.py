@@ -1,22 +1,23 @@
 """Reads what workers send back without running anything that a host could choose.
 
 A pickle is a program: reading it calls whatever it names. So the names in it are listed first, by native code that runs nothing
-(`_native.names_in`), each with its use: called, made without a call of its constructor, filled, or put into the value as it is. The
+(`_native.guarded`), each with its use: called, made without a call of its constructor, filled, or put into the value as it is. The
 pickle is read only if all of them are on a closed list: constructors of plain values (`_plain`), and the user's own classes, by rules
-(`_rules`). See SECURITY.md.
+(`_rules`). Native code also puts guards in: before each call that the pickle asks for, and before objects of NumPy and the like get
+their state, it is checked with what arguments (`_worker.guards`). See SECURITY.md.
 
 Comes in: parts of results, states and exceptions, as native code hands them over. Goes out: objects, or `RefusedResult`.
 """
 
 from __future__ import annotations
 
-import io
 import pickle
-from typing import Any, Callable, FrozenSet, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, FrozenSet, Iterable, Optional, Sequence, Tuple, Union
 
 from . import _native
-from ._plain import PLAIN, is_honest
-from ._rules import look_up, refusal
+from ._plain import PLAIN
+from ._rules import is_among, look_up, refusal
+from ._worker import guards
 from ._worker.values import load as load_anything
 from .errors import RefusedResult
 
@@ -33,12 +34,14 @@ class Reader:
     accepted as long as there are no others. ``is_strict`` says that some are elsewhere.
     """
 
-    __slots__ = ("_allows_code", "_more", "is_strict")
+    __slots__ = ("_allows_code", "_more", "guards_states", "is_strict")
 
     def __init__(self, more: Iterable[Any] = (), allows_code: bool = False) -> None:
         self._more: FrozenSet[Any] = frozenset(more)
         self._allows_code = allows_code
         self.is_strict = False
+        # Whether workers read states from others with guards: not of a package that the user trusts.
+        self.guards_states = not self._more & guards.PACKAGES
 
     def use_hosts(self) -> None:
         """From now on something may come from another machine."""
@@ -54,7 +57,7 @@ class Reader:
         """A state."""
         if not self.is_strict:
             return pickle.loads(stream, buffers=buffers)
-        names = _names(stream)
+        names, stream = _guarded(stream)
         if not names:
             return pickle.loads(stream, buffers=buffers)
         self.check(names)
@@ -63,8 +66,9 @@ class Reader:
     def check(self, names: Sequence[Name]) -> None:
         """Raises :class:`RefusedResult` unless a pickle may name these. Called by native code for states."""
         for module, name, uses in names:
-            if uses & ~PLAIN.get((module, name), 0):
-                why = refusal(module, name, uses, self._more)
+            # What is only named is imported, and no pickler names what it does not use.
+            if not uses or uses & ~PLAIN.get((module, name), 0):
+                why = refusal(module, name, uses, self._more) if uses else "It is named, and not used."
                 if why is not None:
                     raise _refused(module, name, why)
 
@@ -82,102 +86,44 @@ def read_exception(stream: bytes) -> Optional[Exception]:
     if not stream:
         return None
     try:
-        Reader().check(_native.names_in(stream))
+        names, stream = _guarded(stream)
+        Reader().check(names)
         found = _load(stream, (), frozenset())
     except Exception:  # the class cannot be imported or built here: the RemoteError has the details
         return None
     return found if isinstance(found, Exception) else None
 
 
-class _Unpickler(pickle.Unpickler):
-    """Reads a pickle whose names have been checked, and distrusts the element types of arrays."""
+class _Unpickler(guards.Unpickler):
+    """Reads a pickle with guards, whose names have been checked."""
 
-    def __init__(self, stream: bytes, buffers: Sequence[Any], made: List[Any], more: FrozenSet[Any]) -> None:
-        super().__init__(io.BytesIO(stream), buffers=buffers)
-        self._made = made
+    def __init__(self, stream: bytes, buffers: Sequence[Any], more: FrozenSet[Any]) -> None:
+        super().__init__(stream, buffers)
         self._more = more
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in PLAIN and module.partition(".")[0] not in self._more:
-            # Also what is named and not used is not imported.
-            found = look_up(module, name)
-            if found is None:
-                raise _refused(module, name, "It is not known here.")
-            return _validating(found) if name == "_restore_array" else found
-        found = super().find_class(module, name)
-        if not module.startswith("numpy"):
-            return found
-        if module == "numpy.random._pickle":
-            return _of_bit_generators(found)
-        if name == "dtype":
-            return _noting(found, self._made)
-        # These give something that can be a key, and so be used before the end.
-        which = _DTYPE_AT.get(name)
-        return found if which is None else _distrusting(found, which)
-
-
-#: Which argument is the element type.
-_DTYPE_AT = {"_frombuffer": 1, "scalar": 0}
-
-
-def _validating(function: Any) -> Callable[..., Any]:
-    """Arrow believes the offsets of texts and lists; its own check does not."""
-
-    def make(*arguments: Any) -> Any:
-        made = function(*arguments)
-        made.validate(full=True)
-        return made
-
-    return make
-
-
-def _of_bit_generators(function: Any) -> Callable[..., Any]:
-    """These call a function that is given to them: here it must be none."""
-
-    def make(*arguments: Any) -> Any:
-        from numpy.random import BitGenerator
-
-        for given in arguments:
-            is_kind = isinstance(given, type) and issubclass(given, BitGenerator)
-            if len(arguments) > 1 or not (is_kind or isinstance(given, (str, BitGenerator))):
-                raise RefusedResult(f"a worker sent a false generator of random numbers; it is not used. {_SUSPECT}")
-        return function(*arguments)
-
-    return make
-
-
-def _noting(dtype: Any, made: List[Any]) -> Callable[..., Any]:
-    def make(*arguments: Any) -> Any:
-        made.append(dtype(*arguments))
-        return made[-1]
-
-    return make
-
-
-def _distrusting(function: Any, which: int) -> Callable[..., Any]:
-    def make(*arguments: Any) -> Any:
-        _must_be_honest(arguments[which : which + 1])
-        return function(*arguments)
-
-    return make
-
-
-def _must_be_honest(dtypes: Iterable[Any]) -> None:
-    for dtype in dtypes:
-        if hasattr(dtype, "hasobject") and not is_honest(dtype):
-            raise RefusedResult(f"a worker sent an array with a false element type; it is not used. {_SUSPECT}")
+        if module.partition(".")[0] in self._more:
+            return self.trusted(pickle.Unpickler.find_class(self, module, name))
+        if (module, name) in PLAIN:
+            return super().find_class(module, name)
+        found = look_up(module, name)
+        if found is None:
+            raise _refused(module, name, "It is not known here.")
+        return self.trusted(found) if is_among(found, self._more) else self.guarded(module, name, found)
 
 
 def _load(stream: bytes, buffers: Sequence[Any], more: FrozenSet[Any]) -> Any:
-    made: List[Any] = []
-    value = _Unpickler(stream, buffers, made, more).load()
-    _must_be_honest(made)
-    return value
-
-
-def _names(stream: bytes) -> Sequence[Name]:
     try:
-        return _native.names_in(stream)
+        return _Unpickler(stream, buffers, more).load()
+    except guards.Refused as error:
+        raise RefusedResult(f"a worker sent {error}; it is not used. {_SUSPECT}") from error.__cause__
+
+
+def _guarded(stream: bytes) -> Tuple[Sequence[Name], bytes]:
+    """What a pickle names, and the pickle with guards."""
+    try:
+        names, changed = _native.guarded(stream)
+        return names, stream if changed is None else changed
     except ValueError as error:
         raise RefusedResult(f"a worker sent {error}; it was not read. {_SUSPECT}") from None
 

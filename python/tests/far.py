@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, List
 
@@ -32,3 +33,9 @@ def slowly(params: Any, chunk: Any) -> List[Any]:
 def tally(params: int, chunk: Any) -> Tally:
     """Something that plain Python cannot add without its class."""
     return Tally(params * len(chunk))
+
+
+def numerics(params: Any, chunk: Any) -> List[Any]:
+    """What this interpreter was told of how to compute."""
+    names = ("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "UNRELATED")
+    return [tuple(os.environ.get(name, "") for name in names)]

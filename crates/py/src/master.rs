@@ -291,6 +291,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(news::has_news, m)?)?;
     m.add_function(wrap_pyfunction!(news::take_news, m)?)?;
     m.add_function(wrap_pyfunction!(options::names_in, m)?)?;
+    m.add_function(wrap_pyfunction!(options::guarded, m)?)?;
     m.add_function(wrap_pyfunction!(options::printable, m)?)?;
     m.add_function(wrap_pyfunction!(options::worker_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(options::set_up, m)?)?;

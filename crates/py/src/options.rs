@@ -78,25 +78,45 @@ pub(crate) fn printable(text: &str) -> String {
     qjam::printable(text).into_owned()
 }
 
-/// What a pickle names, with its uses, and nothing of it run: see [`python::named`].
-#[pyfunction]
-pub(crate) fn names_in(pickle: &[u8]) -> PyResult<Vec<(String, String, u8)>> {
-    let names = python::named::names_in(pickle).map_err(PyValueError::new_err)?;
-    Ok(names.into_iter().map(|named| (named.module, named.name, named.uses)).collect())
+/// Module, name and uses.
+type Name = (String, String, u8);
+
+fn as_tuples(names: Vec<python::named::Named>) -> Vec<Name> {
+    names.into_iter().map(|named| (named.module, named.name, named.uses)).collect()
 }
 
-/// Whether a state from a worker may be passed on to others: whether the master would read it itself.
-fn check_state(reader: &Py<PyAny>, state: python::Memory) -> Result<(), String> {
-    let Some(pickled) = state.into_pickle() else { return Ok(()) };
+/// What a pickle names, with its uses, and nothing of it run: see [`python::named`].
+#[pyfunction]
+pub(crate) fn names_in(pickle: &[u8]) -> PyResult<Vec<Name>> {
+    Ok(as_tuples(python::named::names_in(pickle).map_err(PyValueError::new_err)?))
+}
+
+/// What a pickle names, with its uses, and the pickle with guards, or `None` if it needs none: see [`python::named`].
+#[pyfunction]
+pub(crate) fn guarded<'py>(
+    py: Python<'py>,
+    pickle: &[u8],
+) -> PyResult<(Vec<Name>, Option<Bound<'py, PyBytes>>)> {
+    let guarded = python::named::guarded(pickle).map_err(PyValueError::new_err)?;
+    Ok((as_tuples(guarded.names), guarded.stream.map(|stream| PyBytes::new(py, &stream))))
+}
+
+/// Whether a state from a worker may be passed on to others, by what it names. What it does with that is found out by the worker that
+/// reads it, with guards.
+fn check_state(reader: &Py<PyAny>, state: python::Memory) -> Result<Option<python::Memory>, String> {
+    let Some(pickled) = state.into_pickle() else { return Ok(None) };
     attach(|py| {
         if !reader.getattr(py, intern!(py, "is_strict"))?.extract::<bool>(py)? {
-            return Ok(());
+            return Ok(None);
         }
         let names = names_in(&pickled.stream)?;
-        if !names.is_empty() {
-            reader.call_method1(py, intern!(py, "check"), (names,))?;
+        if names.is_empty() {
+            // Without a name nothing is called.
+            return Ok(None);
         }
-        Ok(())
+        reader.call_method1(py, intern!(py, "check"), (names,))?;
+        let has_guards = reader.getattr(py, intern!(py, "guards_states"))?.extract::<bool>(py)?;
+        Ok(has_guards.then(|| python::Memory::of_foreign_pickle(pickled)))
     })
     .map_err(|e: PyErr| attach(|py| e.value(py).to_string()))
 }

@@ -44,6 +44,16 @@ const MODULES: &[(&str, &str)] = &[
     ("qjam._worker.child", include_str!("../../../python/qjam/_worker/child.py")),
 ];
 
+/// What is before the name of a module that is run later.
+const LATER: char = '?';
+
+/// Modules that it runs when it needs them, which most interpreters never do.
+const LATER_MODULES: &[(&str, &str)] = &[
+    ("qjam._worker.guards", include_str!("../../../python/qjam/_worker/guards.py")),
+    ("qjam._worker.guards_numpy", include_str!("../../../python/qjam/_worker/guards_numpy.py")),
+    ("qjam._worker.guards_tables", include_str!("../../../python/qjam/_worker/guards_tables.py")),
+];
+
 /// Where joblib puts arrays that its processes share.
 const JOBLIB_FOLDER: &str = "JOBLIB_TEMP_FOLDER";
 
@@ -140,6 +150,10 @@ fn bundle(path: &[String], support: &[u8]) -> io::Result<OwnedFd> {
     put(path.join("\0").as_bytes());
     for (name, source) in MODULES {
         put(name.as_bytes());
+        put(source.as_bytes());
+    }
+    for (name, source) in LATER_MODULES {
+        put(format!("{LATER}{name}").as_bytes());
         put(source.as_bytes());
     }
     let mut file = File::from(rustix::fs::memfd_create(c"qjam-start", rustix::fs::MemfdFlags::CLOEXEC)?);

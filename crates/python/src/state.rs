@@ -24,6 +24,8 @@ const REFERENCE_BYTES: usize = 25;
 pub struct ChunkState {
     /// Before the first of the steps in `since`; `None` before it was made.
     pickled: Option<Pickled>,
+    /// The pickle may have come from another host: interpreters read it with guards. See [`named`](crate::named).
+    is_foreign: bool,
     since: Vec<PastStep>,
     object: Option<StateObject>,
 }
@@ -97,6 +99,16 @@ impl ChunkState {
         ChunkState { pickled, ..ChunkState::default() }
     }
 
+    /// The same of a pickle that may have come from another host: interpreters read it with guards.
+    pub fn of_foreign_pickle(pickled: Pickled) -> Self {
+        ChunkState { pickled: Some(pickled), is_foreign: true, ..ChunkState::default() }
+    }
+
+    /// Whether its pickle is read with guards.
+    pub fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
     /// Its pickle, if that is the state as it is now.
     pub fn pickle(&self) -> Option<&Option<Pickled>> {
         self.since.is_empty().then_some(&self.pickled)
@@ -128,18 +140,18 @@ impl ChunkState {
         pickled: Option<Pickled>,
     ) -> Self {
         match pickled {
-            Some(pickled) => ChunkState { pickled: Some(pickled), since: Vec::new(), object },
+            Some(pickled) => ChunkState { object, ..ChunkState::of_pickle(Some(pickled)) },
             None => {
                 let mut since = self.since.clone();
                 since.push(PastStep { call: call.kept(), round });
-                ChunkState { pickled: self.pickled.clone(), since, object }
+                ChunkState { pickled: self.pickled.clone(), is_foreign: self.is_foreign, since, object }
             }
         }
     }
 
     /// The same state, now that its pickle is known.
     pub(super) fn set_pickle(&mut self, pickled: Pickled, object: Option<StateObject>) {
-        *self = ChunkState { pickled: Some(pickled), since: Vec::new(), object };
+        *self = ChunkState { object, ..ChunkState::of_pickle(Some(pickled)) };
     }
 }
 
@@ -169,6 +181,14 @@ mod tests {
         assert_eq!(state.pickle(), Some(&Some(Pickled::default())));
         let large = Pickled { stream: Bytes::from(vec![0; 4 * CALLS_BYTES_MAX]), buffers: Vec::new() };
         assert!(!ChunkState::of_pickle(Some(large)).wants_pickle_after(&call(2 * CALLS_BYTES_MAX)));
+    }
+
+    #[test]
+    fn a_pickle_from_elsewhere_is_that_until_there_is_another() {
+        let state = ChunkState::of_foreign_pickle(Pickled::default());
+        let stepped = state.after(&call(10), 7, None, None);
+        assert!(state.is_foreign() && stepped.is_foreign(), "it is still made from that pickle");
+        assert!(!stepped.after(&call(10), 8, None, Some(Pickled::default())).is_foreign());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::answer::Answer;
 use super::call::Call;
 use super::child::{Child, NoAnswer};
 use super::letter::CallKind;
+use super::named;
 use super::pickled::Pickled;
 use super::raised::Raised;
 use super::slot::{GivenChunk, with_slot};
@@ -91,26 +92,29 @@ impl Runner<'_> {
         }
         // From its last pickle, by the steps since.
         let (pickled, since) = self.state.recipe();
-        let mut pickled = pickled.cloned();
+        let mut start =
+            pickled.map(|pickled| StatePickle::new(pickled, self.state.is_foreign())).transpose()?;
         let mut object = StateObject::new(child.peer());
         for past in since {
             let next = object.stepped();
-            let ends = (&object, &next, pickled.as_ref());
+            let ends = (&object, &next, start.as_ref());
             match self.ask(child, CallKind::Step, &past.call, past.round, ends, (false, true))? {
                 // It is no longer there, so the next step begins with the pickle.
                 Answer::Value { state: Some(state), stays: false, .. } => {
-                    (pickled, object) = (Some(state), StateObject::new(child.peer()));
+                    (start, object) = (Some(StatePickle::own(state)), StateObject::new(child.peer()));
                 }
                 Answer::Value { .. } => object = next,
                 other => return Ok((other, next)),
             }
         }
+        // This interpreter has just given it.
         if asked == CallKind::PickleState && !object.is_made() {
             let body = Body::Pickled(Pickled::default());
-            return Ok((Answer::Value { body, state: pickled, stays: false }, object));
+            let state = start.map(|start| start.pickled);
+            return Ok((Answer::Value { body, state, stays: false }, object));
         }
         let after = after(&object);
-        let (ends, flags) = ((&object, &after, pickled.as_ref()), (wants_pickle, !since.is_empty()));
+        let (ends, flags) = ((&object, &after, start.as_ref()), (wants_pickle, !since.is_empty()));
         let answer = self.ask(child, asked, call, round, ends, flags)?;
         Ok((answer, after))
     }
@@ -121,15 +125,39 @@ impl Runner<'_> {
         asked: CallKind,
         call: &Call,
         round: u64,
-        (before, after, pickled): (&StateObject, &StateObject, Option<&Pickled>),
+        (before, after, start): (&StateObject, &StateObject, Option<&StatePickle>),
         (wants_pickle, again): (bool, bool),
     ) -> Result<Answer, NoAnswer> {
         let reference = before.reference(after, wants_pickle, again);
         let mut letter = self.given.letter(asked, call, round, child)?;
         letter.loose(b'S', &reference);
-        if let Some(pickled) = pickled.filter(|_| !before.is_made()) {
-            letter.pickle(b's', pickled);
+        if let Some(StatePickle { pickled, tag }) = start.filter(|_| !before.is_made()) {
+            letter.pickle(*tag, pickled);
         }
         child.ask(&letter, &|| self.ctx.cancelled())
+    }
+}
+
+/// A pickle that a state is made from, as the interpreter gets it.
+struct StatePickle {
+    pickled: Pickled,
+    tag: u8,
+}
+
+impl StatePickle {
+    /// Of an interpreter of this worker.
+    fn own(pickled: Pickled) -> Self {
+        StatePickle { pickled, tag: b's' }
+    }
+
+    fn new(pickled: &Pickled, is_foreign: bool) -> Result<Self, NoAnswer> {
+        if !is_foreign {
+            return Ok(StatePickle::own(pickled.clone()));
+        }
+        let refused =
+            |why| NoAnswer::Broken(format!("the state of this chunk is not used: it came as {why}"));
+        let guarded = named::guarded(&pickled.stream).map_err(refused)?;
+        let stream = guarded.stream.map_or_else(|| pickled.stream.clone(), Into::into);
+        Ok(StatePickle { pickled: Pickled { stream, buffers: pickled.buffers.clone() }, tag: b'e' })
     }
 }

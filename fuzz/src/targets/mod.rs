@@ -14,6 +14,7 @@ pub mod npy;
 pub mod npz;
 pub mod order;
 pub mod pack;
+pub mod pickle_names;
 pub mod picture;
 pub mod run_file;
 pub mod sound;
@@ -47,6 +48,7 @@ pub const ALL: &[Target] = &[
     Target { name: "npz", run: npz::target, seeds: npz::seeds },
     Target { name: "order", run: order::target, seeds: none },
     Target { name: "pack", run: pack::target, seeds: pack::seeds },
+    Target { name: "pickle_names", run: pickle_names::target, seeds: pickle_names::seeds },
     Target { name: "picture", run: picture::target, seeds: picture::seeds },
     Target { name: "run_file", run: run_file::target, seeds: none },
     Target { name: "sound", run: sound::target, seeds: sound::seeds },

@@ -56,6 +56,8 @@ _FIRST_STATE = 2**63
 _TABLE, _CODE, _PARAMS, _BUFFER, _HEADER, _CHUNK, _STATE, _NUMBERS, _PICKLE, _INT, _CONTENT, _OBJECT = b"*cpbhksNPiHS"
 # The state, which does not stay here.
 _STATE_ONLY = ord("g")
+# A state that may have come from another host, with guards in its pickle.
+_FOREIGN_STATE = ord("e")
 _LEAF_TAGS = {ord(tag): tag for tag in "dfq"}
 
 Part = Tuple[int, Any]
@@ -66,7 +68,19 @@ Stream = List[Any]
 class _Call:
     """A call, as received in a message."""
 
-    __slots__ = ("code", "params", "header", "chunk", "content", "chunk_region", "state", "object", "values", "regions")
+    __slots__ = (
+        "code",
+        "params",
+        "header",
+        "chunk",
+        "content",
+        "chunk_region",
+        "state",
+        "is_foreign",
+        "object",
+        "values",
+        "regions",
+    )
 
     def __init__(self) -> None:
         self.code: Any = None
@@ -77,6 +91,8 @@ class _Call:
         self.content = b""
         self.chunk_region = 0
         self.state: Optional[Stream] = None
+        # Whether the state is read with guards.
+        self.is_foreign = False
         # The object that the state is; of number 0 if there is none.
         self.object: Object = (0, 0, 0, 0)
         self.values: List[Any] = []
@@ -255,8 +271,9 @@ class Child:
                 call.code = view
             elif tag == _OBJECT:
                 call.object = _STATE_OBJECT.unpack(view)
-            elif tag == _STATE:
+            elif tag == _STATE or tag == _FOREIGN_STATE:
                 call.state = buffers = [view]
+                call.is_foreign = tag == _FOREIGN_STATE
             elif tag == _NUMBERS or tag == _PICKLE:
                 buffers = []
                 call.values.append((chr(tag), view, buffers))
@@ -293,7 +310,8 @@ class Child:
         chunk = self.open(call, code, job, round_number, index)
         # A state may keep parameters, and change them in a later round: no two states may have the same ones.
         params, self.params, self.params_number, self.params_regions = self.params, None, 0, []
-        return run_step(self.states, job, call.object, call.state, params, chunk, _cloudpickle)
+        given = None if call.state is None else (call.state, call.is_foreign)
+        return run_step(self.states, job, call.object, given, params, chunk, _cloudpickle)
 
     def open(self, call: _Call, code: bytes, job: loader.Job, round_number: int, index: Optional[int]) -> Any:
         """The chunk of a call; `index` is that of a chunk with a state, which may keep items of it."""

@@ -46,12 +46,17 @@ def begin() -> None:
     support, path, *modules = parts
     package = sys.modules["qjam._worker"] = types.ModuleType("qjam._worker")
     package.__path__ = []
+    later = {}
     for name, source in zip(modules[::2], modules[1::2]):
         full = name.decode()
+        if full[0] == "?":
+            later[full[1:]] = ("<" + full[1:] + ">", False, source.decode())
+            continue
         module = sys.modules[full] = types.ModuleType(full)
         if full.startswith("qjam._worker."):
             setattr(package, full[13:], module)
         exec(compile(source, "<" + full + ">", "exec"), module.__dict__)
+    sys.meta_path.insert(0, package.loader._Finder(later))
     # User code that imports it finds its own, together with the package it is in.
     del sys.modules["qjam.common.reducing"]
     package.child.start(channel, [part for part in path.decode().split("\0") if part], support)

@@ -15,6 +15,8 @@ Object = Tuple[int, int, int, int]
 _MUST_PICKLE, _AGAIN = 1, 2
 #: The kind of a pickled state that does not stay here.
 STATE_ONLY = "only"
+#: A pickle with its buffers, and whether it may have come from another host, and so has guards.
+Given = Tuple[List[Any], bool]
 
 Pickler = Callable[..., bytes]
 
@@ -31,7 +33,7 @@ def run_step(
     states: States,
     job: loader.Job,
     wanted: Object,
-    pickle: Optional[List[Any]],
+    given: Optional[Given],
     params: Any,
     chunk: Any,
     pickler: Pickler,
@@ -43,7 +45,7 @@ def run_step(
     number, before, after, flags = wanted
     state = states.get(number, before) if before else None
     if state is None:
-        state = State(_first(job, pickle, chunk), job.modules)
+        state = State(_first(job, given, chunk), job.modules)
     elif state.modules != job.modules:
         # The classes of its objects may be others now.
         state.value = _unpickled(*values.dump(state.value, False, pickler, "the state")[1:])
@@ -84,11 +86,17 @@ def pickle_object(states: States, wanted: Object, pickler: Pickler) -> values.Pa
     return _saved(states, wanted[0], state, stays, pickler)
 
 
-def _first(job: loader.Job, pickle: Optional[List[Any]], chunk: Any) -> Any:
+def _first(job: loader.Job, given: Optional[Given], chunk: Any) -> Any:
     """The state of a call that brings it, or whose step is its first."""
-    if pickle is not None:
-        return _unpickled(pickle[0], pickle[1:])
-    return {} if job.init is None else job.init(chunk)
+    if given is None:
+        return {} if job.init is None else job.init(chunk)
+    (stream, *buffers), is_foreign = given
+    if is_foreign:
+        # Most workers never get a state from another one.
+        from qjam._worker import guards
+
+        return guards.load(bytes(stream), [bytearray(buffer) for buffer in buffers])
+    return _unpickled(stream, buffers)
 
 
 def _unpickled(stream: Any, buffers: List[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 use super::Master;
 use super::options::{LogLine, Options, StateCheck, Waiting};
+use crate::codec::Encoder;
 use crate::engine::Crew;
 use crate::error::Result;
 use crate::runs;
@@ -158,14 +159,20 @@ impl Builder {
         self
     }
 
-    /// Looks at every state of this type that workers send home, before it is kept as a checkpoint and passed on to other workers. A
-    /// state that it gives a reason against fails the checkpoint with [`Error::StateRefused`](crate::Error::StateRefused).
+    /// Looks at every state of this type that workers send home, before it is kept as a checkpoint and passed on to other workers. It
+    /// gives what is passed on instead, or `None` for the state as it is. A state that it gives a reason against fails the checkpoint
+    /// with [`Error::StateRefused`](crate::Error::StateRefused).
     pub fn state_check<S: State>(
         mut self,
-        f: impl Fn(S) -> std::result::Result<(), String> + Send + Sync + 'static,
+        f: impl Fn(S) -> std::result::Result<Option<S>, String> + Send + Sync + 'static,
     ) -> Self {
         let check = move |state: &bytes::Bytes| {
-            f(crate::function::state::decode::<S>(state.clone()).map_err(|e| e.to_string())?)
+            let decoded = crate::function::state::decode::<S>(state.clone()).map_err(|e| e.to_string())?;
+            Ok(f(decoded)?.map(|state| {
+                let mut encoder = Encoder::new();
+                state.encode(&mut encoder);
+                encoder.to_bytes()
+            }))
         };
         self.options.callbacks.state_check =
             Some(StateCheck { kind: std::any::type_name::<S>(), check: Arc::new(check) });

@@ -155,13 +155,13 @@ impl<S: State> Held<S> {
 
     /// Brings all states home, in the order of the chunks.
     pub fn collect(&self) -> Result<Vec<S>> {
-        let Look { portraits, version, .. } = self.looker().look(true)?;
+        let Look { mut portraits, version, .. } = self.looker().look(true)?;
         let read = |portrait: &state::Portrait| {
             let state = portrait.state.clone().unwrap_or_default();
             state::decode::<S>(state).map_err(|source| Error::State { partition: portrait.partition, source })
         };
         let states = portraits.0.iter().map(read).collect::<Result<Vec<S>>>()?;
-        self.looker().check(&portraits)?;
+        self.looker().check(&mut portraits)?;
         // As good as a checkpoint, and paid for.
         with_loop(&self.shared, |driver| driver.keep_checkpoint(self.hold, version, portraits, Cost::None))?;
         Ok(states)
@@ -242,24 +242,26 @@ impl Looker<'_> {
     }
 
     fn checkpoint(&self) -> Result<()> {
-        let Look { portraits, version, took_us } = self.look(true)?;
-        self.check(&portraits)?;
+        let Look { mut portraits, version, took_us } = self.look(true)?;
+        self.check(&mut portraits)?;
         with_loop(self.shared, |driver| {
             driver.keep_checkpoint(self.hold, version, portraits, Cost::Took(took_us))
         })
     }
 
     /// Asks the user's check about states that have come home, without holding the loop: it may take time.
-    fn check(&self, portraits: &Portraits) -> Result<()> {
+    fn check(&self, portraits: &mut Portraits) -> Result<()> {
         let Some(StateCheck { kind, check }) = with_loop(self.shared, |driver| driver.state_check())? else {
             return Ok(());
         };
         if self.function.name().strip_prefix(state::LOOK) != Some(kind) {
             return Ok(());
         }
-        for portrait in &portraits.0 {
-            if let Some(Err(why)) = portrait.state.as_ref().map(|state| check(state)) {
-                return Err(Error::StateRefused { partition: portrait.partition, why });
+        for portrait in &mut portraits.0 {
+            match portrait.state.as_ref().map(|state| check(state)) {
+                Some(Ok(Some(state))) => portrait.state = Some(state),
+                Some(Ok(None)) | None => {}
+                Some(Err(why)) => return Err(Error::StateRefused { partition: portrait.partition, why }),
             }
         }
         Ok(())

@@ -86,15 +86,15 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// Says why an encoded state must not be kept.
-type Objection = Arc<dyn Fn(&Bytes) -> Result<(), String> + Send + Sync>;
+/// Says as what an encoded state is kept, if not as it is; or why it must not be.
+type Check = Arc<dyn Fn(&Bytes) -> Result<Option<Bytes>, String> + Send + Sync>;
 
 /// Looks at states from workers before they are kept and passed on to others.
 #[derive(Clone)]
 pub(crate) struct StateCheck {
     /// The name of the type of states that it looks at.
     pub(crate) kind: &'static str,
-    pub(crate) check: Objection,
+    pub(crate) check: Check,
 }
 
 /// Functions of the user's that the loop calls.

@@ -19,20 +19,37 @@ impl Memory {
     pub fn into_pickle(self) -> Option<Pickled> {
         self.0.pickle().cloned().flatten()
     }
+
+    /// A state that may have come from another host: interpreters read it with guards ([`named`](qjam_python::named)).
+    pub fn of_foreign_pickle(pickled: Pickled) -> Self {
+        Memory(ChunkState::of_foreign_pickle(pickled))
+    }
 }
+
+/// The first byte of an encoded state: there is none yet, it is one, it is one that is read with guards.
+const NONE: u8 = 0;
+const PICKLED: u8 = 1;
+const FOREIGN: u8 = 2;
 
 impl Wire for Memory {
     fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
         let pickled = self.0.pickle().expect("a state is settled before it is encoded");
-        out.put_u8(u8::from(pickled.is_some()));
+        out.put_u8(match pickled {
+            None => NONE,
+            Some(_) if self.0.is_foreign() => FOREIGN,
+            Some(_) => PICKLED,
+        });
         if let Some(pickled) = pickled {
             pickled.encode(out);
         }
     }
 
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
-        let pickled = if input.take_u8()? == 0 { None } else { Some(Pickled::decode(input)?) };
-        Ok(Memory(ChunkState::of_pickle(pickled)))
+        Ok(match input.take_u8()? {
+            NONE => Memory::default(),
+            FOREIGN => Memory::of_foreign_pickle(Pickled::decode(input)?),
+            _ => Memory(ChunkState::of_pickle(Some(Pickled::decode(input)?))),
+        })
     }
 }
 
