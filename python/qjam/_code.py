@@ -141,7 +141,7 @@ class _Known:
         for filename, before in self.files.items():
             if _own.stamp(filename) != before:
                 return False
-        return _assigned.of(self.sources) == self.assigned
+        return not self.sources or _assigned.of(self.sources) == self.assigned
 
     def still_holds(self) -> bool:
         """Whether the blob is still valid."""
@@ -193,8 +193,12 @@ def _beside(function: Any) -> Optional[Callable[[Any, Any], Any]]:
         function = function.func
     if not isinstance(function, types.FunctionType):
         return None
-    known = vars(sys.modules.get(function.__module__ or "", None) or types.ModuleType(""))
-    found = loader.reduce_of(known.get("reduce"))
+    module = sys.modules.get(function.__module__ or "")
+    known = {} if module is None else vars(module)
+    # Asked in every round, and most modules have none.
+    if "reduce" not in known:
+        return None
+    found = loader.reduce_of(known["reduce"])
     if found is None or found is function or not any(value is function for value in known.values()):
         return None
     return found

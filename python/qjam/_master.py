@@ -43,8 +43,9 @@ class Master:
     """Runs functions over data sets on workers, and combines the results.
 
     ``workers`` is a worker string: ``"local:4"`` (four interpreters on this machine), ``"proc:4"``, ``"ann@big*8,small"``
-    (over ssh), ``"@hosts.txt"``, ``"auto"`` (as many as pay off), ``"inproc:4"`` (threads of this process, for functions that
-    release the interpreter lock); or a list of :class:`RemoteWorker`. The default is one worker per core.
+    (over ssh), ``"@hosts.txt"``, ``"store:file:///mnt/share"`` (whoever serves that folder), ``"auto"`` (as many as pay off),
+    ``"inproc:4"`` (threads of this process, for functions that release the interpreter lock); or a list of
+    :class:`RemoteWorker`. The default is one worker per core.
 
     >>> from qjam import Master
     >>> def squares(params, chunk):
@@ -141,7 +142,7 @@ class Master:
             options["no_run_file"] = True
         elif run_folder is not None and run_folder is not True:
             options["run_folder"] = os.fspath(run_folder)
-        _, has_processes, has_hosts = _native.worker_kinds(text)
+        _, has_processes, has_hosts, has_others = _native.worker_kinds(text)
         modules = support()
         path = [folder for folder in sys.path if folder]
         _native.set_up(sys.executable or "", path, modules)
@@ -150,7 +151,7 @@ class Master:
             options.update(for_processes(path, modules))
         except RemoteWorkerError:
             # Threads do not need the executable; workers that are added later may.
-            if has_processes or has_hosts:
+            if has_processes or has_hosts or has_others:
                 raise
         options = {name: value for name, value in options.items() if value is not None}
         self._line = line_for(progress, _counting(self))
@@ -167,7 +168,7 @@ class Master:
         self._steps = Steps()
         self._reader = Reader(extra_classes(result_classes), bool(hosts_may_run_code_here))
         # What an earlier run has recorded may have come from hosts.
-        if has_hosts or resume or os.environ.get("QJAM_RESUME"):
+        if has_hosts or has_others or resume or os.environ.get("QJAM_RESUME"):
             self._reader.use_hosts()
         options["state_reader"] = self._reader
         try:
@@ -373,7 +374,7 @@ class Master:
         text, in_process = worker_string(workers)
         if in_process != self._in_process:
             raise ValueError("whether functions run in this process is decided when a master is created")
-        _, has_processes, has_hosts = _native.worker_kinds(text)
+        _, has_processes, has_hosts, _ = _native.worker_kinds(text)
         self._shares = self._shares or has_processes
         self._has_hosts = self._has_hosts or has_hosts
         # New hosts are compared, too.

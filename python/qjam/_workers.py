@@ -44,7 +44,7 @@ class RemoteWorker:
 #: What ``Master(workers)`` may be given.
 WorkersLike = Union[None, str, List[RemoteWorker]]
 
-_ENGINES = ("local", "proc", "auto", "inproc")
+_ENGINES = ("local", "proc", "auto", "inproc", "store")
 
 
 def worker_string(workers: Any) -> Tuple[str, bool]:

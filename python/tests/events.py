@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Callable, Iterator, Union
 
 #: Whoever waits longer waits for ever.
-HANG_S = 60.0
+HANG_S = 180.0
 
 
 def wait_until(happened: Callable[[], object], what: str) -> None:

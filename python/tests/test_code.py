@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Dict, List, cast
 
 import pytest
+from events import HANG_S
 
 import qjam
 
@@ -53,7 +54,7 @@ def on_worker(tmp_path: Path, calls: List[Any], support: bytes, python: str = sy
     program = [python, "-I", "-c", WORKER, str(PACKAGE / "_worker"), "support", "calls", "answers"]
     # Nothing of the test's own folders can be found from the root folder.
     paths = [str(tmp_path / part) if part in ("support", "calls", "answers") else part for part in program]
-    done = subprocess.run(paths, cwd="/", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(paths, cwd="/", capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 0, done.stderr
     answers: List[Any] = pickle.loads((tmp_path / "answers").read_bytes())
     return answers
@@ -96,7 +97,7 @@ def run_script(
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         input=stdin,
     )
     assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Dict
 
 import pytest
+from events import HANG_S
 
 import qjam
 
@@ -50,7 +51,7 @@ def run(folder: Path, script: str, workers: str, more: Dict[str, str]) -> str:
     package = str(Path(qjam.__file__).resolve().parent.parent)
     env = {**os.environ, "PYTHONPATH": package}
     done = subprocess.run(
-        [sys.executable, "main.py"], cwd=str(folder), env=env, capture_output=True, text=True, timeout=120
+        [sys.executable, "main.py"], cwd=str(folder), env=env, capture_output=True, text=True, timeout=HANG_S
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

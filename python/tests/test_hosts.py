@@ -175,7 +175,7 @@ def test_the_programs_of_the_report_run_as_printed_on_localhost(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
     )
     assert done.returncode == 0, done.stderr
     for result in expected:

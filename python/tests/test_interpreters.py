@@ -7,9 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
-from typing import Any, List
+from typing import Any, Dict, List, Optional
 
 import pytest
 from events import HANG_S, wait_until
@@ -56,18 +55,23 @@ def test_an_interpreter_that_is_killed_is_in_the_report_the_journal_and_the_run_
 
 
 def starts_others(params: Any, chunk: Any) -> List[Any]:
-    """Starts a process with a session of its own, one without its parents, and processes of joblib that share an array."""
+    """Starts processes that leave their family: with a session of their own, without their parents, without their environment; and
+    processes of joblib that share an array."""
     import numpy
     from joblib import Parallel, delayed
 
-    own = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-    script = "setsid sleep 1000 >/dev/null 2>&1 & echo $!"
-    orphan = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, text=True, check=True)
+    pids = []
+    environments: List[Optional[Dict[str, str]]] = [None, {}]
+    for env in environments:
+        own = subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True, env=env)
+        script = "setsid sleep 1000 >/dev/null 2>&1 & echo $!"
+        orphan = subprocess.run(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, check=True, env=env)
+        pids += [own.pid, int(orphan.stdout)]
     array = numpy.ones((1000, 300))
     assert Parallel(n_jobs=2)(delayed(numpy.sum)(array) for _ in range(3)) == [300_000.0] * 3
     folder = os.environ["JOBLIB_TEMP_FOLDER"]
     assert os.path.exists(folder)
-    return [folder, own.pid, int(orphan.stdout), os.getpid()]
+    return [folder, *pids, os.getpid()]
 
 
 def nothing_is_left(started: List[Any]) -> bool:
@@ -80,7 +84,7 @@ def test_what_an_interpreter_started_ends_with_the_master(workers: str) -> None:
     with Master(workers, run_folder=False) as m:
         started = m.run(starts_others, None, [1])
         assert not any(map(has_ended, started[1:])) and shared_memory(started[-1])
-    assert nothing_is_left(started)
+    wait_until(lambda: nothing_is_left(started), "the end of what the interpreter has started")
 
 
 @pytest.mark.parametrize("workers", ["local:1", "proc:1"])
@@ -89,7 +93,7 @@ def test_what_an_interpreter_started_ends_with_it(workers: str) -> None:
         started = m.run(starts_others, None, [1])
         os.kill(started[-1], signal.SIGKILL)
         m.run(lambda params, chunk: 1, None, [1])
-        assert nothing_is_left(started)
+        wait_until(lambda: nothing_is_left(started), "the end of what the interpreter has started")
 
 
 def test_what_an_interpreter_started_ends_with_its_executor() -> None:
@@ -102,20 +106,42 @@ def test_what_an_interpreter_started_ends_with_its_executor() -> None:
         wait_until(lambda: nothing_is_left(started), "the end of what the executor has left")
 
 
-def test_what_an_interpreter_started_ends_with_a_program_that_closes_nothing(tmp_path: Path) -> None:
-    program = """
-    import sys
-    sys.path[:0] = [{tests!r}]
-    from test_interpreters import starts_others
-    from qjam import Master
-    m = Master("local:2", run_folder=False)
-    print(*m.run(starts_others, None, [1]))
-    """
-    script = textwrap.dedent(program).format(tests=str(Path(__file__).parent))
+PROGRAM = """
+import sys, time
+sys.path[:0] = [{tests!r}]
+from test_interpreters import starts_others
+from qjam import Master
+m = Master({workers!r}, run_folder=False)
+print(*m.run(starts_others, None, [1]), flush=True)
+{then}
+"""
+
+
+def program(workers: str, then: str, folder: Path) -> "subprocess.Popen[str]":
+    """A program with a master whose function has started others."""
+    script = PROGRAM.format(tests=str(Path(__file__).parent), workers=workers, then=then)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S, env=env, cwd=str(tmp_path)
-    )
-    folder, *pids = done.stdout.split()
-    assert len(pids) == 3, done.stderr
-    assert nothing_is_left([folder, *map(int, pids)])
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=env, cwd=str(folder))
+
+
+def started_by(running: "subprocess.Popen[str]") -> List[Any]:
+    assert running.stdout is not None
+    folder, *pids = running.stdout.readline().split()
+    assert len(pids) == 5, (folder, pids)
+    return [folder, *map(int, pids)]
+
+
+def test_what_an_interpreter_started_ends_with_a_program_that_closes_nothing(tmp_path: Path) -> None:
+    with program("local:2", "", tmp_path) as running:
+        started = started_by(running)
+        assert running.wait(HANG_S) == 0
+    wait_until(lambda: nothing_is_left(started), "the end of what the program has left")
+
+
+@pytest.mark.parametrize("workers", ["local:2", "proc:2"])
+def test_what_an_interpreter_started_ends_with_a_program_that_is_killed(workers: str, tmp_path: Path) -> None:
+    with program(workers, "time.sleep(1000)", tmp_path) as running:
+        started = started_by(running)
+        assert not any(map(has_ended, started[1:]))
+        running.kill()
+    wait_until(lambda: nothing_is_left(started), "the end of what the program has left")

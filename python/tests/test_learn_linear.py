@@ -524,3 +524,38 @@ def test_ctrl_c_ends_a_fit_and_the_workers_can_be_used_again(workers: str) -> No
     with pytest.raises(KeyboardInterrupt), ctrl_c_when(some_rounds(workers)):
         model.fit(X, y)
     assert Ridge(workers=workers).fit(X[:50, :20], y[:50]).converged_
+
+
+# ---- the same bits -----------------------------------------------------------------------------------------------
+
+#: More than 2^18 entries: columns are divided into several partitions without anybody saying so.
+MANY_ROWS, MANY_COLUMNS = 11_000, 24
+
+
+@functools.lru_cache(maxsize=None)
+def many_rows() -> Any:
+    return rows(MANY_ROWS, MANY_COLUMNS, seed=5)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cocoa"])
+@pytest.mark.parametrize("kind", [*REGRESSORS, *CLASSIFIERS])
+def test_linear_models_without_options_have_the_same_bits_on_all_workers_and_in_every_fit(
+    kind: Any, solver: str
+) -> None:
+    X = many_rows()
+    assert X.size > 2**18
+    # So large that the usual penalty leaves some coefficients.
+    y = 20 * targets(X) if kind in REGRESSORS else classes(X)
+    options = {} if solver == "auto" else {"solver": solver}
+
+    def bits(workers: str, **more: Any) -> Any:
+        fitted = kind(workers=workers, **options, **more).fit(X, y)
+        assert np.count_nonzero(fitted.coef_) > 1
+        return fitted.coef_.tobytes(), np.asarray(fitted.intercept_).tobytes()
+
+    expected = bits("local:1")
+    for workers in ("local:1", "local:1", "local:2", "proc:2", "inproc:2"):
+        assert bits(workers) == expected, workers
+    # The rows of a support vector machine are one partition up to 2^25 entries.
+    if solver == "cocoa" and kind is not LinearSVC:
+        assert bits("local:2", partitions=2) == expected != bits("local:2", partitions=1)

@@ -34,7 +34,7 @@ def total(params: Any, chunk: Any) -> Any:
     return sum(chunk)
 
 
-def running(script: str, *, seconds: float = 60, **more: Any) -> subprocess.CompletedProcess[str]:
+def running(script: str, *, seconds: float = HANG_S, **more: Any) -> subprocess.CompletedProcess[str]:
     """A program of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "QJAM_RUNS": "off"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=seconds, env=env, **more)
@@ -107,7 +107,7 @@ except RuntimeError as error:
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=env, cwd=tmp_path
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S, env=env, cwd=tmp_path
     )
     assert done.stdout == "qjam.Master is for the master: qjam is not installed where this runs\n", done.stderr
 
@@ -301,7 +301,7 @@ began = {str(tmp_path / "began")!r}
 def slow(params, chunk):
     import time
     open(began, "w").close()
-    for _ in range(3000):
+    for _ in range(18000):
         time.sleep(0.01)
     return 1
 m = Master({workers!r})
@@ -501,6 +501,7 @@ def test_what_functions_log_keeps_its_level(workers: str) -> None:
         logging.getLogger("mine").error("wrong")
         logging.basicConfig(format="%(levelname)s:%(message)s", level=logging.DEBUG)
         logging.getLogger("mine").debug("detail")
+        logging.getLogger("mine").warning("careful")
         warnings.warn("old", stacklevel=1)
         print("said")
         raise ValueError("no")
@@ -513,11 +514,12 @@ def test_what_functions_log_keeps_its_level(workers: str) -> None:
     finally:
         logger.removeHandler(handler)
     said = {record.getMessage().partition("] ")[2]: record.levelname for record in records}
-    assert [said[line] for line in ("late", "and slow", "wrong", "DEBUG:detail", "said")] == [
+    assert [said[line] for line in ("late", "and slow", "wrong", "DEBUG:detail", "WARNING:careful", "said")] == [
         "WARNING",
         "WARNING",
         "ERROR",
         "INFO",
+        "WARNING",
         "INFO",
     ]
     assert [said[line] for line in said if "UserWarning: old" in line] == ["WARNING"]
@@ -684,7 +686,7 @@ os.kill(os.getpid(), 9)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     outcome = []
     for _ in range(2):
-        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60, env=env)
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=HANG_S, env=env)
         assert done.stdout.split() == ["13"], done.stderr
         assert done.returncode == -signal.SIGKILL
         outcome.append(done.stderr.count("computed"))

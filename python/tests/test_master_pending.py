@@ -72,7 +72,7 @@ def test_waiting_can_be_limited_and_the_round_goes_on(master: Master, tmp_path: 
 
 
 def test_a_cancelled_round_says_so(master: Master) -> None:
-    pending = master.submit(naps, 20, [1, 2])
+    pending = master.submit(naps, HANG_S, [1, 2])
     pending.cancel()
     assert pending.done()
     with pytest.raises(qjam.Cancelled):

@@ -154,5 +154,5 @@ with Master("inproc:1") as m:
         "QJAM_SSH": str(ssh),
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
     }
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=env)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S, env=env)
     assert done.stdout.split() == ["interrupted", "7"], done.stderr

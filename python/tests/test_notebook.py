@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Tuple, cast
 
 import nbformat
 import pytest
-from events import is_there, wait_until
+from events import HANG_S, is_there, wait_until
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
@@ -19,7 +19,7 @@ EXAMPLE = Path(__file__).resolve().parent.parent.parent / "examples" / "python" 
 def test_the_example_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     notebook = cast(Any, nbformat).read(str(EXAMPLE), as_version=4)
     NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     shown = [
         output["data"]["text/plain"]
@@ -38,12 +38,12 @@ class Kernel:
         self.manager.start_kernel()
         self.client = self.manager.client()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=60)
+        self.client.wait_for_ready(timeout=HANG_S)
 
     def begin(self, text: str) -> str:
         return str(self.client.execute(text))
 
-    def end(self, message: str, timeout: float = 60) -> Tuple[str, Dict[str, Any]]:
+    def end(self, message: str, timeout: float = HANG_S) -> Tuple[str, Dict[str, Any]]:
         """What a cell has printed, and how it ended."""
         printed: List[str] = []
         deadline = time.monotonic() + timeout
@@ -60,7 +60,7 @@ class Kernel:
             if reply["parent_header"].get("msg_id") == message:
                 return "".join(printed), reply["content"]
 
-    def run(self, text: str, timeout: float = 60) -> str:
+    def run(self, text: str, timeout: float = HANG_S) -> str:
         printed, reply = self.end(self.begin(text), timeout)
         assert reply["status"] == "ok", reply
         return printed

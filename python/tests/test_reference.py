@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from events import HANG_S
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -14,7 +16,7 @@ def test_the_reference_is_up_to_date() -> None:
         [sys.executable, str(ROOT / "python" / "tools" / "api_reference.py")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
     )
     assert made.returncode == 0, made.stderr
     assert (ROOT / "docs" / "book" / "python-api.md").read_text(encoding="utf-8") == made.stdout, (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
-from events import PRESSING, RECORDED
+from events import HANG_S, PRESSING, RECORDED
 
 from qjam._find import worker
 
@@ -45,7 +45,7 @@ def environment(folder: Path, mode: str = "") -> Dict[str, str]:
 
 def run(folder: Path, command: List[str], mode: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, env=environment(folder, mode), cwd=str(folder), capture_output=True, text=True, timeout=60
+        command, env=environment(folder, mode), cwd=str(folder), capture_output=True, text=True, timeout=HANG_S
     )
 
 

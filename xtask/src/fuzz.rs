@@ -8,8 +8,8 @@
 use crate::step::StepResult;
 use crate::workspace::Workspace;
 
-/// The targets, each with the length up to which inputs are tried and with how many: twenty-six million in all, fewer for
-/// those that write a file for each input.
+/// The targets, each with the length up to which inputs are tried and with how many: fewer for those that write a file for each
+/// input. CONTRIBUTING.md says how many that are.
 const TARGETS: &[(&str, u32, u32)] = &[
     ("csv", 1024, 2_000_000),
     ("frames", 4096, 2_000_000),
@@ -64,4 +64,21 @@ fn run_one(workspace: &Workspace, name: &str, bytes_max: u32, runs: u32) -> Step
 
 fn target(workspace: &Workspace) -> std::path::PathBuf {
     workspace.target.join("fuzz")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_inputs_is_what_the_documentation_says() {
+        let inputs: u32 = TARGETS.iter().map(|(_, _, runs)| runs).sum();
+        assert_eq!(
+            inputs / 1_000_000,
+            26,
+            "CONTRIBUTING.md says `twenty-six million`: bring both up to date"
+        );
+        let said = include_str!("../../CONTRIBUTING.md");
+        assert!(said.contains("twenty-six million fuzz inputs"), "CONTRIBUTING.md");
+    }
 }

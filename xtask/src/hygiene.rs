@@ -1,4 +1,5 @@
-//! Searches for words that do not belong in the repository: paths of one machine, addresses of registries.
+//! Searches for words that do not belong in the repository: paths of one machine, addresses of registries; and sees to it that
+//! what our commands leave in a checkout is not taken for a part of it.
 //!
 //! Whoever clones the repository has none of these places. The patterns are written in two halves so that this file
 //! does not contain them.
@@ -40,8 +41,12 @@ const PATTERNS: &[&str] = &[
     concat!("pypi", ".org"),
 ];
 
+/// What commands of the README write where they are run.
+const LEFT_IN_A_CHECKOUT: &[&str] = &["features.png", "target/debug/qjam", ".venv/bin/python"];
+
 /// Reads every text file of the repository.
 pub fn check(workspace: &Workspace) -> StepResult {
+    must_be_ignored(workspace)?;
     let mut files = Vec::new();
     collect(&workspace.root, &mut files)?;
     let mut places = Vec::new();
@@ -56,6 +61,25 @@ pub fn check(workspace: &Workspace) -> StepResult {
         );
     }
     if places.is_empty() { Ok(format!("{texts} files")) } else { Err(Failure::Hygiene { places }) }
+}
+
+/// Asks git whether it ignores what commands leave, by the repository's own list and in a repository of its own: sources need not
+/// have come with one.
+fn must_be_ignored(workspace: &Workspace) -> Result<(), Failure> {
+    let (folder, list) = (workspace.empty_folder("ignored")?, workspace.root.join(".gitignore"));
+    std::fs::copy(&list, folder.join(".gitignore")).about(&list)?;
+    let git = |words: &[&str]| {
+        let own = ["-c", "core.excludesFile=", "-c", "init.templateDir="];
+        workspace.program("git").args(own).args(words).dir(&folder).without(&["GIT_"])
+    };
+    git(&["init", "-q"]).quiet()?;
+    for file in LEFT_IN_A_CHECKOUT {
+        git(&["check-ignore", "-q", file]).quiet().map_err(|_| Failure::Unexpected {
+            what: format!("git does not ignore {file}"),
+            expected: "what commands leave in a checkout in .gitignore",
+        })?;
+    }
+    Ok(())
 }
 
 pub(crate) fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {

@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod clouds;
 mod demo;
 mod dist;
 mod elf;

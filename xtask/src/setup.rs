@@ -6,12 +6,16 @@
 use crate::failure::{AboutFile, Failure};
 use crate::step::StepResult;
 use crate::workspace::Workspace;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Python packages that tests compare with.
 const TEST_PACKAGES: &str = "bench/requirements-test.txt";
 /// Packages that the tests of the Python package need.
 pub const PACKAGE_TEST_PACKAGES: &str = "python/tests/requirements.txt";
+/// The server that speaks like S3.
+const CLOUD_PACKAGES: &str = "crates/store/tests/requirements.txt";
+/// The server that speaks like Azure's storage.
+const AZURITE: &str = "azurite@3.35.0";
 /// Additional Python packages of the peer programs.
 const PEER_PACKAGES: &str = "bench/requirements-peers.txt";
 
@@ -41,6 +45,30 @@ pub fn peers(workspace: &Workspace) -> StepResult {
         system_packages(workspace, &["g++"])?;
     }
     packages(workspace, PEER_PACKAGES)
+}
+
+/// Installs the servers that stand for clouds: moto by pip, Azurite by npm.
+pub fn cloud_servers(workspace: &Workspace) -> StepResult {
+    environment(workspace)?;
+    let moto = packages(workspace, CLOUD_PACKAGES)?;
+    let (folder, stamp) = (workspace.target.join("azurite"), workspace.target.join("azurite/installed"));
+    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == AZURITE) {
+        return Ok(moto);
+    }
+    if workspace.program("npm").arg("--version").ask().is_err() {
+        system_packages(workspace, &["nodejs", "npm"])?;
+    }
+    std::fs::create_dir_all(&folder).about(&folder)?;
+    let options =
+        ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error", "--prefix"];
+    workspace.program("npm").args(options).arg(&folder).arg(AZURITE).run()?;
+    std::fs::write(&stamp, AZURITE).about(stamp)?;
+    Ok("installed".into())
+}
+
+/// Azurite's program.
+pub fn azurite(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("azurite/node_modules/.bin/azurite")
 }
 
 /// Installs cargo-fuzz, and a C++ compiler for the fuzzing library.

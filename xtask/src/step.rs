@@ -42,7 +42,7 @@ pub struct Step {
     pub lane: Lane,
     /// Earlier steps of the other lane that must have ended.
     pub after: &'static [&'static str],
-    /// Whether it runs with low priority. For builds at the same time as tests that depend on the clock.
+    /// Whether it runs with low priority. For builds at the same time as tests, which are sooner over then.
     pub patient: bool,
     /// What it does.
     pub run: fn(&Workspace) -> StepResult,

@@ -4,7 +4,7 @@ use crate::step::Lane::{Package, Tests};
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Step, StepResult};
 use crate::{
-    bench, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, promised, rooms, setup, suite,
+    bench, clouds, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, promised, rooms, setup, suite,
     workspace::Workspace,
 };
 
@@ -16,6 +16,7 @@ pub const SETUP: &[Step] = &[
     Step::new("python", Quick, setup::python).lane(Package),
     Step::new("ssh-server", Quick, setup::ssh_server).lane(Package),
     Step::new("mpi-library", Quick, setup::mpi).lane(Package),
+    Step::new("cloud-servers", Quick, setup::cloud_servers).lane(Package),
 ];
 
 /// Checks, cheapest first; those that run alone come last.
@@ -38,6 +39,7 @@ pub const CHECKS: &[Step] = &[
     // These wait more than they compute, and so come while others compile.
     Step::new("hosts", Quick, hosts::test).lane(Tests).after(&["ssh-server"]),
     Step::new("mpi", Quick, mpi::test).lane(Tests).after(&["mpi-library"]),
+    Step::new("clouds", Quick, clouds::test).lane(Tests).after(&["cloud-servers"]),
     Step::new("simulation", Quick, |s| sweep(s, "", "0..1000")).lane(Tests),
     Step::new("python-tests", Quick, package::tests).lane(Package),
     Step::new("python-account", Quick, fresh::account).lane(Package),

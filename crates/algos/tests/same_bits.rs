@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const THREADS: &[&str] = &["local:1", "local:2", "local:3", "local:8"];
 const PROCESSES: &[&str] = &["proc:1", "proc:2", "proc:3", "proc:8", "proc:2*2"];
@@ -65,14 +65,19 @@ struct Faults {
     lasting: AtomicU32,
 }
 
-/// Kills and stops worker processes at moments drawn from the seed until told to end.
-fn torment(m: &Master, seed: u64, over: &AtomicBool, faults: &Faults) {
+/// How many workers may be ended in a round. A third death inside the same block would rightly be held against the block.
+const DEATHS_MAX: usize = 2;
+
+/// Kills and stops worker processes at moments drawn from the seed until told to end. `round` is the number of the current one.
+fn torment(m: &Master, seed: u64, round: &AtomicU32, over: &AtomicBool, faults: &Faults) {
     let mut rng = Rng::keyed(seed, 0, 0);
-    let deadline = Instant::now() + Duration::from_secs(60);
+    // The last round in which each was ended.
+    let mut ended: Vec<u32> = Vec::new();
     for _ in 0..1 + rng.below(6) {
         std::thread::sleep(Duration::from_micros(rng.below(20_000)));
-        if over.load(Relaxed) || Instant::now() > deadline {
-            return;
+        let now = round.load(Relaxed);
+        if over.load(Relaxed) || ended.iter().filter(|round| **round >= now).count() >= DEATHS_MAX {
+            continue;
         }
         let pids: Vec<u32> = m.workers().into_iter().filter_map(|w| w.pid).collect();
         if pids.is_empty() {
@@ -83,6 +88,7 @@ fn torment(m: &Master, seed: u64, over: &AtomicBool, faults: &Faults) {
             0 if seed.is_multiple_of(4) => {
                 faults.lasting.fetch_add(1, Relaxed);
                 let _ = kill_process(pid, Signal::STOP);
+                ended.push(round.load(Relaxed));
             }
             n if n < 8 => {
                 faults.stops.fetch_add(1, Relaxed);
@@ -93,6 +99,7 @@ fn torment(m: &Master, seed: u64, over: &AtomicBool, faults: &Faults) {
             _ => {
                 faults.kills.fetch_add(1, Relaxed);
                 let _ = kill_process(pid, Signal::KILL);
+                ended.push(round.load(Relaxed));
             }
         }
     }
@@ -116,10 +123,13 @@ fn sweep(schedules: u64, patches: usize, evaluations: usize) {
         for schedule in 0..schedules {
             let seed = 1000 * n as u64 + schedule;
             let m = Master::connect(workers).unwrap();
-            let over = AtomicBool::new(false);
+            let (over, round) = (AtomicBool::new(false), AtomicU32::new(0));
             let bits = std::thread::scope(|scope| {
-                scope.spawn(|| torment(&m, seed, &over, &faults));
-                let bits = train(evaluations, |theta| m.run(sums, theta, &data));
+                scope.spawn(|| torment(&m, seed, &round, &over, &faults));
+                let bits = train(evaluations, |theta| {
+                    round.fetch_add(1, Relaxed);
+                    m.run(sums, theta, &data)
+                });
                 over.store(true, Relaxed);
                 bits
             });

@@ -83,7 +83,7 @@ impl Folder {
         };
         match rustix::fs::fstat(&fd) {
             Ok(stat) if stat.st_uid == own_uid() => {
-                if stat.st_mode & 0o077 != 0 {
+                if stat.st_mode & 0o7777 != 0o700 {
                     // Best effort: on a read-only file system it stays as it is.
                     let _ = rustix::fs::fchmod(&fd, Mode::RWXU);
                 }

@@ -223,14 +223,35 @@ fn kill_one_of(run: &mut Child, runs: &Path) {
 }
 
 #[test]
+fn the_partitions_that_follow_from_the_data_and_the_hash_are_the_same_on_all_workers() {
+    let folder = Folder::new("cut");
+    // More than 2^18 entries: several partitions, without anybody saying so.
+    let data = folder.rows("x.svm", 26_000, 3_000);
+    for (lambda, eta) in [("1", "1"), ("0.5", "0")] {
+        let given = [data.as_str(), "--lambda", lambda, "--eta", eta, "--rounds", "12", "--tol", "0"];
+        let on = |workers: &str| json(&[&given[..], &["--workers", workers]].concat());
+        let expected = on("local:1");
+        assert!(expected["entries"].as_u64().unwrap() > 1 << 18, "{expected}");
+        assert!(expected["partitions"].as_u64().unwrap() >= 2, "{expected}");
+        for workers in ["local:1", "local:3", "proc:2"] {
+            let found = on(workers);
+            for key in ["hash", "partitions", "rounds", "choices"] {
+                assert_eq!(found[key], expected[key], "η {eta}, {key} on {workers}");
+            }
+        }
+    }
+}
+
+#[test]
 fn choices_are_told_and_written_and_followed_to_the_same_bits() {
     let folder = Folder::new("choices");
     let (data, choices) = (folder.rows("x.svm", 2000, 3000), folder.file("choices.jsonl"));
     for (lambda, eta) in [("0.02", "1"), ("0.5", "0")] {
         let given = [data.as_str(), "--lambda", lambda, "--eta", eta, "--tol", "1e-7", "--partitions", "4"];
-        let tuned =
-            [&given[..], &["--workers", "local:2", "--choices", &choices, "--explain", "--json"]].concat();
-        let output = ran(&tuned);
+        // By the clock, so that no other run would make the same choices by itself.
+        let told =
+            ["--workers", "local:2", "--tuning", "clock", "--choices", &choices, "--explain", "--json"];
+        let output = ran(&[&given[..], &told[..]].concat());
         let (said, explained): (Value, String) =
             (serde_json::from_slice(&output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         let written = std::fs::read_to_string(&choices).unwrap();
@@ -248,10 +269,24 @@ fn choices_are_told_and_written_and_followed_to_the_same_bits() {
             let again = json(&[&given[..], &["--workers", workers, "--replay", &choices]].concat());
             assert_eq!((&again["hash"], &again["rounds"]), (&said["hash"], &said["rounds"]), "{workers}");
         }
-        // Other choices give other bits: the file is really followed.
-        let other = json(&[&given[..], &["--workers", "local:1", "--h", "0.9", "--sigma", "4"]].concat());
-        assert_ne!(other["hash"], said["hash"]);
-        assert_eq!((&other["h"], &other["sigma"], &other["choices"]), (&0.9.into(), &4.0.into(), &1.into()));
+        // A file with one other choice is followed, too, by whatever clock there is: to other bits, the same everywhere.
+        let (h, sigma) = (0.37_f64, 3.25_f64);
+        let bits = [h, sigma].map(|number| format!("{:016x}", number.to_bits()));
+        let one =
+            serde_json::json!({ "round": 1, "work": h, "sigma": sigma, "reason": "edited", "bits": bits });
+        std::fs::write(&choices, format!("{one}\n")).unwrap();
+        let replayed = |workers: &str, tuning: &str| {
+            json(&[&given[..], &["--workers", workers, "--tuning", tuning, "--replay", &choices]].concat())
+        };
+        let edited = replayed("local:1", "counted");
+        assert_ne!(edited["hash"], said["hash"]);
+        assert_eq!((&edited["h"], &edited["sigma"]), (&h.into(), &sigma.into()));
+        for (workers, tuning) in [("local:2", "clock"), ("proc:2", "counted")] {
+            let again = replayed(workers, tuning);
+            assert_eq!((&again["hash"], &again["rounds"]), (&edited["hash"], &edited["rounds"]), "{workers}");
+        }
+        let other = json(&[&given[..], &["--workers", "local:1", "--h", "0.37", "--sigma", "3.25"]].concat());
+        assert_eq!((&other["h"], &other["sigma"], &other["choices"]), (&h.into(), &sigma.into(), &1.into()));
     }
 }
 

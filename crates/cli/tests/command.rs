@@ -1,5 +1,7 @@
 //! The command as people meet it: help, results, errors with what to do, exit codes, nothing left behind.
 
+mod bombs;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 

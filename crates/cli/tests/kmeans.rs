@@ -159,6 +159,25 @@ fn table(n: usize) -> String {
 }
 
 #[test]
+fn the_inertia_that_a_fit_prints_is_the_one_in_the_models_file() {
+    let folder = Folder::new("inertia");
+    let (x, model) = (folder.with("x.npy", npy(2, &points(3000))), folder.file("x.model"));
+    for learner in ["kmeans", "minibatch-kmeans"] {
+        // Far from the end, so that other centres have another inertia.
+        let more = ["--k", "3", "--workers", "local:2", "--seed", "5"];
+        let fit = [&["fit", learner, &x, "--out", &model], &more[..]].concat();
+        let said = out(&[&fit[..], &["--json"]].concat());
+        let told = value(&said, "inertia").to_owned();
+        assert!(told.parse::<f64>().expect("a number") > 0.0, "{said}");
+        assert_eq!(value(&out(&["inspect", &model, "--json"]), "inertia"), told, "{learner}");
+        let printed = out(&fit);
+        let line = format!("inertia   {:.9e}", told.parse::<f64>().expect("a number"));
+        assert!(printed.contains(&line), "{line} is not in {printed}");
+        assert_eq!(value(&out(&["inspect", &model, "--json"]), "inertia"), told, "{learner}");
+    }
+}
+
+#[test]
 fn a_model_is_fitted_inspected_and_asked() {
     let folder = Folder::new("fit");
     let (x, model) = (folder.with("x.npy", npy(2, &points(3000))), folder.file("x.model"));
@@ -259,14 +278,42 @@ fn the_other_learners_have_the_same_way() {
 #[test]
 fn explain_tells_of_results_as_long_as_their_data() {
     let folder = Folder::new("long-results");
-    let values: Vec<f32> = (0..6_800 * 80).map(|n| (n % 97) as f32 / 97.0).collect();
-    let path = folder.with("x.npy", npy(80, &values));
-    let fit = ["fit", "autoencoder", &path, "--evaluations", "1", "--explain", "--out", "/dev/null"];
-    for (hidden, is_told) in [("60", true), ("2", false)] {
-        let done = qjam(&[&fit[..], &["--hidden", hidden]].concat());
+    // A chunk has a sum for each pair of columns.
+    let (columns, mut state) = (120, 7_u64);
+    let mut table = (0..columns).map(|c| format!("c{c}")).collect::<Vec<_>>().join(",");
+    for n in 0..9_500 * columns {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        table.push_str(if n % columns == 0 { "\n" } else { "," });
+        table.push_str(&(state >> 60).to_string());
+    }
+    let path = folder.with("x.csv", table);
+    for (columns, is_told) in [("c0,c1,c2", false), ("", true)] {
+        let fit = ["fit", "lasso", &path, "--target", "c119", "--explain", "--out", "/dev/null"];
+        let columns = if columns.is_empty() { vec![] } else { vec!["--columns", columns] };
+        let done = qjam(&[&fit[..], &columns].concat());
         let err = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{err}");
-        assert_eq!(err.contains("16 chunks would do: `data.for_results_of("), is_told, "{err}");
+        assert_eq!(err.contains("chunks would do: `data.for_results_of("), is_told, "{err}");
+    }
+}
+
+#[test]
+fn an_autoencoder_that_is_wide_beside_its_data_is_cut_for_that_and_has_one_hash() {
+    let folder = Folder::new("wide-network");
+    let values: Vec<f32> = (0..6_800 * 80).map(|n| (n % 97) as f32 / 97.0).collect();
+    let path = folder.with("x.npy", npy(80, &values));
+    let fit =
+        ["fit", "autoencoder", &path, "--evaluations", "3", "--explain", "--json", "--out", "/dev/null"];
+    for hidden in ["60", "20", "2"] {
+        let on = |workers: &str| {
+            let done = qjam(&[&fit[..], &["--hidden", hidden, "--workers", workers]].concat());
+            let err = String::from_utf8_lossy(&done.stderr);
+            // Nothing is said of results as long as their data.
+            assert!(done.status.success() && !err.contains("would do"), "{hidden}: {err}");
+            value(&String::from_utf8_lossy(&done.stdout), "hash").to_owned()
+        };
+        let expected = on("local:1");
+        assert!(["local:3", "proc:2"].iter().all(|workers| on(workers) == expected), "{hidden}");
     }
 }
 

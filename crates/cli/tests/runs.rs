@@ -139,6 +139,18 @@ fn output_that_cannot_be_written_is_an_error() {
     let shown = folder.json(&["show", "--json"]);
     assert_eq!(shown["state"], "failed");
     assert!(shown["error"].as_str().unwrap().contains("No space left"), "{shown}");
+    // A fit has saved its model by then, and says all the same that nobody got what it printed.
+    let (data, model) = (folder.0.join("x.csv"), folder.0.join("model"));
+    std::fs::write(&data, "1,2\n3,4\n5,6\n").unwrap();
+    let [data, model] = [&data, &model].map(|path| path.to_str().unwrap());
+    let fit = ["fit", "kmeans", data, "--k", "2", "--out", model];
+    let fit_json = [&fit[..], &["--json"]].concat();
+    for args in [&fit[..], &fit_json, &["predict", model, data], &["inspect", model]] {
+        let output = folder.command(args).stdout(full()).output().expect("the command starts");
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains("standard output cannot be written"), "{args:?}: {}", err(&output));
+    }
+    assert!(folder.run(&["inspect", model]).status.success());
 }
 
 #[test]
@@ -392,6 +404,12 @@ fn a_file_that_others_can_have_written_is_not_run_but_shown() {
     mode(&folder.0, 0o777);
     refused(&[name], "can be written by other users");
     mode(&folder.0, 0o700);
+    assert!(rustix::process::geteuid().is_root(), "NOT TESTED for lack of root: files of other users");
+    for path in [&inside, &folder.0] {
+        std::os::unix::fs::chown(path, Some(1234), None).unwrap();
+        refused(&[inside.to_str().unwrap()], &format!("{} belongs to another user", path.display()));
+        std::os::unix::fs::chown(path, Some(0), None).unwrap();
+    }
     // In its place, and this user's own: what is left is that nothing says which build it was.
     refused(&[name], "has no hash of its executable");
     refused(&[outside, "--trust"], "has no hash of its executable");

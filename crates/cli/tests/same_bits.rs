@@ -125,6 +125,27 @@ fn every_learner_has_one_hash_on_all_workers_and_in_three_runs() {
 }
 
 #[test]
+fn linear_models_have_one_hash_also_where_the_cut_follows_from_the_data() {
+    let is_linear = |name| options(name).contains(&"--partitions");
+    for learner in LEARNERS.iter().filter(|learner| is_linear(learner.table().name)) {
+        let fit = Fit::of_many_rows(*learner);
+        let told = |workers: &str| {
+            let output = fit.on(workers).output().unwrap();
+            let told: Value =
+                serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output)));
+            (hash(&output), told["partitions"].clone())
+        };
+        let expected = told("local:1");
+        // The rows of a support vector machine are one partition up to 2^25 entries.
+        let partitions = if learner.table().name == "svm" { 1 } else { 2 };
+        assert_eq!(expected.1.as_u64(), Some(partitions), "{learner:?}");
+        for workers in ["local:1", "local:3", "proc:2"] {
+            assert_eq!(told(workers), expected, "{learner:?} on {workers}");
+        }
+    }
+}
+
+#[test]
 fn every_learner_has_the_same_hash_when_a_killed_run_is_resumed_and_when_it_is_replayed() {
     for learner in LEARNERS {
         let fit = Fit::of(*learner, &[]);

@@ -2,8 +2,11 @@
 
 use crate::{Engine, HANG};
 use qjam::function::{AnyBox, Mode};
+use qjam::journal::What;
 use qjam::{Ctx, DataSet, Encoder, Job, Master, Params, Wire};
 use qjam_core::reduce::{Cut, Tree, blocks};
+use qjam_core::scheduler::Config;
+use qjam_core::time::Span;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,6 +15,30 @@ use std::time::{Duration, Instant};
 /// Waits until something has happened.
 pub fn wait_until(what: &str, happened: impl FnMut() -> bool) {
     assert!(within(HANG, happened), "{what} has not happened in {HANG:?}");
+}
+
+/// Counts entries of a master's journal.
+pub fn noted(m: &Master, is: impl Fn(&What) -> bool) -> usize {
+    m.journal().iter().filter(|entry| is(&entry.what)).count()
+}
+
+/// How many workers a master has lost.
+pub fn losses(m: &Master) -> usize {
+    noted(m, |what| matches!(what, What::WorkerLost(..)))
+}
+
+/// Deadlines that nobody misses: a worker that is slow to leave a round, or to answer, is not killed for it, and the states of
+/// one that was killed wait for its successor. For tests that assert just that.
+#[must_use]
+pub fn unhurried() -> Config {
+    let hang = Span(HANG.as_micros() as u64);
+    Config {
+        let_go_within: hang,
+        spare_within: hang,
+        lost_after: hang,
+        home_patience: hang,
+        ..Config::default()
+    }
 }
 
 /// A gate that functions on this machine wait at, each chunk by itself, until the test opens it. So a test knows that they
@@ -47,6 +74,11 @@ impl Gate {
     /// Lets all pass.
     pub fn open(&self) {
         std::fs::write(self.0.file("open"), []).unwrap();
+    }
+
+    /// Closes it again.
+    pub fn close(&self) {
+        std::fs::remove_file(self.0.file("open")).unwrap();
     }
 
     /// What a function does with the path it was told. An empty path is no gate.

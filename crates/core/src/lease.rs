@@ -1,6 +1,6 @@
 //! Blocks as they are assigned and returned.
 //!
-//! The scheduler assigns blocks in [`BlockRun`]s, workers keep track of them, and a worker that is asked to returns blocks as
+//! The scheduler assigns blocks in [`BlockRange`]s, workers keep track of them, and a worker that is asked to returns blocks as
 //! [`Returned`]. Both state machines and the messages between them use these types.
 
 use crate::ids::{Attempt, Block};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Neighbouring blocks that were assigned together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockRun {
+pub struct BlockRange {
     /// First block.
     pub first: Block,
     /// How many.
@@ -21,7 +21,7 @@ pub struct BlockRun {
     pub apart: bool,
 }
 
-impl BlockRun {
+impl BlockRange {
     /// The blocks.
     pub fn blocks(&self) -> std::ops::Range<Block> {
         self.first..self.first.saturating_add(self.len)
@@ -32,7 +32,7 @@ impl BlockRun {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
     /// Blocks that it has not started, and will not start under these attempts.
-    pub spans: Vec<BlockRun>,
+    pub ranges: Vec<BlockRange>,
     /// Number of further blocks not started.
     pub unstarted: u32,
     /// Running blocks, with their run time in microseconds.

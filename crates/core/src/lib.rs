@@ -12,6 +12,7 @@ pub mod ids;
 pub mod text;
 pub mod time;
 
+pub mod bucket;
 pub mod chunk;
 pub mod job;
 pub mod lease;

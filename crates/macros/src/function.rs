@@ -42,7 +42,18 @@ fn register(kind: Kind, args: &TokenStream, item: &TokenStream) -> Result<TokenS
     }
     let name = &function.sig.ident;
     let checks = shape.checks(kind, &qjam);
-    let weight = accumulator_bytes.map(|bytes| quote! { , accumulator_bytes = #bytes });
+    let registered = match (shape.context, accumulator_bytes) {
+        (None, None) => quote! { #name },
+        (None, Some(bytes)) => quote! { #name, accumulator_bytes = #bytes },
+        (Some(context), bytes) => {
+            let bytes = match bytes {
+                None => quote! { ::core::option::Option::None },
+                Some(bytes) => quote! { ::core::option::Option::Some(#bytes as u64) },
+            };
+            let right = quote_spanned! { context.span() => <#context as #qjam::__private::Context>::Right };
+            quote! { @ #qjam::__private::erased_with::<#right, _, _>(#name), #bytes }
+        }
+    };
     let conditions: Vec<&Attribute> =
         function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
     Ok(quote! {
@@ -54,7 +65,7 @@ fn register(kind: Kind, args: &TokenStream, item: &TokenStream) -> Result<TokenS
             }
         };
         #(#conditions)*
-        #qjam::register!(#name #weight);
+        #qjam::register!(#registered);
     })
 }
 
@@ -150,9 +161,10 @@ impl<'a> Shape<'a> {
         Ok(Shape { params, chunk, output, state, context })
     }
 
-    /// Asserts the trait that each type must have, with the span of the type.
+    /// Asserts the trait that each type must have, with the span of the type. That of the context is asserted where the function
+    /// is registered.
     fn checks(&self, kind: Kind, qjam: &TokenStream) -> TokenStream {
-        let Shape { params, chunk, output, state, context } = self;
+        let Shape { params, chunk, output, state, .. } = self;
         let of_params = quote_spanned! { params.span() => #qjam::__private::is_params::<#params>(); };
         let of_chunk = quote_spanned! { chunk.span() => #qjam::__private::is_chunk::<#chunk>(); };
         let of_output = match kind {
@@ -162,10 +174,7 @@ impl<'a> Shape<'a> {
         let of_state = state.map(|state| {
             quote_spanned! { state.span() => #qjam::__private::is_state::<#state, #chunk>(); }
         });
-        let of_context = context.map(|context| {
-            quote_spanned! { context.span() => #qjam::__private::is_context::<#context>(); }
-        });
-        quote! { #of_params #of_chunk #of_output #of_state #of_context }
+        quote! { #of_params #of_chunk #of_output #of_state }
     }
 }
 

@@ -23,6 +23,8 @@ mod values;
 mod wait;
 
 use pyo3::prelude::*;
+// Workers `store:URL`.
+use qjam_store as _;
 
 /// The module `qjam._native`.
 #[pymodule]

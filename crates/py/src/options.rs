@@ -121,15 +121,17 @@ fn check_state(reader: &Py<PyAny>, state: python::Memory) -> Result<Option<pytho
     .map_err(|e: PyErr| attach(|py| e.value(py).to_string()))
 }
 
-/// Whether a worker string has threads of this process, other processes here, and other hosts in it.
+/// Whether a worker string has threads of this process, other processes here, other hosts, and workers elsewhere that nobody here
+/// starts in it.
 #[pyfunction]
-pub(crate) fn worker_kinds(py: Python<'_>, workers: &str) -> PyResult<(bool, bool, bool)> {
+pub(crate) fn worker_kinds(py: Python<'_>, workers: &str) -> PyResult<(bool, bool, bool, bool)> {
     let parsed = WorkerString::parse(workers).map_err(|e| raise(py, qjam::Error::from(e).into(), ""))?;
     let has = |is: fn(Caps) -> bool| parsed.seats.iter().any(|seat| is(seat.caps()));
     Ok((
         has(|caps| caps.in_process),
         has(|caps| caps.same_machine && !caps.in_process),
         has(|caps| !caps.same_machine && caps.can_replace),
+        has(|caps| !caps.same_machine && !caps.can_replace),
     ))
 }
 

@@ -1,6 +1,6 @@
 //! What the macros refer to. Not for use by hand; it may change at any time.
 
-pub use crate::registry::{Entry, FUNCTIONS, erased};
+pub use crate::registry::{Entry, FUNCTIONS, erased, erased_with};
 pub use linkme;
 
 use crate::{Chunk, MergeError, Params, Reduce, State, Wire};
@@ -20,17 +20,20 @@ pub fn is_accumulator<T: Reduce + Wire + Default>() {}
 /// Compiles only for what a function may keep with such a chunk.
 pub fn is_state<S: State<Chunk = C>, C: Chunk>() {}
 
-/// Compiles only for the context of a call.
-pub fn is_context<T: Context>() {}
-
 /// The context of a call, and nothing else.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither the chunk's state nor the context: a state is taken as `&mut {Self}`, and the context is `&qjam::Ctx`",
     label = "write `&mut {Self}` if this is the state"
 )]
-pub trait Context {}
+pub trait Context {
+    /// There is such a type only for the context. So a function that has something else in its place is registered with a type
+    /// that is an error by itself, and the compiler says nothing more of it.
+    type Right;
+}
 
-impl Context for crate::Ctx {}
+impl Context for crate::Ctx {
+    type Right = ();
+}
 
 /// `merge` in terms of `try_merge`, for callers who have no way to deal with an error.
 #[track_caller]

@@ -1,6 +1,7 @@
 //! What can go wrong in a run: what failed, where, why, and what to do.
 
 use crate::engine::WorkerStringError;
+use crate::engine::provider::JoinError;
 pub use crate::engine::ssh::{StartFailure, Step};
 use crate::memory::DoesNotFit;
 use crate::registry::UnknownFunction;
@@ -59,6 +60,10 @@ pub enum Error {
         /// Which workers.
         workers: String,
     },
+
+    /// A crew of another crate cannot be joined.
+    #[error("{0}")]
+    Crew(crate::engine::provider::CrewError),
 
     /// Ranks cannot be had, or cannot do what was asked for.
     #[error(transparent)]
@@ -193,6 +198,15 @@ pub struct RemoteFault {
 }
 
 struct ShowFault<'a>(&'a RemoteFault);
+
+impl From<JoinError> for Error {
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::Ranks(error) => Error::Ranks(error),
+            JoinError::Crew(error) => Error::Crew(error),
+        }
+    }
+}
 
 impl fmt::Display for ShowFault<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

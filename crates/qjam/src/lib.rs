@@ -1,7 +1,8 @@
 //! Run your own learning algorithm on more than one core and more than one machine.
 //!
-//! Write it once, as a function over a chunk of the data and a rule for combining its results; run it on threads or on
-//! processes, with the same bits whichever you choose and whoever dies on the way.
+//! Write it once, as a function over a chunk of the data and a rule for combining its results; run it on threads, on
+//! processes, on hosts over `ssh`, or on the ranks of `mpirun`. The result has the same bits on all of them and for any number
+//! of workers, also when worker processes or hosts die during the run.
 //!
 //! ```
 //! use qjam::{DataSet, Dense, Master, Sum, Wire};
@@ -66,7 +67,7 @@ pub mod store;
 pub mod memory;
 
 mod arenas;
-mod executor;
+mod executor_process;
 mod id_map;
 mod process;
 mod transport;

@@ -41,6 +41,39 @@ where
     (f.erase(), TypeId::of::<F>())
 }
 
+/// The same of a function with a context, of which [`Context`](crate::__private::Context) says whether it is `Right`.
+#[doc(hidden)]
+pub fn erased_with<Right, F, M>(f: F) -> (Function, TypeId)
+where
+    F: WithContext<Right, M>,
+{
+    f.erased()
+}
+
+/// A function with a context.
+#[doc(hidden)]
+pub trait WithContext<Right, M> {
+    /// See [`erased`].
+    fn erased(self) -> (Function, TypeId);
+}
+
+impl<F: Job<M>, M> WithContext<(), M> for F {
+    fn erased(self) -> (Function, TypeId) {
+        erased(self)
+    }
+}
+
+/// Nothing is registered with it. Where the compiler could not find out what `Right` is, and has said so, it must not conclude that
+/// from the implementation above, and say that the function is not a job either.
+#[doc(hidden)]
+pub enum Unknown {}
+
+impl<F, M> WithContext<Unknown, M> for F {
+    fn erased(self) -> (Function, TypeId) {
+        unreachable!("there is no context of this kind")
+    }
+}
+
 /// Why a name gives no function.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownFunction {
@@ -210,18 +243,19 @@ fn distance(a: &str, b: &str) -> usize {
 #[macro_export]
 macro_rules! register {
     ($function:expr, accumulator_bytes = $bytes:expr $(,)?) => {
-        $crate::register!(@ $function, ::core::option::Option::Some($bytes as u64));
+        $crate::register!(
+            @ $crate::__private::erased($function), ::core::option::Option::Some($bytes as u64)
+        );
     };
-    (@ $function:expr, $bytes:expr) => {
+    (@ $erased:expr, $bytes:expr) => {
         const _: () = {
             #[$crate::__private::linkme::distributed_slice($crate::__private::FUNCTIONS)]
             #[linkme(crate = $crate::__private::linkme)]
-            static ENTRY: $crate::__private::Entry =
-                $crate::__private::Entry::new(|| $crate::__private::erased($function), $bytes);
+            static ENTRY: $crate::__private::Entry = $crate::__private::Entry::new(|| $erased, $bytes);
         };
     };
     ($($function:expr),+ $(,)?) => {$(
-        $crate::register!(@ $function, ::core::option::Option::None);
+        $crate::register!(@ $crate::__private::erased($function), ::core::option::Option::None);
     )+};
 }
 

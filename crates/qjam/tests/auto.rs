@@ -4,7 +4,8 @@
 
 use qjam::journal::What;
 use qjam::{Ctx, DataSet, Dense, Error, Master, Nothing};
-use qjam_conformance::support::Gate;
+use qjam_conformance::HANG;
+use qjam_conformance::support::{Gate, within};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -75,16 +76,17 @@ fn short_rounds_run_on_the_callers_thread_and_are_reported_like_others() {
     for workers in ["auto", "auto:local:3", "auto:proc:2"] {
         let m = Master::connect(workers).unwrap();
         let tasks = DataSet::nothing(5).unwrap();
-        let mut own = 0;
         for round in 0..60 {
-            own += u32::from(m.run(whoever, &0, &tasks).unwrap().0 == vec![me(); 5]);
+            let ran = m.run(whoever, &0, &tasks).unwrap().0;
+            // Before anything is known of a round, the caller's thread begins it. Where a machine has other things to do, the
+            // rest may be handed over; how often short rounds stay is measured below.
+            assert!(round > 0 || ran[0] == me(), "{workers}: {ran:?}");
+            assert_eq!(ran.len(), 5);
             let report = m.last_round().unwrap();
             assert_eq!(report.round, round);
             assert_eq!(report.total_us, report.worker_us + report.master_us + report.overhead_us);
         }
-        // Where a machine has other things to do, a round may take so long that the rest is handed over. How often short
-        // rounds stay is measured below.
-        assert!(own > 0, "{workers}: none on the caller's thread, {:?}", choices(&m));
+        assert_eq!(choices(&m)[0], 0, "{workers}");
         let journal = m.journal();
         let count = |is: fn(&What) -> bool| journal.iter().filter(|e| is(&e.what)).count();
         assert_eq!(count(|w| matches!(w, What::RoundStarted { .. })), 60);
@@ -129,6 +131,7 @@ fn every_choice_gives_the_same_bits() {
 
 #[test]
 fn a_round_that_takes_long_is_handed_over_while_it_runs() {
+    must_have_two_cores();
     let m = Master::connect("auto:local:2").unwrap();
     let tasks = DataSet::nothing(40).unwrap();
     let ran = m.run(whoever, &3, &tasks).unwrap().0;
@@ -174,17 +177,27 @@ fn limits_that_the_callers_thread_cannot_keep_leave_the_work_to_workers() {
     }
 }
 
+/// On a single core nobody else would be faster, and nothing is handed over.
+fn must_have_two_cores() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    assert!(cores > 1, "NOT TESTED for lack of a second core: rounds that are handed over");
+}
+
+/// Opens a gate when two chunks have come to it. If they do not, what was waited for is seen afterwards, and nobody hangs.
+fn open_for_two(gate: &Gate) {
+    within(HANG, || gate.reached() >= 2);
+    gate.open();
+}
+
 /// The caller's thread begins a round and cannot go on in its first block before somebody else is in another one.
 #[test]
 fn a_block_that_takes_long_does_not_keep_the_others_from_workers() {
+    must_have_two_cores();
     for workers in ["auto:local:2", "auto:proc:2"] {
         let m = Master::connect(workers).unwrap();
         let (gate, tasks) = (Gate::new(), DataSet::nothing(8).unwrap());
         let ran = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                gate.wait_for(2);
-                gate.open();
-            });
+            scope.spawn(|| open_for_two(&gate));
             m.run(whoever_passes, gate.path().as_str(), &tasks).unwrap().0
         });
         assert_eq!(ran.iter().filter(|name| **name == me()).count(), 1, "{ran:?}");
@@ -198,14 +211,12 @@ fn a_block_that_takes_long_does_not_keep_the_others_from_workers() {
 /// What somebody throws while the caller's thread is in another block is the error of the round, whoever of them it is.
 #[test]
 fn errors_of_a_round_in_two_places_are_told_once() {
+    must_have_two_cores();
     for culprit in [0, 5] {
         let m = Master::connect("auto:local:2").unwrap();
         let (gate, tasks) = (Gate::new(), DataSet::nothing(8).unwrap());
         let error = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                gate.wait_for(2);
-                gate.open();
-            });
+            scope.spawn(|| open_for_two(&gate));
             m.run(passes_or_not, &(gate.path(), culprit), &tasks).map(|names| names.0).unwrap_err()
         });
         let fault = error.fault().unwrap_or_else(|| panic!("{error}"));

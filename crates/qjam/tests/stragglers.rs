@@ -5,7 +5,7 @@
 
 use qjam::{Ctx, DataSet, Master, Nothing};
 use qjam_conformance::HANG;
-use qjam_conformance::support::{Folder, wait_until};
+use qjam_conformance::support::{Folder, unhurried, wait_until};
 use qjam_core::journal::What;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,7 +59,7 @@ fn pid(m: &Master, n: usize) -> u64 {
 fn a_block_that_takes_for_ever_is_done_by_somebody_else() {
     for engine in ["proc:4", "proc:2*2"] {
         let tasks = DataSet::nothing(64).unwrap();
-        let m = Master::connect(engine).unwrap();
+        let m = Master::builder().deadlines(unhurried()).connect(engine).unwrap();
         let expected = m.run(nap, &[0, 0, 1, 0], &tasks).unwrap();
         // It does some blocks in time, and has them to deliver while it is held up. Nobody opens the gate: the value comes
         // because others run what it holds.
@@ -98,8 +98,8 @@ fn a_worker_that_joins_in_the_middle_gets_its_share() {
 fn nothing_is_run_twice_in_short_rounds() {
     let tasks = DataSet::nothing(64).unwrap();
     let m = Master::connect("proc:4").unwrap();
-    // On a full machine a process may stand still for longer than the grace of 2 ms; then it is helped, and rightly so. Such
-    // a round takes longer than that, too.
+    // Nobody is helped before a grace of 2 ms is over. On a full machine a process may stand still for longer than that; then
+    // it is helped, and rightly so. So every round with help is one of those that take longer than the grace.
     let long = (0..300).filter(|_| time(&m, &[0, 0, 1, 0], &tasks).1 > Duration::from_millis(2)).count();
     let helped = m.journal().iter().filter(|e| matches!(e.what, What::BackedUp { .. })).count();
     // A round backs up at most a tenth of its blocks.

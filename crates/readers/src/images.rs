@@ -25,6 +25,12 @@ const SIDE_MAX: usize = 1 << 15;
 /// Maximum number of pixels of a picture. A few bytes of a PNG can stand for a thousand times as many.
 const PIXELS_MAX: usize = 1 << 26;
 
+/// What deflate makes of a byte, at most.
+const DEFLATE_RATIO_MAX: usize = 1032;
+
+/// Every block of 8 × 8 pixels takes a bit of a JPEG; twice that many.
+const JPEG_PIXELS_PER_BYTE_MAX: usize = 1024;
+
 /// Maximum size of a picture's file.
 const FILE_BYTES_MAX: u64 = 1 << 29;
 
@@ -355,19 +361,36 @@ fn is_png(bytes: &[u8]) -> Result<bool, Fault> {
     }
 }
 
-/// Width and height as the header gives them, if they are within bounds.
+/// Width and height as the header gives them, if they are within bounds and so many bytes can have so many pixels.
 fn sides(bytes: &[u8]) -> Result<(usize, usize), Fault> {
     let (format, sides) = match is_png(bytes)? {
         true => (
             "PNG",
-            png_reader(bytes).map(|reader| (reader.info().width as usize, reader.info().height as usize)),
+            png_reader(bytes).map(|reader| {
+                let info = reader.info();
+                let is_enough = info.raw_bytes() / DEFLATE_RATIO_MAX <= bytes.len();
+                (info.width as usize, info.height as usize, is_enough)
+            }),
         ),
-        false => ("JPEG", jpeg_sides(bytes)),
+        false => (
+            "JPEG",
+            jpeg_sides(bytes).map(|(width, height)| {
+                let is_enough = width.saturating_mul(height) / JPEG_PIXELS_PER_BYTE_MAX <= bytes.len();
+                (width, height, is_enough)
+            }),
+        ),
     };
-    let (width, height) = sides.map_err(|reason| (format, reason))?;
+    let (width, height, is_enough) = sides.map_err(|reason| (format, reason))?;
     if width > SIDE_MAX || height > SIDE_MAX || width * height > PIXELS_MAX {
         let reason = format!(
             "it has {width} × {height} pixels, but at most {SIDE_MAX} per side and {PIXELS_MAX} in all are supported; resize it"
+        );
+        return Err((format, reason));
+    }
+    if !is_enough {
+        let reason = format!(
+            "{} bytes cannot have the {width} × {height} pixels that it claims; it is truncated or damaged, copy it again",
+            bytes.len()
         );
         return Err((format, reason));
     }

@@ -152,6 +152,35 @@ fn a_picture_of_a_billion_pixels_is_refused() {
 }
 
 #[test]
+#[cfg(feature = "images")]
+fn a_picture_with_more_pixels_than_its_bytes_can_have_is_refused() {
+    let folder = Folder::new();
+    let mut png = Vec::new();
+    let mut encoder = png::Encoder::new(&mut png, 8000, 8000);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_chunk(png::chunk::IDAT, &deflate(&[0; 24_001])).unwrap();
+    drop(writer);
+    // A grey JPEG with one block of 8 × 8 pixels, whose header claims 8000 × 8000.
+    let mut jpeg = vec![0xff, 0xd8, 0xff, 0xdb, 0, 67, 0];
+    jpeg.extend([1; 64]);
+    jpeg.extend([0xff, 0xc0, 0, 11, 8, 0x1f, 0x40, 0x1f, 0x40, 1, 1, 0x11, 0]);
+    for (class, symbol) in [(0x00, 11), (0x10, 0)] {
+        jpeg.extend([0xff, 0xc4, 0, 20, class, 1]);
+        jpeg.extend([0; 15]);
+        jpeg.push(symbol);
+    }
+    jpeg.extend([0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0, 0x3f, 0xf7, 0xff, 0xd9]);
+    for (name, bytes) in [("x.png", png), ("x.jpg", jpeg)] {
+        let pictures = folder.path().join(format!("pictures-{name}"));
+        folder.file(&format!("pictures-{name}/{name}"), bytes);
+        let (message, peak) = told(&pictures, None, folder.path());
+        assert!(message.contains("cannot have the 8000 × 8000 pixels"), "{message}");
+        assert!(peak < PEAK_MAX, "{name}: {peak} bytes");
+    }
+}
+
+#[test]
 fn a_file_that_unpacks_to_more_than_half_of_the_disk_is_refused() {
     let folder = Folder::new();
     let values = 10_000_000;
@@ -172,6 +201,151 @@ fn a_file_that_unpacks_to_more_than_half_of_the_disk_is_refused() {
         "NOT TESTED, since this user may not mount anything"
     );
     assert!(status.success() && said[0].contains("more than half of the room on this disk"), "{said:?}");
+}
+
+/// A Parquet file with these columns of random numbers, each in one page that is packed so.
+#[cfg(feature = "parquet")]
+fn parquet_file(columns: usize, rows: u64, compression: parquet::basic::Compression) -> Vec<u8> {
+    parquet_file_with(columns, rows, compression, false)
+}
+
+/// The same, with or without dictionaries.
+#[cfg(feature = "parquet")]
+fn parquet_file_with(
+    columns: usize,
+    rows: u64,
+    compression: parquet::basic::Compression,
+    dictionary: bool,
+) -> Vec<u8> {
+    use parquet::column::writer::ColumnWriter;
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    let names: String = (0..columns).map(|n| format!("required double c{n}; ")).collect();
+    let schema = parquet::schema::parser::parse_message_type(&format!("message t {{ {names} }}")).unwrap();
+    let properties =
+        WriterProperties::builder().set_compression(compression).set_dictionary_enabled(dictionary);
+    let properties = properties.set_dictionary_page_size_limit(usize::MAX);
+    let properties =
+        properties.set_data_page_size_limit(usize::MAX).set_data_page_row_count_limit(usize::MAX);
+    let mut bytes = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema.into(), properties.build().into()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let (mut rng, mut column) = (common::Rng(7), 0);
+    while let Some(mut writer) = group.next_column().unwrap() {
+        let ColumnWriter::DoubleColumnWriter(typed) = writer.untyped() else { unreachable!() };
+        let values: Vec<f64> = (0..rows).map(|_| f64::from_bits(rng.next() >> 2)).collect();
+        typed.write_batch(&values, None, None).unwrap();
+        writer.close().unwrap();
+        column += 1;
+    }
+    assert_eq!(column, columns);
+    group.close().unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn a_page_of_parquet_takes_no_memory_for_what_it_claims() {
+    use parquet::basic::Compression;
+    let folder = Folder::new();
+    for (name, compression) in
+        [("snappy", Compression::SNAPPY), ("zstd", Compression::ZSTD(Default::default()))]
+    {
+        let columns = 8;
+        let mut file = parquet_file(columns, 1 << 17, compression);
+        // The length of each page when it is unpacked is the second field of its header, in the first bytes of its column.
+        let honest = varint(1 << 20);
+        let places: Vec<usize> = (0..file.len() - 8)
+            .filter(|at| file[*at..].starts_with(&[&[0x15, 0, 0x15], &honest[..]].concat()))
+            .collect();
+        assert_eq!(places.len(), columns, "{name}");
+        let claim = varint((1 << 26) - 1);
+        assert_eq!(claim.len(), honest.len());
+        for at in places {
+            file[at + 3..at + 3 + claim.len()].copy_from_slice(&claim);
+        }
+        let name = format!("{name}.parquet");
+        let path = folder.file(&name, file);
+        let (message, peak) = told(&path, None, &folder.path().join("cache"));
+        // What it claims does not matter; what it has is read.
+        assert_eq!(message, format!("{} rows", 1 << 17), "{name}");
+        assert!(peak < PEAK_MAX, "{name}: {peak} bytes");
+    }
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn a_dictionary_of_parquet_takes_no_memory_for_what_it_claims() {
+    let folder = Folder::new();
+    let values = 1 << 20;
+    let mut file = parquet_file_with(1, values, parquet::basic::Compression::UNCOMPRESSED, true);
+    // Its header: a dictionary, two lengths, and how many values it has.
+    let honest = [&[0x4c, 0x15][..], &varint(values as u32)].concat();
+    let at = file.windows(honest.len()).position(|bytes| bytes == honest).unwrap();
+    let claim = varint((1 << 26) - 1);
+    assert_eq!(claim.len() + 2, honest.len());
+    file[at + 2..at + honest.len()].copy_from_slice(&claim);
+    refused(&folder, "x.parquet", file, None, &["a dictionary, shorter than its values"]);
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn a_parquet_file_of_a_few_bytes_does_not_unpack_to_any_number_of_rows() {
+    use parquet::column::writer::ColumnWriter;
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    let folder = Folder::new();
+    let schema = parquet::schema::parser::parse_message_type("message t { optional double x; }").unwrap();
+    let properties = WriterProperties::builder().set_data_page_row_count_limit(usize::MAX);
+    let mut bytes = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut bytes, schema.into(), properties.build().into()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let ColumnWriter::DoubleColumnWriter(typed) = column.untyped() else { unreachable!() };
+    // Rows that have no value.
+    for _ in 0..30 {
+        typed.write_batch(&[], Some(&[0; 1 << 20]), None).unwrap();
+    }
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    assert!(bytes.len() < 1000, "{} bytes", bytes.len());
+    refused(&folder, "x.parquet", bytes, None, &["31457280 rows", "smaller row groups"]);
+}
+
+/// A number of Thrift, as headers of Parquet have it.
+#[cfg(feature = "parquet")]
+fn varint(number: u32) -> Vec<u8> {
+    let (mut left, mut bytes) = (u64::from(number) << 1, Vec::new());
+    while left >= 128 {
+        bytes.push(left as u8 | 128);
+        left >>= 7;
+    }
+    bytes.push(left as u8);
+    bytes
+}
+
+#[test]
+#[cfg(feature = "parquet")]
+fn a_page_of_parquet_that_unpacks_to_more_than_its_values_is_refused() {
+    let folder = Folder::new();
+    let mut file = parquet_file(1, 1 << 18, parquet::basic::Compression::GZIP(Default::default()));
+    // In the place of what was packed, as long as that: zeros that no page of so many values has.
+    let start = file.windows(3).position(|bytes| bytes == [0x1f, 0x8b, 8]).unwrap();
+    let room = (1 << 20) + (900 << 10);
+    let packed = deflate(&vec![0; 160 << 20]);
+    assert!(packed.len() < room && start + room < file.len(), "{} bytes of {}", packed.len(), file.len());
+    let mut bomb = vec![0x1f, 0x8b, 8, 0x10, 0, 0, 0, 0, 0, 255];
+    // A comment and empty blocks fill it up.
+    let filler = room - bomb.len() - 1 - packed.len() - 8;
+    bomb.extend(vec![b' '; filler % 5]);
+    bomb.push(0);
+    bomb.extend([0, 0, 0, 0xff, 0xff].repeat(filler / 5));
+    bomb.extend(packed);
+    bomb.extend([0; 8]);
+    file[start..start + bomb.len()].copy_from_slice(&bomb);
+    refused(&folder, "x.parquet", file, None, &["longer than its values"]);
 }
 
 /// Files of the cache folder, with their lengths.

@@ -32,6 +32,8 @@ pub mod mutation;
 
 pub mod study;
 
+pub mod bucket;
+
 pub use checkers::{Answer, Violation};
 pub use engine::{Ending, run};
 pub use plan::Plan;

@@ -454,7 +454,8 @@ fn draw_config(rng: &mut Rng) -> Config {
         remote_patience: Span(rng.between(1_000_000, 90_000_000)),
         ..usual
     };
-    Config { vain_max: drawn.fruitless_max / 3, ..drawn }
+    let vain_patience = Span(drawn.remote_patience.0 / 4);
+    Config { vain_max: drawn.fruitless_max / 3, vain_patience, vain_life: Span(vain_patience.0 * 2), ..drawn }
 }
 
 fn draw_rounds(rng: &mut Rng, seats: &[SeatPlan], silence: bool) -> Vec<RoundPlan> {

@@ -1,10 +1,14 @@
-//! The book's page on large clusters says what the simulator says today.
+//! The book's pages on large clusters and on buckets say what the simulator says today.
 
+use qjam_sim::bucket::study as bucket;
 use qjam_sim::study::stragglers::{self, Times};
 use qjam_sim::study::table::Table;
 use qjam_sim::study::{bandwidth, recovery};
 
-const BOOK: &str = include_str!("../../../docs/book/to-internet-scale.md");
+const BOOK: &str = concat!(
+    include_str!("../../../docs/book/to-internet-scale.md"),
+    include_str!("../../../docs/book/bucket-costs.md")
+);
 
 /// Numbers may move by a twentieth with the scheduler before the page must be made again.
 const TOLERANCE: f64 = 0.05;
@@ -65,4 +69,13 @@ fn traffic_is_what_the_book_says() {
 #[test]
 fn failures_cost_what_the_book_says() {
     agrees(&recovery::rounds(&[10]).0, 2);
+}
+
+#[test]
+fn buckets_cost_what_the_book_says() {
+    agrees(&bucket::beside_the_paper(&[10, 60]), 1);
+    agrees(&bucket::shapes(&[30]).0, 1);
+    agrees(&bucket::copies(&[30]), 1);
+    agrees(&bucket::trouble(&[30]), 1);
+    agrees(&bucket::requests(&[30]), 1);
 }

@@ -1,10 +1,12 @@
 //! All that descends from a process, also in other groups and sessions.
 //!
-//! Members are known by an environment variable that they inherit. A process that was started without its parent's environment
-//! is no member; if it stayed in the group of the first member, it ends with that group.
+//! Members are known by a limit that they inherit ([`Mark`]), or by an environment variable, where there are no such limits. A process
+//! that was started without its parent's environment is known by the limit alone; where there is none and it stayed in the group of the
+//! first member, it ends with that group.
 //!
 //! A family also has a folder for files that should not outlive it. It is made by whoever needs it and removed at the end.
 
+use crate::mark::{self, Mark};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -15,9 +17,12 @@ use std::time::{Duration, Instant};
 const FAMILY: &str = "QJAM_FAMILY";
 /// Members that remove what others left behind as soon as those have ended: the resource trackers of `multiprocessing` and joblib.
 const TRACKER: &[u8] = b"resource_tracker";
-/// How long trackers may take for that.
-const TRACKERS_MAX: Duration = Duration::from_secs(2);
-/// How long the kernel may take to end the members. It cannot end one that waits for a broken device.
+/// How long trackers may sleep after the others have ended: they wait for somebody who is no member. One that is runnable is at work,
+/// or waits for the processor on a machine that has much to do.
+const TRACKERS_SLEEP_MAX: Duration = Duration::from_secs(2);
+/// How long trackers may take in all.
+const TRACKERS_MAX: Duration = Duration::from_secs(60);
+/// How long the kernel may take to end the others. It cannot end one that waits for a broken device.
 const END_MAX: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Looks that find nobody before it is believed, and such looks at most while some process shows no environment: one that is
@@ -26,16 +31,21 @@ const LOOKS_IN_VAIN: u32 = 2;
 const LOOKS_IN_DOUBT: u32 = 20;
 /// Where folders of families are: files there are memory that processes share.
 const SHARED_MEMORY: &str = "/dev/shm";
+/// How names of folders begin.
+const FOLDER: &str = "qjam-";
 
 /// A process and its descendants.
 pub struct Family {
     /// Names of all families that a member belongs to, separated by colons; the last is that of this one.
     names: String,
+    /// `None` if the first member could not be marked.
+    mark: Option<Mark>,
 }
 
 struct Member {
     pid: Pid,
     is_tracker: bool,
+    is_asleep: bool,
 }
 
 /// What a process is to a family.
@@ -52,7 +62,8 @@ impl Family {
     pub fn new() -> Self {
         let own = format!("{:016x}", RandomState::new().build_hasher().finish());
         let outer = std::env::var(FAMILY).ok().filter(|names| is_names(names));
-        Family { names: outer.map_or_else(|| own.clone(), |outer| format!("{outer}:{own}")) }
+        let outer = outer.unwrap_or_else(|| format!("{:016x}", mark::own_root()));
+        Family { names: format!("{outer}:{own}"), mark: Mark::new() }
     }
 
     /// The folder for files that end with the family. Nobody has made it yet.
@@ -61,7 +72,7 @@ impl Family {
     }
 
     fn folder_name(&self) -> String {
-        format!("qjam-{}", self.names.replace(':', "."))
+        format!("{FOLDER}{}", self.names.replace(':', "."))
     }
 
     /// Makes the process that the command starts a member.
@@ -69,21 +80,28 @@ impl Family {
         command.env(FAMILY, &self.names);
     }
 
+    /// Marks the process that was started so, before it has started anything. Says whether this process is at the root of families.
+    pub(crate) fn begin(&mut self, pid: Option<Pid>) -> bool {
+        self.mark = self.mark.filter(|mark| pid.is_some_and(|pid| mark.put(pid)));
+        self.mark.is_some_and(|mark| mark.root().is_some())
+    }
+
     /// Ends all members and removes the folders of the family and of families inside it.
     pub(crate) fn end(&self) {
         let begun = Instant::now();
-        let (mut spared_since, mut in_vain) = (None, 0);
+        let (mut trackers, mut in_vain) = (Trackers::default(), 0);
         loop {
             let (members, is_in_doubt) = self.members();
             in_vain = if members.is_empty() { in_vain + 1 } else { 0 };
             let enough = if is_in_doubt { LOOKS_IN_DOUBT } else { LOOKS_IN_VAIN };
-            if in_vain >= enough || begun.elapsed() > END_MAX {
-                break;
-            }
             // Trackers last: while they live, and see the others end, they remove shared memory that those have named.
             let only_trackers = !members.is_empty() && members.iter().all(|member| member.is_tracker);
             let spares =
-                !only_trackers || spared_since.get_or_insert_with(Instant::now).elapsed() <= TRACKERS_MAX;
+                !only_trackers || trackers.are_at_work(members.iter().all(|member| member.is_asleep));
+            let limit = if only_trackers { TRACKERS_MAX + END_MAX } else { END_MAX };
+            if in_vain >= enough || begun.elapsed() > limit {
+                break;
+            }
             for member in members.iter().filter(|member| !(spares && member.is_tracker)) {
                 self.kill(member.pid);
             }
@@ -107,22 +125,34 @@ impl Family {
         (members, is_in_doubt)
     }
 
-    /// Whether a process is a member. One that shows no environment has ended, or is about to become another program.
+    /// Whether a process is a member. One that shows no environment has none, has ended, or is about to become another program.
     fn kinship(&self, pid: Pid) -> Kinship {
-        let Some(environment) = about(pid, "environ") else { return Kinship::None };
-        if environment.is_empty() {
-            return Kinship::Unknown;
+        let environment = about(pid, "environ");
+        let has_name = environment.as_ref().is_some_and(|environment| self.is_named_in(environment));
+        if !has_name {
+            let Some(mark) = self.mark else {
+                let shows_none = environment.is_some_and(|environment| environment.is_empty());
+                return if shows_none { Kinship::Unknown } else { Kinship::None };
+            };
+            let limits = about(pid, "limits").unwrap_or_default();
+            if !mark.is_in(&String::from_utf8_lossy(&limits)) {
+                return Kinship::None;
+            }
         }
+        // What has ended, and waits for its parent to ask how, is still there.
+        let stat = about(pid, "stat").unwrap_or_default();
+        let state = stat.rsplit(|byte| *byte == b')').next().and_then(|rest| rest.get(1));
+        let (Some(state), true) = (state, !matches!(state, Some(b'Z' | b'X'))) else { return Kinship::None };
+        let line = about(pid, "cmdline").unwrap_or_default();
+        let is_tracker = line.windows(TRACKER.len()).any(|part| part == TRACKER);
+        Kinship::Member(Member { pid, is_tracker, is_asleep: *state == b'S' })
+    }
+
+    fn is_named_in(&self, environment: &[u8]) -> bool {
         let mut entries = environment.split(|byte| *byte == 0);
         let names = entries.find_map(|entry| entry.strip_prefix(FAMILY.as_bytes())?.strip_prefix(b"="));
-        match names.and_then(|names| names.strip_prefix(self.names.as_bytes())) {
-            Some(rest) if rest.is_empty() || rest[0] == b':' => {
-                let line = about(pid, "cmdline").unwrap_or_default();
-                let is_tracker = line.windows(TRACKER.len()).any(|part| part == TRACKER);
-                Kinship::Member(Member { pid, is_tracker })
-            }
-            _ => Kinship::None,
-        }
+        let rest = names.and_then(|names| names.strip_prefix(self.names.as_bytes()));
+        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b':')
     }
 
     fn kill(&self, pid: Pid) {
@@ -147,6 +177,24 @@ impl Family {
     }
 }
 
+/// Trackers that are the last of a family.
+#[derive(Default)]
+struct Trackers {
+    since: Option<Instant>,
+    asleep_since: Option<Instant>,
+}
+
+impl Trackers {
+    /// Whether they are to be waited for: they are at work, or have not slept for long.
+    fn are_at_work(&mut self, are_asleep: bool) -> bool {
+        let now = Instant::now();
+        let since = *self.since.get_or_insert(now);
+        self.asleep_since = are_asleep.then(|| self.asleep_since.unwrap_or(now));
+        let has_slept = self.asleep_since.is_some_and(|since| now - since > TRACKERS_SLEEP_MAX);
+        !has_slept && now - since <= TRACKERS_MAX
+    }
+}
+
 /// What the system says of a process; `None` if it may not be asked, or is gone.
 fn about(pid: Pid, what: &str) -> Option<Vec<u8>> {
     std::fs::read(format!("/proc/{}/{what}", pid.as_raw_nonzero())).ok()
@@ -161,7 +209,13 @@ fn is_names(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
 }
 
-fn folders() -> PathBuf {
+/// How the names of the folders of all families of this process begin.
+pub(crate) fn folder_prefix() -> String {
+    format!("{FOLDER}{:016x}", mark::own_root())
+}
+
+/// Where folders of families are.
+pub(crate) fn folders() -> PathBuf {
     let shared = Path::new(SHARED_MEMORY);
     if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() }
 }
@@ -170,7 +224,7 @@ fn folders() -> PathBuf {
 mod tests {
     use super::*;
     use crate::process::Process;
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::process::Stdio;
 
     /// Starts a shell with this script; gives its process and the first line it prints.
@@ -178,9 +232,13 @@ mod tests {
         let family = Family::new();
         let folder = family.folder();
         let mut command = Command::new("sh");
-        command.args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // It begins when it is told to, as workers do.
+        let (reads, mut told) = std::io::pipe().unwrap();
+        command.args(["-c", &format!("read go; {script}")]).stdin(reads);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("FOLDER", &folder);
         let mut process = Process::spawn(&mut command, family).unwrap();
+        told.write_all(b"go\n").unwrap();
         let (mut out, _) = process.take_pipes().unwrap();
         let (mut line, mut byte) = (Vec::new(), [0]);
         while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
@@ -202,6 +260,52 @@ mod tests {
         assert!(lives(&pid) && folder.join("deep").exists(), "{pid}");
         process.end();
         assert!(!lives(&pid) && !folder.exists());
+    }
+
+    #[test]
+    fn what_has_no_environment_no_session_and_no_parent_in_common_ends_with_its_family() {
+        let orphan = "env -i setsid sh -c 'echo $$; exec sleep 1000' &";
+        for script in [
+            // A child with nothing of its parent but its limits.
+            format!("{orphan} wait"),
+            // One whose parents have ended, as daemons do.
+            format!("(env -i sh -c \"({orphan}) & \"); exec sleep 1000"),
+            // The same, and the first of the family is gone.
+            format!("(({orphan}) &); kill -9 $$"),
+        ] {
+            let (mut other, _, other_pid) = shell(&format!("{orphan} wait"));
+            let (mut process, _, pid) = shell(&script);
+            assert!(lives(&pid) && lives(&other_pid), "{script}: {pid}");
+            process.end();
+            assert!(!lives(&pid), "{script}: {pid} lives");
+            assert!(lives(&other_pid), "{script}: another family was ended");
+            other.end();
+            assert!(!lives(&other_pid));
+        }
+    }
+
+    #[test]
+    fn a_process_is_no_member_of_the_families_that_it_starts() {
+        let outer = Mark::new().unwrap();
+        let root = outer.root().unwrap();
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        assert!(!outer.is_in(&limits), "this process is no member of what it starts");
+        let (mut process, _, pid) = shell("env -i setsid sh -c 'echo $$; exec sleep 1000' & wait");
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        assert!(limits.contains(&root.to_string()) && !outer.is_in(&limits), "{limits}");
+        process.end();
+    }
+
+    #[test]
+    fn a_tracker_that_gets_no_processor_is_waited_for_and_one_that_sleeps_is_not_for_ever() {
+        let mut trackers = Trackers::default();
+        assert!(trackers.are_at_work(false) && trackers.are_at_work(true));
+        let long_ago = Instant::now().checked_sub(TRACKERS_SLEEP_MAX * 2).unwrap();
+        (trackers.since, trackers.asleep_since) = (Some(long_ago), Some(long_ago));
+        assert!(trackers.are_at_work(false), "it is runnable");
+        assert!(trackers.are_at_work(true), "it has only just fallen asleep");
+        trackers.asleep_since = Some(long_ago);
+        assert!(!trackers.are_at_work(true));
     }
 
     #[test]

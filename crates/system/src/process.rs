@@ -5,6 +5,7 @@
 //! ([`Family`]), and reaped, so that nothing is left, not even an entry in the table of processes.
 
 use crate::family::Family;
+use crate::watcher::Watched;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -18,21 +19,27 @@ const ENDS_WITHIN: Duration = Duration::from_millis(200);
 pub struct Process {
     child: Child,
     family: Option<Family>,
+    /// Has what it started end when this process is killed.
+    _watched: Option<Watched>,
     /// How it ended, once it has been reaped. From then on its number may be somebody else's.
     status: Option<Option<ExitStatus>>,
 }
 
 impl Process {
     /// Starts a process as the first of a group and of a family of its own.
-    pub fn spawn(command: &mut Command, family: Family) -> io::Result<Self> {
+    ///
+    /// It must start nothing before it has read something from this process: what it starts is marked as it is.
+    pub fn spawn(command: &mut Command, mut family: Family) -> io::Result<Self> {
         family.mark(command);
         let child = command.process_group(0).spawn()?;
-        Ok(Process { child, family: Some(family), status: None })
+        let is_root = family.begin(Pid::from_raw(child.id() as i32));
+        let watched = is_root.then(Watched::begin).flatten();
+        Ok(Process { child, family: Some(family), _watched: watched, status: None })
     }
 
     /// A child that was started as the first of a group of its own. What leaves the group survives it.
     pub fn new(child: Child) -> Self {
-        Process { child, family: None, status: None }
+        Process { child, family: None, _watched: None, status: None }
     }
 
     /// Its process id.

@@ -5,6 +5,7 @@
 
 use super::bounded;
 use qjam_core::wire::frame::{self, Frame, FrameError, HEADER_BYTES};
+use qjam_core::wire::message::KIND_TO_WORKER;
 
 /// Parses frame after frame as a reader of a connection does; where it stopped, and why.
 fn read_all<'a>(mut bytes: &'a [u8], mut each: impl FnMut(Frame<'a>)) -> Result<usize, FrameError> {
@@ -21,6 +22,22 @@ fn read_all<'a>(mut bytes: &'a [u8], mut each: impl FnMut(Frame<'a>)) -> Result<
 fn part(input: &[u8]) -> (&[u8], &[u8]) {
     let (length, rest) = input.split_first().map_or((0, input), |(n, rest)| (usize::from(*n), rest));
     rest.split_at(length.min(rest.len()))
+}
+
+/// Inputs to begin from: frames of real messages, and what such frames are made from.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let bodies: Vec<Vec<u8>> = super::messages::to_worker().iter().map(|message| message.to_body()).collect();
+    let framed = |body: &Vec<u8>| frame::encode(KIND_TO_WORKER, body, b"the tail");
+    let stream: Vec<u8> = bodies.iter().flat_map(framed).collect();
+    assert_eq!(read_all(&stream, |_| ()), Ok(0), "frames are none any more");
+    let parts: Vec<u8> = bodies
+        .iter()
+        .flat_map(|body| {
+            let body = &body[..body.len().min(255)];
+            [&[KIND_TO_WORKER, body.len() as u8][..], body, &[8], b"the tail"].concat()
+        })
+        .collect();
+    bodies.iter().map(framed).chain([stream, parts]).collect()
 }
 
 /// Tries an input.

@@ -38,28 +38,24 @@ pub struct Target {
 /// All of them.
 pub const ALL: &[Target] = &[
     Target { name: "csv", run: csv::target, seeds: texts },
-    Target { name: "frames", run: frames::target, seeds: none },
+    Target { name: "frames", run: frames::target, seeds: frames::seeds },
     Target { name: "idx", run: idx::target, seeds: idx_headers },
     Target { name: "kept", run: kept::target, seeds: kept::seeds },
     Target { name: "libsvm", run: libsvm::target, seeds: texts },
-    Target { name: "messages", run: messages::target, seeds: none },
+    Target { name: "messages", run: messages::target, seeds: messages::seeds },
     Target { name: "model_file", run: model_file::target, seeds: texts },
     Target { name: "npy", run: npy::target, seeds: npy_headers },
     Target { name: "npz", run: npz::target, seeds: npz::seeds },
-    Target { name: "order", run: order::target, seeds: none },
+    Target { name: "order", run: order::target, seeds: order::seeds },
     Target { name: "pack", run: pack::target, seeds: pack::seeds },
     Target { name: "pickle_names", run: pickle_names::target, seeds: pickle_names::seeds },
     Target { name: "picture", run: picture::target, seeds: picture::seeds },
-    Target { name: "run_file", run: run_file::target, seeds: none },
+    Target { name: "run_file", run: run_file::target, seeds: run_file::seeds },
     Target { name: "sound", run: sound::target, seeds: sound::seeds },
     Target { name: "state", run: state::target, seeds: state::seeds },
     Target { name: "table", run: table::target, seeds: table::seeds },
     Target { name: "worker_string", run: worker_string::target, seeds: texts },
 ];
-
-fn none() -> Vec<Vec<u8>> {
-    Vec::new()
-}
 
 fn texts() -> Vec<Vec<u8>> {
     let texts = [

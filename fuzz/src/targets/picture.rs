@@ -1,16 +1,18 @@
 //! Pictures: any bytes as PNG or JPEG.
 //!
-//! Memory is bounded by the pixels that a picture may have, and those by a multiple of the input as deflate packs them.
+//! Memory is bounded by the pixels that a picture may have, and those by a multiple of the input: deflate makes at most 1032 bytes of one,
+//! each of which may be eight pixels of a palette, and a picture is in memory twice.
 
 use super::bounded;
 use qjam_readers::images::decode_for_fuzzing;
 
-/// What a decoder and its tables take beside the pixels.
-const SLACK_BYTES: usize = 2 << 30;
+/// Bytes of memory for each byte of a picture, and what a decoder and its tables take.
+const FACTOR: usize = 1032 * (8 * (4 + 3) + 1);
+const SLACK_BYTES: usize = 4 << 20;
 
 /// Tries an input.
 pub fn target(input: &[u8]) {
-    match bounded(SLACK_BYTES, || decode_for_fuzzing(input)) {
+    match bounded(FACTOR * input.len() + SLACK_BYTES, || decode_for_fuzzing(input)) {
         Ok(pixels) => assert!(pixels > 0),
         Err(message) => assert!(!message.is_empty()),
     }

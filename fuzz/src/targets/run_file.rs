@@ -11,6 +11,26 @@ const HEAD: &[u8; 16] = b"qjam run\x01\0\0\0\0\0\0\0";
 const FACTOR: usize = 512;
 const SLACK_BYTES: usize = 128 << 10;
 
+/// Inputs to begin from: a whole file, and its records.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let file = qjam::runs::sample();
+    assert!(
+        qjam::runs::read_bytes(&file).is_some_and(|(rounds, torn)| rounds > 0 && torn == 0),
+        "no run file any more"
+    );
+    let (mut bodies, mut rest) = (Vec::new(), &file[HEAD.len()..]);
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let Some((body, after)) =
+            after.get(4..).and_then(|after| after.split_at_checked(u32::from_le_bytes(*length) as usize))
+        else {
+            break;
+        };
+        bodies.push(body);
+        rest = after;
+    }
+    vec![[&[0][..], &file].concat(), [&[1][..], &bodies.join(&0xff)].concat()]
+}
+
 /// Tries an input.
 pub fn target(input: &[u8]) {
     let Some((kind, rest)) = input.split_first() else { return };

@@ -1,28 +1,35 @@
 //! Parquet files: any bytes between the marks at both ends.
 //!
-//! The library that reads them reserves memory by what pages claim, so there is no bound on that here: none of it is touched.
+//! Pages are unpacked within bounds, to what deflate can make of a byte at most here; what is read goes to shared memory.
 
-use super::temporary;
+use super::{bounded, temporary};
+use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use qjam_readers::Parquet;
 use std::sync::Arc;
 
+/// Bytes of memory for each byte of a file, and for a batch of rows and the library's tables.
+const FACTOR: usize = 4096;
+const SLACK_BYTES: usize = 32 << 20;
+
 /// Tries an input.
 pub fn target(input: &[u8]) {
     let path = temporary("table.parquet", input);
-    if let Err(error) = Parquet::new(&path).threads(1).in_memory().read::<f64>() {
+    let read = || Parquet::new(&path).threads(1).in_memory().read::<f64>();
+    if let Err(error) = bounded(FACTOR * input.len() + SLACK_BYTES, read) {
         assert!(error.to_string().contains("table.parquet"), "{error}");
     }
 }
 
 /// Inputs to begin from.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let of = |dictionary: bool| -> Result<Vec<u8>, parquet::errors::ParquetError> {
+    let of = |dictionary: bool, compression: Compression| -> Result<Vec<u8>, parquet::errors::ParquetError> {
         let schema = "message t { required double a; optional int32 b; }";
         let schema = Arc::new(parquet::schema::parser::parse_message_type(schema)?);
-        let properties = Arc::new(WriterProperties::builder().set_dictionary_enabled(dictionary).build());
+        let properties = WriterProperties::builder().set_dictionary_enabled(dictionary);
+        let properties = Arc::new(properties.set_compression(compression).build());
         let mut bytes = Vec::new();
         let mut writer = SerializedFileWriter::new(&mut bytes, schema, properties)?;
         let mut group = writer.next_row_group()?;
@@ -40,5 +47,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         writer.close()?;
         Ok(bytes)
     };
-    [true, false].into_iter().filter_map(|dictionary| of(dictionary).ok()).collect()
+    let packings = [Compression::UNCOMPRESSED, Compression::SNAPPY];
+    let seeds = packings.into_iter().flat_map(|packing| [of(true, packing), of(false, packing)]);
+    seeds.collect::<Result<_, _>>().expect("a table can be written")
 }

@@ -1,6 +1,7 @@
 mod basics;
 mod damage;
 mod full;
+mod private;
 mod sharing;
 mod speed;
 
@@ -83,6 +84,7 @@ const PROGRAMS: &[(&str, Program)] = &[
     ("full disk", full::on_a_full_disk),
     ("read-only disk", full::on_a_read_only_disk),
     ("writer", sharing::writer),
+    ("umask", private::under_a_umask),
 ];
 type Program = fn(&Path);
 const PROGRAM: &str = "QJAM_CACHE_TEST_PROGRAM";

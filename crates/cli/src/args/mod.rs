@@ -5,10 +5,12 @@
 mod data;
 mod learners;
 mod linear;
+mod store;
 
 pub(crate) use data::Data;
 pub(crate) use learners::{BenchKmeans, Fit, Inspect, Predict};
 pub(crate) use linear::BenchCocoa;
+pub(crate) use store::{Gc, Key, Place, Resume, Serve, Status, Store};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
 use std::path::PathBuf;
@@ -33,6 +35,7 @@ The argument of --workers is a worker string:
   @hosts.txt  the workers listed in the file, one or more per line
   proc:2,big  several workers, separated by commas
   mpi         the ranks started by mpirun, if this program was built with MPI
+  store:URL   whoever serves the bucket at URL: see `qjam store --help`
   auto        as many threads of this machine as pay off, or only the calling thread
   auto:proc:4,big  as many of these workers as pay off
 
@@ -73,6 +76,9 @@ pub(crate) enum Command {
     /// Show what a model file contains
     #[command(after_help = learners::INSPECT_HELP)]
     Inspect(Inspect),
+    /// Workers that share nothing but storage, such as a folder: start them, see what they do, clear up
+    #[command(subcommand, after_help = store::HELP)]
+    Store(Store),
     /// Run a benchmark
     #[command(subcommand)]
     Bench(Bench),
@@ -291,6 +297,51 @@ pub(crate) enum Bench {
     /// The time that ridge, lasso or elastic net take to reach an objective, and the work chosen between two exchanges
     #[command(after_help = linear::HELP)]
     Cocoa(BenchCocoa),
+    /// What rounds through a bucket cost: mappers that sleep instead of computing, and prototypes that everybody reads
+    #[command(after_help = STORE_BENCH_HELP)]
+    Store(BenchStore),
+}
+
+const STORE_BENCH_HELP: &str = "\
+Each mapper sleeps in every iteration and writes a result as large as the prototypes; results are merged in about √P groups, and \
+whoever merges last writes the next prototypes. Mappers are threads of this command that share nothing but the bucket.
+
+`wall_s` is the time from the first message to the last prototypes, `communication_s` what is left of it without the work, and \
+`efficiency` the part of it that is work. With slow mappers the work is that of the others. The job is removed afterwards.
+
+Examples:
+  qjam bench store --mappers 120 --work-ms 1000 --iterations 10 --bytes 8000000 --store file:///mnt/share/qjam --json
+  qjam bench store --mappers 16 --slow 1 --slowness 8 --no-backups --store file:///mnt/share/qjam";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct BenchStore {
+    /// Number of mappers
+    #[arg(long, default_value_t = 16, value_name = "P", value_parser = value_parser!(u32).range(1..=4096))]
+    pub(crate) mappers: u32,
+    /// How long each mapper works in every iteration, in milliseconds
+    #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = value_parser!(u64).range(0..=3_600_000))]
+    pub(crate) work_ms: u64,
+    /// Number of iterations
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) iterations: u64,
+    /// Size of the prototypes in bytes
+    #[arg(long, default_value_t = 8_000_000, value_name = "N", value_parser = value_parser!(u64).range(8..=1 << 30))]
+    pub(crate) bytes: u64,
+    /// The bucket, for example file:///mnt/share/qjam
+    #[arg(long, value_name = "URL")]
+    pub(crate) store: String,
+    /// Number of slow mappers
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) slow: u32,
+    /// How many times as long slow mappers work
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
+    pub(crate) slowness: u32,
+    /// Nobody runs a late task a second time
+    #[arg(long)]
+    pub(crate) no_backups: bool,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

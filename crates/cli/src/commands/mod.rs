@@ -8,6 +8,7 @@ mod bench_cocoa;
 mod bench_kmeans;
 mod bench_memory;
 mod bench_rounds;
+mod bench_store;
 mod bench_transfer;
 mod cache;
 mod certificate;
@@ -26,6 +27,7 @@ mod reading;
 mod runs;
 mod show;
 mod spent;
+mod store;
 mod supervised;
 mod training;
 
@@ -49,6 +51,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Autoencoder(args)) => bench_autoencoder::run(&args)?,
         Command::Bench(Bench::Kmeans(args)) => bench_kmeans::run(&args)?,
         Command::Bench(Bench::Cocoa(args)) => bench_cocoa::run(&args)?,
+        Command::Store(args) => return store::run(&args),
+        Command::Bench(Bench::Store(args)) => bench_store::run(&args)?,
         Command::Fit(args) => fit::run(&args)?,
         Command::Predict(args) => predict::run(&args)?,
         Command::Inspect(args) => inspect::run(&args)?,

@@ -1,8 +1,7 @@
 //! Looking after hosts, and what a run leaves alone on them.
 
-use crate::support::{Host, command, ran, rounds};
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use crate::support::{Host, command, ran, rounds, wait_until};
+use std::process::{Command, Stdio};
 
 #[test]
 fn a_check_tells_of_every_step_and_leaves_no_process() {
@@ -125,20 +124,17 @@ fn cleaning_leaves_nothing() {
 fn a_run_opens_no_port_and_leaves_no_process() {
     let d = Host::take("d");
     let before = d.net(&["ss", "-ltn"]);
-    let args = ["bench", "rounds", "--workers", "d*2", "--rounds", "20", "--sleep-ms", "200"];
+    // So many rounds that it is there for as long as anybody looks.
+    let args = ["bench", "rounds", "--workers", "d*2", "--rounds", "1000000", "--sleep-ms", "200"];
     let mut run = command(&args).stdout(Stdio::null()).spawn().unwrap();
     // The login, the supervisor and the process that runs user code.
     wait_until("the run is there", || d.processes().len() >= 3);
     let during = d.net(&["ss", "-ltn"]);
-    assert!(run.wait().unwrap().success());
     assert_eq!(before, during);
+    // `timeout` passes it on.
+    let interrupt = Command::new("kill").args(["-s", "INT", &run.id().to_string()]).status().unwrap();
+    assert!(interrupt.success() && !run.wait().unwrap().success());
+    wait_until("no process of an interrupted run is left", || d.processes().is_empty());
+    ran(&mut rounds("d*2")).must_work();
     wait_until("no process is left", || d.processes().is_empty());
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

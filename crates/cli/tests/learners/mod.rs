@@ -29,13 +29,17 @@ impl Drop for Folder {
     }
 }
 
+const COLUMNS: usize = 24;
+const ROWS: usize = 3_000;
+/// So many have more entries than a linear model's only partition would.
+const MANY_ROWS: usize = (1 << 18) / COLUMNS + 1;
+
 /// Rows around three centres, and what is to be learnt from them.
-fn rows(folder: &Folder, target: Target) -> PathBuf {
-    const COLUMNS: usize = 24;
+fn rows(folder: &Folder, target: Target, count: usize) -> PathBuf {
     let mut random = qjam::Rng::keyed(11, 0, 0);
     let mut text: String = (0..COLUMNS).map(|column| format!("c{column},")).collect();
     text.push_str("y\n");
-    for row in 0..3000 {
+    for row in 0..count {
         let class = row % 3;
         let mut sum = 0.0;
         for column in 0..COLUMNS {
@@ -79,9 +83,22 @@ pub(crate) struct Fit {
 
 impl Fit {
     pub(crate) fn of(learner: &dyn Learner, more: &[&str]) -> Fit {
+        Fit::to(learner, ROWS, options(learner.table().name), more)
+    }
+
+    /// One to so many rows that a linear model has several partitions although nobody says so.
+    #[allow(dead_code, reason = "not every test looks at it")]
+    pub(crate) fn of_many_rows(learner: &dyn Learner) -> Fit {
+        let given = options(learner.table().name);
+        let said = given.iter().position(|word| *word == "--partitions");
+        let rest = said.map_or(given.to_vec(), |at| [&given[..at], &given[at + 2..]].concat());
+        Fit::to(learner, MANY_ROWS, &rest, &[])
+    }
+
+    fn to(learner: &dyn Learner, count: usize, options: &[&str], more: &[&str]) -> Fit {
         let table = learner.table();
         let folder = Folder::new(table.name);
-        let data = rows(&folder, table.target);
+        let data = rows(&folder, table.target, count);
         let (data, model) = (data.to_string_lossy(), folder.path("model").to_string_lossy().into_owned());
         let mut arguments: Vec<String> = vec!["fit".into(), table.name.into(), data.into_owned()];
         arguments.extend(["--json".into(), "--out".into(), model]);
@@ -89,7 +106,7 @@ impl Fit {
             Target::None => arguments.extend(["--without".into(), "y".into()]),
             _ => arguments.extend(["--target".into(), "y".into()]),
         }
-        arguments.extend(options(table.name).iter().chain(more).map(|word| (*word).into()));
+        arguments.extend(options.iter().chain(more).map(|word| (*word).into()));
         Fit { folder, arguments }
     }
 }

@@ -199,10 +199,13 @@ pub(crate) fn a_worker_killed_while_idle_is_started_again(e: &Engine) {
     assert!(idle.len() > other.len(), "deaths while idle are told as such: {other:?}");
 }
 
-/// Whether a process waits for something.
+/// Whether all threads of a process wait for something.
 fn is_asleep(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+    })
 }
 
 pub(crate) fn all_workers_may_be_killed_at_once_and_often(e: &Engine) {

@@ -1,7 +1,7 @@
 //! What is no longer used is given back: files, mappings, memory.
 
 use crate::program::{Program, Programs, say};
-use crate::support::{Gate, pids, rugged, signal, within};
+use crate::support::{Folder, Gate, pids, rugged, signal, within};
 use crate::{Engine, HANG};
 use qjam::{Ctx, DataSet, Dense, Master, Nothing};
 use std::time::Duration;
@@ -22,11 +22,23 @@ fn wide(params: &[f64], _: &Nothing) -> Vec<f64> {
     params.to_vec()
 }
 
-/// Slow enough that the master keeps up.
+/// How many results a worker may be ahead of the master.
+const AHEAD_MAX: usize = 16;
+const DELIVERIES: usize = 400;
+
+/// A result as long as its parameters, made when the master has taken almost all of those before it. How many it has taken is
+/// in a file. Two workers begin, at the first chunk and in the middle.
 #[qjam::map]
-fn slow_and_wide(params: &[f64], _: &Nothing) -> Vec<f64> {
-    std::thread::sleep(Duration::from_millis(4));
-    params.to_vec()
+fn paced_and_wide(params: &(String, Vec<f64>), _: &Nothing, ctx: &Ctx) -> Vec<f64> {
+    let before = 2 * (ctx.chunk() as usize % (DELIVERIES / 2));
+    // Without the file nobody is left to write it.
+    while let Ok(text) = std::fs::read_to_string(&params.0) {
+        if text.parse().is_ok_and(|taken: usize| before <= taken + AHEAD_MAX) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    params.1.clone()
 }
 
 /// Long parameters and results of a round that stays until the gate is open.
@@ -49,14 +61,24 @@ fn held(m: &Master) -> (usize, usize) {
 }
 
 /// Does something often, and says what is held before and after.
-fn watch(engine: &str, warm_up: usize, times: usize, mut something: impl FnMut(&Master, usize)) {
+fn watch(engine: &str, warm_up: usize, times: usize, something: impl FnMut(&Master, usize)) {
     let m = Master::builder().on_log(|_| {}).connect(engine).unwrap();
-    (0..warm_up).for_each(|n| something(&m, n));
-    let before = held(&m);
-    (warm_up..warm_up + times).for_each(|n| something(&m, n));
+    watch_of(engine, &m, warm_up, times, something);
+}
+
+fn watch_of(
+    engine: &str,
+    m: &Master,
+    warm_up: usize,
+    times: usize,
+    mut something: impl FnMut(&Master, usize),
+) {
+    (0..warm_up).for_each(|n| something(m, n));
+    let before = held(m);
+    (warm_up..warm_up + times).for_each(|n| something(m, n));
     // Whoever has been told to let go of something may not have come to it.
-    within(HANG, || is_no_more(before, held(&m)));
-    let after = held(&m);
+    within(HANG, || is_no_more(before, held(m)));
+    let after = held(m);
     say(format!("{engine} {} {} {} {}", before.0, after.0, before.1, after.1));
 }
 
@@ -91,8 +113,10 @@ pub(crate) const PROGRAMS: Programs = &[
     }),
     ("rounds at once", |engine| {
         let tasks = DataSet::nothing(4).unwrap();
+        // Every round on all slots, also where fewer could be chosen: what workers may use again, they are told with a task.
+        let m = Master::builder().on_log(|_| {}).fixed_slots(2).connect(engine).unwrap();
         // A few at first, then many.
-        watch(engine, 1, 2, |m, n| {
+        watch_of(engine, &m, 1, 2, |m, n| {
             let gate = Gate::new();
             let params = (gate.path(), vec![1.0; 10_000]);
             let rounds: Vec<_> =
@@ -105,15 +129,29 @@ pub(crate) const PROGRAMS: Programs = &[
                     _ => round.cancel(),
                 }
             }
-            // What the workers may use again, they are told with a task.
             assert_eq!(m.submit(one, &(), &tasks).unwrap().wait().unwrap(), 4);
         });
     }),
     ("deliveries", |engine| {
-        let m =
-            Master::builder().deliver_after(Duration::ZERO).blocks_per_slot(1_000).connect(engine).unwrap();
+        let folder = Folder::new();
+        let (taken, draft) = (folder.file("taken"), folder.file("draft"));
+        let tell = |count: usize| {
+            std::fs::write(&draft, count.to_string()).unwrap();
+            std::fs::rename(&draft, &taken).unwrap();
+        };
+        tell(0);
+        let builder = Master::builder().deliver_after(Duration::ZERO).blocks_per_slot(1_000).balance(false);
+        let m = builder.connect(engine).unwrap();
         let before = held(&m);
-        m.run(slow_and_wide, &vec![1.0; 10_000], &DataSet::nothing(400).unwrap()).unwrap();
+        let params = (taken.to_string_lossy().into_owned(), vec![1.0; 10_000]);
+        let pending = m.submit(paced_and_wide, &params, &DataSet::nothing(DELIVERIES).unwrap()).unwrap();
+        while !pending.is_done() {
+            let awaited = pending.waiting_for();
+            let numbers = awaited.split('(').filter_map(|part| part.split(' ').next()?.parse::<usize>().ok());
+            tell(DELIVERIES - numbers.sum::<usize>());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(pending.wait().unwrap()[0], DELIVERIES as f64);
         let after = held(&m);
         // A few arenas serve all four hundred results.
         say(format!("{engine} {} {} {} {}", before.0 + 30, after.0, before.1 + 30, after.1));

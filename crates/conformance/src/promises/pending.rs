@@ -1,9 +1,10 @@
 //! Rounds that were submitted: several at once, waited for in any order, by any thread, or by nobody.
 
-use crate::support::wait_until;
+use crate::support::{noted, wait_until};
 use crate::{Engine, HANG};
+use qjam::journal::What;
 use qjam::{Ctx, DataSet, Dense, Error, Master, Nothing};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 #[qjam::map]
@@ -104,18 +105,24 @@ pub(crate) fn a_round_goes_on_while_nobody_waits(e: &Engine) {
 
 pub(crate) fn a_dropped_round_is_cancelled(e: &Engine) {
     static RUN: AtomicU64 = AtomicU64::new(0);
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
     #[qjam::map]
     fn counted(_: &(), _: &Nothing) -> u64 {
         RUN.fetch_add(1, Relaxed);
-        std::thread::sleep(Duration::from_millis(20));
+        while !IS_OVER.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         1
     }
     let m = e.master(1);
     let pending = m.submit(counted, &(), &DataSet::nothing(1000).unwrap()).unwrap();
     wait_until("the first block", || RUN.load(Relaxed) > 0);
     drop(pending);
+    let is_over = |what: &What| matches!(what, What::RoundOver { finished: false, .. });
+    wait_until("the end of the round", || noted(&m, is_over) == 1);
+    IS_OVER.store(true, Relaxed);
     assert_eq!(m.run(numbered, &0, &DataSet::nothing(2).unwrap()).unwrap(), 1);
-    assert!(RUN.load(Relaxed) < 1000, "the others were not run");
+    assert_eq!(RUN.load(Relaxed), 1, "the others were not run");
 }
 
 pub(crate) fn a_round_that_outlives_its_master_gets_an_error(e: &Engine) {

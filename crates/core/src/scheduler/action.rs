@@ -3,7 +3,7 @@
 use crate::ids::{Block, PartId, RoundId, WorkerId};
 use crate::job::{Cause, RoundFailure};
 use crate::journal::What;
-use crate::lease::BlockRun;
+use crate::lease::BlockRange;
 use crate::reduce::Node;
 
 /// An action.
@@ -33,7 +33,7 @@ pub enum Action {
         /// Of which round.
         round: RoundId,
         /// Which blocks.
-        spans: Vec<BlockRun>,
+        ranges: Vec<BlockRange>,
     },
     /// Tell a worker that a round has ended.
     Cancel {

@@ -120,12 +120,12 @@ impl Scheduler {
     ) {
         let (Some(record), Some(_)) = (self.rounds.get_mut(&round), self.roster.get(worker)) else { return };
         record.recalls.remove(&worker);
-        if returned.spans.iter().any(|s| s.blocks().end as usize > record.blocks.len()) {
-            let why = format!("it gave back {:?} of {} blocks", returned.spans, record.blocks.len());
+        if returned.ranges.iter().any(|s| s.blocks().end as usize > record.blocks.len()) {
+            let why = format!("it gave back {:?} of {} blocks", returned.ranges, record.blocks.len());
             return self.kill(worker, Cause::Protocol(why), out);
         }
         let mut freed: Vec<Block> = Vec::new();
-        for (block, attempt) in returned.spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s.attempt))) {
+        for (block, attempt) in returned.ranges.iter().flat_map(|s| s.blocks().map(move |b| (b, s.attempt))) {
             let state = &mut record.blocks[block as usize];
             if state.is_held_as(worker, attempt) {
                 state.revoke(worker);

@@ -47,6 +47,12 @@ pub struct Config {
     /// up. However long each of them lived: what kills the connection with the worker, such as the host's memory limit, leaves
     /// nobody who could name the block.
     pub vain_max: u32,
+    /// How long after the first of these losses the second or a later one is the last. With lives that end by themselves within half a
+    /// minute, this and one more life are less than half a minute. A worker that is up by then is not ended.
+    pub vain_patience: Span,
+    /// A worker that lived this long and was lost begins another series of losses: what ended it is not known to be what ended those
+    /// before it.
+    pub vain_life: Span,
     /// A worker that lived this long counts as a successful start, even without work.
     pub fruitful_after: Span,
 }
@@ -74,6 +80,8 @@ impl Default for Config {
             kills_max: 3,
             fruitless_max: 6,
             vain_max: 3,
+            vain_patience: Span::from_ms(14_000),
+            vain_life: Span::from_ms(30_000),
             fruitful_after: Span::from_ms(5_000),
         }
     }

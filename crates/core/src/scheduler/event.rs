@@ -2,7 +2,7 @@
 
 use crate::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use crate::job::{Death, Fault, RoundSpec};
-use crate::lease::{BlockRun, Returned};
+use crate::lease::{BlockRange, Returned};
 use crate::reduce::Node;
 use crate::time;
 
@@ -71,7 +71,7 @@ pub enum Event {
         /// Which subtree.
         node: Node,
         /// The blocks under it, with their attempts.
-        spans: Vec<BlockRun>,
+        ranges: Vec<BlockRange>,
     },
     /// A worker reports its computing time for blocks that it is about to deliver.
     Computed {

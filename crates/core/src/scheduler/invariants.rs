@@ -144,7 +144,7 @@ fn attempts_are_distinct(s: &Scheduler) {
     }
 }
 
-/// It is known of everybody who has blocks, and of nobody else, since when.
+/// A round has the pace of every worker that holds blocks of it, and of no other.
 fn paces_are_of_holders(s: &Scheduler) {
     for (round, record) in s.rounds.iter() {
         let holders = s.roster.up().filter(|(_, _, w)| w.leases.contains_key(round)).map(|(id, _, _)| id);

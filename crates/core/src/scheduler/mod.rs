@@ -58,7 +58,7 @@ pub use standing::Standing;
 use crate::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use crate::job::{Cause, Death, RoundFailure, RoundSpec};
 use crate::journal::What;
-use crate::lease::BlockRun;
+use crate::lease::BlockRange;
 use crate::reduce::Node;
 use crate::time::Time;
 use deadlines::Deadlines;
@@ -124,9 +124,9 @@ impl Scheduler {
             Event::RoundSubmitted { round, spec } => self.on_round_submitted(now, round, spec, out),
             Event::HoldDropped { hold } => self.on_hold_dropped(hold),
             Event::RoundCancelled { round } => self.fail(now, round, RoundFailure::Cancelled, out),
-            Event::PartDelivered { part, worker, round, node, spans } => {
+            Event::PartDelivered { part, worker, round, node, ranges } => {
                 self.hear(now, worker, out);
-                self.on_part_delivered(now, part, worker, (round, node), &spans, out);
+                self.on_part_delivered(now, part, worker, (round, node), &ranges, out);
                 self.rebalance(now, out);
             }
             Event::Computed { worker, round, blocks, span } => self.on_computed(worker, round, blocks, span),
@@ -176,7 +176,7 @@ impl Scheduler {
         match &seat.state {
             SeatState::Starting { since, dying: false } if !seat.remote => Some(*since + c.start_within),
             SeatState::Resting { until } if seat.remote && is_empty => {
-                Some(self.roster.gives_up_at(seat, c.remote_patience).min(*until))
+                Some(self.roster.gives_up_at(seat, c).min(*until))
             }
             SeatState::Resting { until } => Some(*until),
             SeatState::Up(w) if !w.dying && !w.leases.is_empty() => {
@@ -294,7 +294,7 @@ impl Scheduler {
         part: PartId,
         worker: WorkerId,
         (round, node): (RoundId, Node),
-        spans: &[BlockRun],
+        ranges: &[BlockRange],
         out: &mut Vec<Action>,
     ) {
         let (Some(record), Some(_)) = (self.rounds.get_mut(&round), self.roster.get(worker)) else {
@@ -302,13 +302,13 @@ impl Scheduler {
             return;
         };
         let blocks = record.spec.cut.blocks_of(node);
-        if blocks.is_empty() || !tiles(spans, blocks.clone()) {
+        if blocks.is_empty() || !tiles(ranges, blocks.clone()) {
             let why = format!("a result for {node:?} that covers other blocks than it names");
             out.push(Action::Discard { part, round, node });
             self.kill(worker, Cause::Protocol(why), out);
             return;
         }
-        let named = || spans.iter().flat_map(|s| s.blocks().map(move |b| (b as usize, s.attempt)));
+        let named = || ranges.iter().flat_map(|s| s.blocks().map(move |b| (b as usize, s.attempt)));
         let counts = !record.over
             && named()
                 .all(|(b, attempt)| !record.blocks[b].done && record.blocks[b].is_held_as(worker, attempt));
@@ -371,7 +371,7 @@ impl Scheduler {
                 SeatState::Resting { until } => {
                     let is_rested = *until <= now;
                     let seat = &self.roster.seats[&seat_id];
-                    let is_late = self.roster.gives_up_at(seat, config.remote_patience) <= now;
+                    let is_late = self.roster.gives_up_at(seat, &config) <= now;
                     if seat.remote && is_empty && is_late {
                         self.give_up(seat_id, out);
                     } else if is_rested {
@@ -420,6 +420,7 @@ impl Scheduler {
         self.roster.last_up = shifted(self.roster.last_up);
         for seat in self.roster.seats.values_mut() {
             seat.vacant_since = shifted(seat.vacant_since);
+            seat.vain_since = shifted(seat.vain_since);
             match &mut seat.state {
                 SeatState::Starting { since, .. } => *since = shifted(*since),
                 SeatState::Up(w) => {
@@ -526,14 +527,14 @@ impl Scheduler {
     }
 }
 
-/// Whether the spans are exactly these blocks, in order, none twice.
-fn tiles(spans: &[BlockRun], blocks: std::ops::Range<u32>) -> bool {
+/// Whether the ranges are exactly these blocks, in order, none twice.
+fn tiles(ranges: &[BlockRange], blocks: std::ops::Range<u32>) -> bool {
     let mut at = blocks.start;
-    for span in spans {
-        if span.first != at || span.len == 0 || span.len > blocks.end - at {
+    for range in ranges {
+        if range.first != at || range.len == 0 || range.len > blocks.end - at {
             return false;
         }
-        at += span.len;
+        at += range.len;
     }
     at == blocks.end
 }

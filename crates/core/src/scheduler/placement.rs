@@ -10,7 +10,7 @@ use super::team::Team;
 use super::{Action, Roster, Scheduler};
 use crate::ids::{Block, RoundId, WorkerId};
 use crate::journal::What;
-use crate::lease::BlockRun;
+use crate::lease::BlockRange;
 use crate::time::Time;
 
 impl Scheduler {
@@ -89,18 +89,18 @@ pub(super) fn grant(
     out: &mut Vec<Action>,
 ) {
     let apart = why == Why::Backup;
-    let mut spans: Vec<BlockRun> = Vec::new();
+    let mut ranges: Vec<BlockRange> = Vec::new();
     let mut again = 0;
     for &block in blocks {
         let state = &mut record.blocks[block as usize];
         let attempt = state.grant(worker);
         again += u32::from(attempt > 1);
         let alone = state.kills > 0;
-        match spans.last_mut() {
+        match ranges.last_mut() {
             Some(last) if last.blocks().end == block && last.attempt == attempt && !last.alone && !alone => {
                 last.len += 1;
             }
-            _ => spans.push(BlockRun { first: block, len: 1, attempt, alone, apart }),
+            _ => ranges.push(BlockRange { first: block, len: 1, attempt, alone, apart }),
         }
     }
     record.leased += blocks.len() as u32;
@@ -114,7 +114,7 @@ pub(super) fn grant(
     if again > 0 && why == Why::Needed {
         out.push(Action::Note(What::Retried { round, worker, blocks: again }));
     }
-    out.push(Action::Assign { worker, round, spans });
+    out.push(Action::Assign { worker, round, ranges });
 }
 
 /// So many of these workers, those who have the fewest blocks for what they can do; in the order they were in.

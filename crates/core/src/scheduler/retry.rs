@@ -41,7 +41,8 @@ impl Scheduler {
         let worker = WorkerId { seat: seat_id, incarnation: seat.incarnation };
         let rounds: Vec<RoundId> =
             seat.worker().map(|w| w.leases.keys().copied().collect()).unwrap_or_default();
-        if seat.worker().is_some() {
+        let was_up = seat.worker().is_some();
+        if was_up {
             self.roster.last_up = now;
         }
         for &round in &rounds {
@@ -51,6 +52,9 @@ impl Scheduler {
         self.speeds.forget(seat_id);
         self.leave_home(seat_id);
         self.roster.seats.remove(&seat_id);
+        if was_up {
+            self.begin_to_be_alone(now, seat_id);
+        }
         self.deadlines.forget(seat_id);
         out.push(Action::Note(What::SeatRemoved(seat_id)));
         self.go_on(now, rounds, out);
@@ -113,8 +117,9 @@ impl Scheduler {
     fn rest(&mut self, now: Time, worker: WorkerId, death: Death, had_blocks: bool, out: &mut Vec<Action>) {
         let config = self.config;
         let seat = self.roster.seats.get_mut(&worker.seat).expect("the caller found it");
-        let was_up = seat.worker().is_some();
-        if seat.worker().is_some_and(|w| now.since(w.since) >= config.fruitful_after) {
+        let lived = seat.worker().map(|w| now.since(w.since));
+        let was_up = lived.is_some();
+        if lived.is_some_and(|lived| lived >= config.fruitful_after) {
             seat.fruitless = 0;
         }
         // One that died inside a block proves nothing about its seat: the block answers for it. Nor does one that was
@@ -124,18 +129,34 @@ impl Scheduler {
             seat.failed_starts += 1;
         } else if !blames_a_block && death.cause != Cause::Unresponsive {
             seat.fruitless += 1;
-            seat.vain += u32::from(seat.remote && had_blocks);
+            if seat.remote && had_blocks {
+                if seat.vain == 0 || lived.is_some_and(|lived| lived >= config.vain_life) {
+                    seat.vain_since = now;
+                }
+                seat.vain += 1;
+            }
         }
         seat.last_death = Some(death);
         let pause = pause(seat, &config);
         seat.state = SeatState::Resting { until: now + pause };
         if was_up {
             (seat.vacant_since, self.roster.last_up) = (now, now);
+            self.begin_to_be_alone(now, worker.seat);
         }
         if self.is_hopeless(now, worker.seat, was_up) {
             self.give_up(worker.seat, out);
         } else if pause == Span(0) {
             self.start(now, worker.seat, out);
+        }
+    }
+
+    /// A worker has gone. Losses of hosts count from when there is nobody else.
+    fn begin_to_be_alone(&mut self, now: Time, gone: SeatId) {
+        if self.roster.is_empty() {
+            let others = self.roster.seats.iter_mut().filter(|(seat, _)| **seat != gone);
+            others.for_each(|(_, seat)| seat.vain_since = now);
+        } else if let Some(seat) = self.roster.seats.get_mut(&gone) {
+            seat.vain_since = now;
         }
     }
 
@@ -146,7 +167,7 @@ impl Scheduler {
         if !seat.remote {
             return is_useless;
         }
-        let is_late = self.roster.gives_up_at(seat, self.config.remote_patience) <= now;
+        let is_late = self.roster.gives_up_at(seat, &self.config) <= now;
         let is_in_vain = seat.vain > self.config.vain_max;
         self.roster.is_empty() && (is_late || (is_useless || is_in_vain) && was_up)
     }
@@ -188,6 +209,7 @@ impl Scheduler {
             let seat = self.roster.seats.get_mut(&seat_id).expect("a key of the map");
             (seat.fruitless, seat.vain) = (self.config.fruitless_max, self.config.vain_max);
             seat.vacant_since = Time::default(); // the patience with it is used up
+            seat.vain_since = now;
             seat.state = SeatState::Resting { until: now };
             self.start(now, seat_id, out);
         }

@@ -49,6 +49,8 @@ pub(crate) struct SeatRecord {
     pub(crate) failed_starts: u32,
     /// On another host: consecutive workers that were lost with blocks and had delivered none.
     pub(crate) vain: u32,
+    /// When the first of them was lost that lived for a short time, while nobody else was up. Means something if there are any.
+    pub(crate) vain_since: Time,
     /// Whether a worker ever came up.
     pub(crate) has_joined: bool,
     /// Since when the seat has no worker up, if it has none.
@@ -119,11 +121,17 @@ impl SeatRecord {
             state: SeatState::Starting { since: now, dying: false },
             fruitless: 0,
             vain: 0,
+            vain_since: now,
             failed_starts: 0,
             has_joined: false,
             vacant_since: now,
             last_death: None,
         }
+    }
+
+    /// When its losses in vain have lasted too long; `None` if there are no two of them.
+    pub(crate) fn in_vain_at(&self, config: &Config) -> Option<Time> {
+        (self.vain >= 2).then(|| self.vain_since + config.vain_patience)
     }
 
     /// When its worker is to be killed for a round it has not dropped.
@@ -184,8 +192,9 @@ impl Roster {
     }
 
     /// When a seat on another host is given up, while no worker is up.
-    pub(crate) fn gives_up_at(&self, seat: &SeatRecord, patience: Span) -> Time {
-        seat.vacant_since.max(self.last_up) + patience
+    pub(crate) fn gives_up_at(&self, seat: &SeatRecord, config: &Config) -> Time {
+        let vacant_until = seat.vacant_since.max(self.last_up) + config.remote_patience;
+        seat.in_vain_at(config).map_or(vacant_until, |at| at.min(vacant_until))
     }
 
     pub(crate) fn is_suspect(&self, id: WorkerId) -> bool {

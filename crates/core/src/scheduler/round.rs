@@ -83,16 +83,16 @@ impl BlockRecord {
     }
 }
 
-/// What is known of how somebody gets on with a round.
+/// A worker's progress in a round, as the scheduler knows it.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// Since when it is at the blocks it has: it got the first of them then, or delivered others.
+    /// When it got the first of its blocks, or last delivered one.
     pub(crate) since: Time,
-    /// What it last said of them. Nothing after it got more.
+    /// Its last report about them. `None` once it got more blocks.
     pub(crate) progress: Option<Box<WorkerProgress>>,
 }
 
-/// How a worker stood with a round, by its own word.
+/// A worker's own report about its blocks of a round.
 #[derive(Debug)]
 pub(crate) struct WorkerProgress {
     /// When it said so.
@@ -184,8 +184,8 @@ impl RoundRecord {
         self.block_times.get()
     }
 
-    /// Whoever is still at a block that somebody else has done has shown how slow it is, though it delivered nothing: as
-    /// if it were done with it now.
+    /// Counts blocks that were finished by a backup as if their first worker finished them now: a worker that delivers
+    /// nothing would otherwise leave no trace of how slow it is.
     pub(crate) fn count_the_late(&mut self, now: Time) {
         for (worker, pace) in &self.paces {
             let late = pace.progress.iter().flat_map(|progress| &progress.running);
@@ -197,7 +197,7 @@ impl RoundRecord {
         }
     }
 
-    /// Notes how a worker stands that has so many blocks besides what it gave back.
+    /// Records a worker's progress. `held`: the blocks it keeps besides those it returned.
     pub(crate) fn see(&mut self, now: Time, worker: WorkerId, held: u32, returned: &Returned) {
         let blocks = self.blocks.len() as u32;
         let Some(pace) = self.paces.get_mut(&worker) else { return };
@@ -208,13 +208,13 @@ impl RoundRecord {
             .map(|(block, us)| (*block, Time(now.0.saturating_sub(*us))))
             .collect();
         let finished = held.saturating_sub(returned.unstarted.saturating_add(running.len() as u32));
-        // One that has not finished anything yet is taken to be half through with something.
+        // A worker without a finished block counts as half through one.
         let rate = f64::from(finished).max(0.5) / now.since(pace.since).0.max(1) as f64;
         pace.progress =
             Some(Box::new(WorkerProgress { at: now, unstarted: returned.unstarted, running, rate }));
     }
 
-    /// Blocks that nobody dependable is at work on.
+    /// Blocks that are with no worker, or with suspected workers alone.
     pub(crate) fn needy(&self, is_suspect: impl Fn(WorkerId) -> bool) -> Vec<Block> {
         if self.over {
             return Vec::new();

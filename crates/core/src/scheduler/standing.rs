@@ -1,4 +1,4 @@
-//! Where a seat stands, for whoever has to say whom it waits for.
+//! The state of a seat, as shown in messages about what a round waits for.
 
 use super::Scheduler;
 use super::roster::SeatState;
@@ -9,13 +9,13 @@ use crate::time::{Span, Time};
 /// What the scheduler believes of a seat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Its worker is there, and said nothing for so long.
+    /// Its worker is up. Time since its last message.
     Up(Span),
-    /// Somebody is being started there. If there was one before, this is how that one ended.
+    /// A worker is being started. How the previous one ended, if there was one.
     Starting(Option<Death>),
-    /// It is empty for a moment, after this.
+    /// It pauses before the next start. How the previous worker ended, if there was one.
     Resting(Option<Death>),
-    /// Nobody will sit there.
+    /// No worker will be started again.
     GivenUp,
 }
 

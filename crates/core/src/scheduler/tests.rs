@@ -24,12 +24,12 @@ fn worker(seat: u32, incarnation: u32) -> WorkerId {
     WorkerId { seat: SeatId(seat), incarnation }
 }
 
-fn part(w: WorkerId, node: Node, spans: &[(u32, u32, u32)]) -> Event {
-    let spans = spans
+fn part(w: WorkerId, node: Node, ranges: &[(u32, u32, u32)]) -> Event {
+    let ranges = ranges
         .iter()
-        .map(|&(first, len, attempt)| lease::BlockRun { first, len, attempt, alone: false, apart: false })
+        .map(|&(first, len, attempt)| lease::BlockRange { first, len, attempt, alone: false, apart: false })
         .collect();
-    Event::PartDelivered { part: PART, worker: w, round: ROUND, node, spans }
+    Event::PartDelivered { part: PART, worker: w, round: ROUND, node, ranges }
 }
 
 fn joined(worker: WorkerId) -> Event {
@@ -97,7 +97,7 @@ fn assign(w: WorkerId, first: u32, len: u32, attempt: u32) -> Action {
     Action::Assign {
         worker: w,
         round: ROUND,
-        spans: vec![lease::BlockRun { first, len, attempt, alone: false, apart: false }],
+        ranges: vec![lease::BlockRange { first, len, attempt, alone: false, apart: false }],
     }
 }
 
@@ -223,8 +223,8 @@ fn a_block_that_kills_three_executors_fails_its_round() {
         story.lose(worker(0, incarnation), &[1]);
         story.after_ms(1_000);
         let said = story.tell(joined(worker(0, incarnation + 1))).to_vec();
-        let Action::Assign { spans, .. } = &said[0] else { panic!("{said:?}") };
-        assert!(spans.last().unwrap().alone, "a block that killed goes last and alone: {spans:?}");
+        let Action::Assign { ranges, .. } = &said[0] else { panic!("{said:?}") };
+        assert!(ranges.last().unwrap().alone, "a block that killed goes last and alone: {ranges:?}");
     }
     let said = story.lose(worker(0, 2), &[1]).to_vec();
     let failed = said.iter().find_map(|a| match a {
@@ -243,8 +243,8 @@ fn a_function_that_kills_on_every_block_is_found_out_after_three_deaths() {
         let said = story.lose(worker(0, incarnation), &[0]).to_vec();
         assert_eq!(said, [Action::Start { worker: worker(0, incarnation + 1) }]);
         let said = story.tell(joined(worker(0, incarnation + 1))).to_vec();
-        let Action::Assign { spans, .. } = &said[0] else { panic!("{said:?}") };
-        assert_eq!((spans[0].first, spans[0].alone), (0, true), "nothing is at stake, so it goes first");
+        let Action::Assign { ranges, .. } = &said[0] else { panic!("{said:?}") };
+        assert_eq!((ranges[0].first, ranges[0].alone), (0, true), "nothing is at stake, so it goes first");
     }
     let said = story.lose(worker(0, 2), &[0]).to_vec();
     assert!(
@@ -379,12 +379,12 @@ fn a_fault_fails_the_round_and_calls_everybody_off() {
 
 #[test]
 fn a_result_that_does_not_cover_what_it_names_breaks_the_protocol() {
-    for spans in [&[(0, 1, 1)][..], &[(0, 3, 1)], &[(1, 2, 1)], &[(0, 1, 1), (0, 1, 1)], &[(0, u32::MAX, 1)]]
+    for ranges in [&[(0, 1, 1)][..], &[(0, 3, 1)], &[(1, 2, 1)], &[(0, 1, 1), (0, 1, 1)], &[(0, u32::MAX, 1)]]
     {
         let mut story = Story::with_workers(1);
         story.submit(4);
-        let said = story.tell(part(worker(0, 0), node(1, 0), spans)).to_vec();
-        assert!(matches!(said[1], Action::Kill { cause: Cause::Protocol(_), .. }), "{spans:?}: {said:?}");
+        let said = story.tell(part(worker(0, 0), node(1, 0), ranges)).to_vec();
+        assert!(matches!(said[1], Action::Kill { cause: Cause::Protocol(_), .. }), "{ranges:?}: {said:?}");
     }
 }
 

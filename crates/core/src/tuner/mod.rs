@@ -44,7 +44,8 @@ const CHANGE_BELOW: f64 = 0.95;
 const AGAIN_AFTER: u64 = 48;
 /// Bytes that go to another host in a microsecond, until that was measured.
 const BYTES_PER_US: f64 = 150.0;
-/// Sending data must have paid so many times over: whoever stops right after it has lost a part of that at most.
+/// Data is sent only after rounds that took this many times as long as sending: a program that stops right afterwards
+/// has lost a bounded part of its time.
 const SEND_TIMES: f64 = 2.5;
 /// The rest of a round is handed over only for a gain of this factor.
 const HAND_OVER_BELOW: f64 = 0.9;
@@ -104,13 +105,13 @@ pub struct Team {
     pub distance: Distance,
     /// How much faster than one thread they can be at best: a machine has only so many cores.
     pub speedup_max: f64,
-    /// Which share of the data has to be sent, if nobody has any.
+    /// The share of the data that is sent if no worker has any.
     pub far_share: f64,
 }
 
 impl Team {
-    /// What a round costs beside its computing, as far as one can know before it was measured. Rather too little, since
-    /// what looks too dear is never tried.
+    /// An estimate of what a round costs besides computing, until that is measured. On the low side, because a team that
+    /// looks too expensive is never tried.
     fn overhead_us(&self) -> f64 {
         let workers = f64::from(self.workers);
         match self.distance {

@@ -7,7 +7,7 @@
 use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::{Death, Fault};
-pub use crate::lease::{BlockRun, Returned};
+pub use crate::lease::{BlockRange, Returned};
 pub use crate::order::HeldTask;
 use crate::order::OrderHead;
 use crate::reduce::Node;
@@ -90,7 +90,7 @@ pub struct Task {
     /// Names of chunks that this worker has not been told yet: first index and the names from there on.
     pub chunks: Vec<(u32, Vec<ChunkId>)>,
     /// What to do.
-    pub spans: Vec<BlockRun>,
+    pub ranges: Vec<BlockRange>,
     /// The parameters. Every task of a round says where they are: a worker that delivered all it had of a round
     /// forgets them, and may get more of it later.
     pub params: Payload,
@@ -126,7 +126,7 @@ pub struct Part {
     /// Which.
     pub node: Node,
     /// The blocks under it and the attempts they were given out as.
-    pub spans: Vec<BlockRun>,
+    pub ranges: Vec<BlockRange>,
     /// Its value.
     pub payload: Payload,
 }
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn messages_survive_the_trip() {
-        let span = BlockRun { first: 3, len: 4, attempt: 1, alone: false, apart: false };
+        let range = BlockRange { first: 3, len: 4, attempt: 1, alone: false, apart: false };
         round_trip(ToWorker::Task(Task {
             order: OrderHead {
                 round: RoundId(9),
@@ -390,7 +390,7 @@ mod tests {
                 slots_max: None,
             },
             chunks: vec![(3, vec![ChunkId([1; 32]), ChunkId([2; 32])])],
-            spans: vec![span],
+            ranges: vec![range],
             params: Payload::Arena { arena: 1, arena_bytes: 1 << 20, with_fd: true, offset: 64, bytes: 8 },
             released: vec![4],
         }));
@@ -439,7 +439,7 @@ mod tests {
                     slots_max: None,
                 },
                 chunks: vec![],
-                spans: vec![],
+                ranges: vec![],
                 params: Payload::Tail { offset: 0, bytes: 0 },
                 released: vec![],
             });
@@ -463,7 +463,7 @@ mod tests {
                     slots_max: None,
                 },
                 chunks: vec![],
-                spans: vec![],
+                ranges: vec![],
                 params: Payload::Tail { offset: 0, bytes: 0 },
                 released: vec![],
             });

@@ -1,7 +1,7 @@
 //! The actions of a worker's state machine: imperatives, carried out in order by the executor or thread around it.
 
 use crate::ids::{Attempt, Block, RoundId};
-use crate::lease::{BlockRun, Returned};
+use crate::lease::{BlockRange, Returned};
 use crate::reduce::Node;
 
 /// A finished subtree and what it is made of.
@@ -10,7 +10,7 @@ pub struct Delivery {
     /// The subtree.
     pub node: Node,
     /// Its blocks and the attempts they were given out as.
-    pub spans: Vec<BlockRun>,
+    pub ranges: Vec<BlockRange>,
 }
 
 /// Something to do.

@@ -1,7 +1,7 @@
 //! The events of a worker's state machine: past facts.
 
 use crate::ids::{Block, RoundId};
-use crate::lease::BlockRun;
+use crate::lease::BlockRange;
 use crate::reduce::{Cut, Node};
 
 /// Something that happened.
@@ -14,7 +14,7 @@ pub enum Event {
         /// How that is cut.
         cut: Cut,
         /// Which blocks.
-        spans: Vec<BlockRun>,
+        ranges: Vec<BlockRange>,
         /// Chunks of those blocks that are not here; the body has asked for them.
         missing: Vec<u32>,
         /// Chunks whose states are not here as the round wants them; the body has asked how to make them.

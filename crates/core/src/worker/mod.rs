@@ -32,7 +32,7 @@ pub use action::{Action, Delivery};
 pub use event::Event;
 
 use crate::ids::{Attempt, Block, RoundId};
-use crate::lease::BlockRun;
+use crate::lease::BlockRange;
 use crate::reduce::{Cut, Node};
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
@@ -60,8 +60,8 @@ impl Worker {
     /// Takes in what happened and says what to do about it.
     pub fn handle(&mut self, now: Time, event: Event, out: &mut Vec<Action>) {
         match event {
-            Event::TaskReceived { round, cut, spans, missing, behind } => {
-                self.on_task_received(round, cut, &spans, missing, behind, out);
+            Event::TaskReceived { round, cut, ranges, missing, behind } => {
+                self.on_task_received(round, cut, &ranges, missing, behind, out);
             }
             Event::RecipesArrived { round, chunks } => {
                 if let Some(work) = self.rounds.get_mut(&round) {
@@ -110,7 +110,7 @@ impl Worker {
         &mut self,
         round: RoundId,
         cut: Cut,
-        spans: &[BlockRun],
+        ranges: &[BlockRange],
         missing: Vec<u32>,
         behind: Vec<u32>,
         out: &mut Vec<Action>,
@@ -120,18 +120,18 @@ impl Worker {
             return; // it failed here; the master will say that it is over
         }
         let blocks = cut.blocks();
-        for span in spans {
-            let in_range = u64::from(span.first) + u64::from(span.len) <= u64::from(blocks);
-            let is_new = in_range && span.blocks().all(|b| !work.attempts.contains_key(&b));
+        for range in ranges {
+            let in_range = u64::from(range.first) + u64::from(range.len) <= u64::from(blocks);
+            let is_new = in_range && range.blocks().all(|b| !work.attempts.contains_key(&b));
             if work.cut != cut || !is_new {
-                let why = format!("{round}: {span:?} of {blocks} blocks is out of range or here already");
+                let why = format!("{round}: {range:?} of {blocks} blocks is out of range or here already");
                 out.push(Action::Protest { why });
                 return;
             }
-            for block in span.blocks() {
-                work.attempts.insert(block, (span.attempt, span.alone));
+            for block in range.blocks() {
+                work.attempts.insert(block, (range.attempt, range.alone));
                 work.queue.push_back(block);
-                if span.apart {
+                if range.apart {
                     work.apart.insert(block);
                     out.push(Action::SetApart { round, block });
                 }

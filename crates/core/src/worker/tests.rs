@@ -4,12 +4,12 @@ use crate::reduce::Tree;
 
 const ROUND: RoundId = RoundId(1);
 
-fn span(first: u32, len: u32, attempt: u32) -> lease::BlockRun {
-    lease::BlockRun { first, len, attempt, alone: false, apart: false }
+fn range(first: u32, len: u32, attempt: u32) -> lease::BlockRange {
+    lease::BlockRange { first, len, attempt, alone: false, apart: false }
 }
 
-fn task(cut: Cut, spans: Vec<lease::BlockRun>) -> Event {
-    Event::TaskReceived { round: ROUND, cut, spans, missing: vec![], behind: vec![] }
+fn task(cut: Cut, ranges: Vec<lease::BlockRange>) -> Event {
+    Event::TaskReceived { round: ROUND, cut, ranges, missing: vec![], behind: vec![] }
 }
 
 /// A body that does at once whatever the machine wants, and notes it.
@@ -54,7 +54,7 @@ fn drive(worker: &mut Worker, cut: Cut, event: Event) -> Vec<String> {
 fn blocks_run_in_order_and_go_out_as_few_roots() {
     let cut = Cut::new(8, 0);
     let mut worker = Worker::new(1, Span::from_ms(1000));
-    let log = drive(&mut worker, cut, task(cut, vec![span(2, 5, 1)]));
+    let log = drive(&mut worker, cut, task(cut, vec![range(2, 5, 1)]));
     assert_eq!(
         log,
         ["run 2", "run 3", "run 4", "run 5", "run 6", "send 2..4", "send 4..6", "send 6..7", "forget"]
@@ -68,7 +68,7 @@ fn a_block_without_its_chunk_waits_and_the_others_go_on() {
     let event = Event::TaskReceived {
         round: ROUND,
         cut,
-        spans: vec![span(0, 3, 1)],
+        ranges: vec![range(0, 3, 1)],
         missing: vec![0],
         behind: vec![],
     };
@@ -82,8 +82,8 @@ fn a_block_without_its_chunk_waits_and_the_others_go_on() {
 fn a_risky_block_runs_after_everything_else_was_sent() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(2, Span::from_ms(1000));
-    let risky = lease::BlockRun { alone: true, ..span(1, 1, 2) };
-    let log = drive(&mut worker, cut, task(cut, vec![span(0, 1, 1), risky, span(2, 2, 1)]));
+    let risky = lease::BlockRange { alone: true, ..range(1, 1, 2) };
+    let log = drive(&mut worker, cut, task(cut, vec![range(0, 1, 1), risky, range(2, 2, 1)]));
     assert_eq!(log, ["run 0", "run 2", "run 3", "send 0..1", "send 2..4", "run 1", "send 1..2", "forget"]);
 }
 
@@ -92,7 +92,7 @@ fn finished_work_goes_out_after_a_while_though_there_is_more_to_do() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(1, Span(100));
     let mut out = Vec::new();
-    worker.handle(Time(0), task(cut, vec![span(0, 4, 1)]), &mut out);
+    worker.handle(Time(0), task(cut, vec![range(0, 4, 1)]), &mut out);
     worker.handle(Time(50), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
     worker.handle(Time(120), Event::BlockFinished { round: ROUND, block: 1 }, &mut out);
     assert!(!out.contains(&Action::Collect { round: ROUND }), "{out:?}");
@@ -105,7 +105,7 @@ fn a_cancelled_round_is_let_go_when_its_running_block_ends() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(1, Span(100));
     let mut out = Vec::new();
-    worker.handle(Time(0), task(cut, vec![span(0, 4, 1)]), &mut out);
+    worker.handle(Time(0), task(cut, vec![range(0, 4, 1)]), &mut out);
     worker.handle(Time(1), Event::CancelReceived { round: ROUND }, &mut out);
     assert_eq!(out.len(), 1, "block 0 is still running: {out:?}");
     worker.handle(Time(2), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
@@ -118,7 +118,7 @@ fn a_failed_round_waits_for_the_masters_word() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(1, Span(100));
     let mut out = Vec::new();
-    worker.handle(Time(0), task(cut, vec![span(0, 4, 1)]), &mut out);
+    worker.handle(Time(0), task(cut, vec![range(0, 4, 1)]), &mut out);
     worker.handle(Time(1), Event::BlockFailed { round: ROUND, block: 0 }, &mut out);
     assert_eq!(out.len(), 1, "nothing more is run: {out:?}");
     worker.handle(Time(2), Event::CancelReceived { round: ROUND }, &mut out);
@@ -130,7 +130,7 @@ fn a_block_that_ends_in_a_round_already_stopped_leaves_no_trace() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(2, Span(100));
     let mut out = Vec::new();
-    worker.handle(Time(0), task(cut, vec![span(0, 4, 1)]), &mut out);
+    worker.handle(Time(0), task(cut, vec![range(0, 4, 1)]), &mut out);
     worker.handle(Time(1), Event::CancelReceived { round: ROUND }, &mut out);
     worker.handle(Time(2), Event::BlockFinished { round: ROUND, block: 1 }, &mut out);
     invariants::check(&worker);
@@ -145,7 +145,7 @@ fn a_block_can_come_back_before_the_end_of_its_first_run_was_reported() {
     let node = |index| Node { level: 0, index };
     let mut worker = Worker::new(2, Span(100));
     let mut out = Vec::new();
-    worker.handle(Time(0), task(cut, vec![span(0, 3, 1)]), &mut out);
+    worker.handle(Time(0), task(cut, vec![range(0, 3, 1)]), &mut out);
     // Both are in the tree, but only one slot has said so when it is time to deliver.
     worker.handle(Time(200), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
     worker.handle(Time(300), Event::Ticked, &mut out);
@@ -153,7 +153,7 @@ fn a_block_can_come_back_before_the_end_of_its_first_run_was_reported() {
     worker.handle(Time(301), Event::Collected { round: ROUND, nodes }, &mut out);
     // The result was overtaken: block 1 is given out again.
     out.clear();
-    worker.handle(Time(302), task(cut, vec![span(1, 1, 3)]), &mut out);
+    worker.handle(Time(302), task(cut, vec![range(1, 1, 3)]), &mut out);
     assert_eq!(out, [], "its slot is still taken");
     worker.handle(Time(303), Event::BlockFinished { round: ROUND, block: 1 }, &mut out);
     assert_eq!(out, [Action::Run { round: ROUND, block: 1, attempt: 3 }]);
@@ -163,8 +163,8 @@ fn a_block_can_come_back_before_the_end_of_its_first_run_was_reported() {
 fn a_risky_block_that_comes_first_runs_first_where_nothing_is_at_stake() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(2, Span::from_ms(1000));
-    let risky = lease::BlockRun { alone: true, ..span(2, 1, 2) };
-    let log = drive(&mut worker, cut, task(cut, vec![risky, span(0, 2, 1)]));
+    let risky = lease::BlockRange { alone: true, ..range(2, 1, 2) };
+    let log = drive(&mut worker, cut, task(cut, vec![risky, range(0, 2, 1)]));
     assert_eq!(log, ["run 2", "run 0", "run 1", "send 0..2", "send 2..3", "forget"]);
 }
 
@@ -174,18 +174,18 @@ fn a_risky_block_waits_until_no_round_has_anything_at_stake() {
     let other = RoundId(2);
     let mut worker = Worker::new(2, Span(1_000));
     let mut out = Vec::new();
-    let spans = vec![span(0, 2, 1)];
+    let ranges = vec![range(0, 2, 1)];
     worker.handle(
         Time(0),
-        Event::TaskReceived { round: other, cut, spans, missing: vec![], behind: vec![] },
+        Event::TaskReceived { round: other, cut, ranges, missing: vec![], behind: vec![] },
         &mut out,
     );
-    let risky = lease::BlockRun { alone: true, ..span(3, 1, 2) };
+    let risky = lease::BlockRange { alone: true, ..range(3, 1, 2) };
     worker.handle(Time(1), task(cut, vec![risky]), &mut out);
-    let spans = vec![span(2, 1, 1)];
+    let ranges = vec![range(2, 1, 1)];
     worker.handle(
         Time(2),
-        Event::TaskReceived { round: other, cut, spans, missing: vec![], behind: vec![] },
+        Event::TaskReceived { round: other, cut, ranges, missing: vec![], behind: vec![] },
         &mut out,
     );
     out.clear();
@@ -204,17 +204,17 @@ fn what_is_not_started_is_given_back_from_the_end_and_never_run() {
     let cut = Cut::new(32, 0);
     let mut worker = Worker::new(2, Span::from_ms(1000));
     let mut out = Vec::new();
-    worker.handle(Time(0), task(cut, vec![span(0, 8, 1)]), &mut out);
+    worker.handle(Time(0), task(cut, vec![range(0, 8, 1)]), &mut out);
     worker.handle(Time(40), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
     out.clear();
     worker.handle(Time(50), Event::RecallReceived { round: ROUND, blocks: 3 }, &mut out);
     let returned =
-        lease::Returned { spans: vec![span(5, 3, 1)], unstarted: 2, running: vec![(1, 50), (2, 10)] };
+        lease::Returned { ranges: vec![range(5, 3, 1)], unstarted: 2, running: vec![(1, 50), (2, 10)] };
     assert_eq!(out, [Action::Return { round: ROUND, returned }]);
     out.clear();
     worker.handle(Time(60), Event::RecallReceived { round: ROUND, blocks: 99 }, &mut out);
     let returned =
-        lease::Returned { spans: vec![span(3, 2, 1)], unstarted: 0, running: vec![(1, 60), (2, 20)] };
+        lease::Returned { ranges: vec![range(3, 2, 1)], unstarted: 0, running: vec![(1, 60), (2, 20)] };
     assert_eq!(out, [Action::Return { round: ROUND, returned }]);
     out.clear();
     for block in [1, 2] {
@@ -230,14 +230,14 @@ fn who_gives_everything_back_forgets_the_round_and_who_has_nothing_says_so() {
     let event = Event::TaskReceived {
         round: ROUND,
         cut,
-        spans: vec![span(0, 4, 1)],
+        ranges: vec![range(0, 4, 1)],
         missing: vec![0, 1, 2, 3],
         behind: vec![],
     };
     let mut out = Vec::new();
     worker.handle(Time(0), event, &mut out);
     worker.handle(Time(1), Event::RecallReceived { round: ROUND, blocks: 4 }, &mut out);
-    let returned = lease::Returned { spans: vec![span(0, 4, 1)], unstarted: 0, running: vec![] };
+    let returned = lease::Returned { ranges: vec![range(0, 4, 1)], unstarted: 0, running: vec![] };
     assert_eq!(out, [Action::Return { round: ROUND, returned }, Action::Forget { round: ROUND }]);
     out.clear();
     worker.handle(Time(2), Event::RecallReceived { round: ROUND, blocks: 4 }, &mut out);
@@ -249,11 +249,11 @@ fn a_block_that_killed_is_not_given_back() {
     let cut = Cut::new(8, 0);
     let mut worker = Worker::new(1, Span::from_ms(1000));
     let mut out = Vec::new();
-    let risky = lease::BlockRun { alone: true, ..span(3, 1, 2) };
-    worker.handle(Time(0), task(cut, vec![span(0, 3, 1), risky]), &mut out);
+    let risky = lease::BlockRange { alone: true, ..range(3, 1, 2) };
+    worker.handle(Time(0), task(cut, vec![range(0, 3, 1), risky]), &mut out);
     out.clear();
     worker.handle(Time(1), Event::RecallReceived { round: ROUND, blocks: 9 }, &mut out);
-    let returned = lease::Returned { spans: vec![span(1, 2, 1)], unstarted: 0, running: vec![(0, 1)] };
+    let returned = lease::Returned { ranges: vec![range(1, 2, 1)], unstarted: 0, running: vec![(0, 1)] };
     assert_eq!(out, [Action::Return { round: ROUND, returned }]);
 }
 
@@ -262,7 +262,7 @@ fn finished_work_does_not_wait_for_a_block_that_somebody_else_has_too() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(1, Span::from_ms(1000));
     let mut out = Vec::new();
-    worker.handle(Time(0), task(cut, vec![span(0, 2, 1)]), &mut out);
+    worker.handle(Time(0), task(cut, vec![range(0, 2, 1)]), &mut out);
     worker.handle(Time(1), Event::BlockFinished { round: ROUND, block: 0 }, &mut out);
     out.clear();
     worker.handle(Time(2), Event::ApartReceived { round: ROUND, block: 1 }, &mut out);
@@ -279,8 +279,8 @@ fn finished_work_does_not_wait_for_a_block_that_somebody_else_has_too() {
 fn the_copy_of_a_late_block_is_sent_by_itself() {
     let cut = Cut::new(4, 0);
     let mut worker = Worker::new(1, Span::from_ms(1000));
-    let copy = lease::BlockRun { apart: true, ..span(1, 1, 2) };
-    let log = drive(&mut worker, cut, task(cut, vec![span(0, 1, 1), copy, span(2, 2, 1)]));
+    let copy = lease::BlockRange { apart: true, ..range(1, 1, 2) };
+    let log = drive(&mut worker, cut, task(cut, vec![range(0, 1, 1), copy, range(2, 2, 1)]));
     assert_eq!(
         log,
         ["apart 1", "run 0", "run 1", "run 2", "run 3", "send 0..1", "send 1..2", "send 2..4", "forget"]
@@ -290,10 +290,10 @@ fn the_copy_of_a_late_block_is_sent_by_itself() {
 #[test]
 fn impossible_tasks_are_protested() {
     let cut = Cut::new(4, 0);
-    for spans in [vec![span(3, 2, 1)], vec![span(0, 2, 1), span(1, 1, 1)], vec![span(1, u32::MAX, 1)]] {
+    for ranges in [vec![range(3, 2, 1)], vec![range(0, 2, 1), range(1, 1, 1)], vec![range(1, u32::MAX, 1)]] {
         let mut worker = Worker::new(1, Span(100));
         let mut out = Vec::new();
-        worker.handle(Time(0), task(cut, spans), &mut out);
+        worker.handle(Time(0), task(cut, ranges), &mut out);
         assert!(matches!(out[0], Action::Protest { .. }), "{out:?}");
     }
 }

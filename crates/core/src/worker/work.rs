@@ -2,7 +2,7 @@
 
 use super::Delivery;
 use crate::ids::{Attempt, Block};
-use crate::lease::{BlockRun, Returned};
+use crate::lease::{BlockRange, Returned};
 use crate::reduce::{Cut, Node};
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -112,15 +112,15 @@ impl RoundWork {
             self.queue.extend(taken.pop());
         }
         taken.sort_unstable();
-        let mut spans: Vec<BlockRun> = Vec::new();
+        let mut ranges: Vec<BlockRange> = Vec::new();
         for block in taken {
             let apart = self.apart.remove(&block);
             let (attempt, alone) = self.attempts.remove(&block).expect("what is queued is here");
-            join(&mut spans, BlockRun { first: block, len: 1, attempt, alone, apart });
+            join(&mut ranges, BlockRange { first: block, len: 1, attempt, alone, apart });
         }
         let unstarted = self.queue.iter().filter(|b| !self.attempts[b].1).count() as u32;
         let running = self.started.iter().map(|(block, since)| (*block, now.since(*since).0)).collect();
-        Returned { spans, unstarted, running }
+        Returned { ranges, unstarted, running }
     }
 
     /// Whether finished work is here that nobody is taking out.
@@ -146,27 +146,27 @@ impl RoundWork {
     /// Strikes the blocks of a collected subtree off and says which attempts they were. A block whose end has not been
     /// reported yet may be among them: its value was in the tree.
     pub(super) fn release(&mut self, node: Node) -> Delivery {
-        let mut spans: Vec<BlockRun> = Vec::new();
+        let mut ranges: Vec<BlockRange> = Vec::new();
         for block in self.cut.blocks_of(node) {
             let (attempt, alone) =
                 self.attempts.remove(&block).expect("only blocks that are here are collected");
             self.finished.remove(&block);
             let apart = self.apart.remove(&block);
-            join(&mut spans, BlockRun { first: block, len: 1, attempt, alone, apart });
+            join(&mut ranges, BlockRange { first: block, len: 1, attempt, alone, apart });
         }
-        Delivery { node, spans }
+        Delivery { node, ranges }
     }
 }
 
-/// Adds a block to the last span if they are neighbours that were given out alike.
-fn join(spans: &mut Vec<BlockRun>, next: BlockRun) {
-    match spans.last_mut() {
+/// Adds a block to the last range if they are neighbours that were given out alike.
+fn join(ranges: &mut Vec<BlockRange>, next: BlockRange) {
+    match ranges.last_mut() {
         Some(last)
             if last.blocks().end == next.first
                 && (last.attempt, last.alone, last.apart) == (next.attempt, next.alone, next.apart) =>
         {
             last.len += 1;
         }
-        _ => spans.push(next),
+        _ => ranges.push(next),
     }
 }

@@ -43,6 +43,7 @@ pub struct DataSet<C> {
 }
 
 /// One cut of a source.
+#[derive(Clone)]
 pub struct CutData {
     /// The name of this cut of these records.
     pub id: DataSetId,

@@ -10,6 +10,7 @@ use super::params::CrewBuffer;
 use crate::ctx::Cancelled;
 use crate::execution::chunks::OpenChunks;
 use crate::execution::recipes::StateRecipe;
+use bytes::Bytes;
 use qjam_core::ids::{DataSetId, HoldId};
 use std::sync::Arc;
 
@@ -26,6 +27,11 @@ pub trait Crew: Send + Sync {
 
     /// Runs a round to its end.
     fn run(&self, job: Assignment) -> Outcome;
+
+    /// The workers that have come since so many were known, where workers come and go. Those that were known keep their positions.
+    fn newcomers(&self, _known: usize) -> Vec<CrewWorker> {
+        Vec::new()
+    }
 
     /// Names of the workers that the round under way waits for.
     fn awaited(&self) -> Vec<String> {
@@ -71,6 +77,15 @@ pub struct Assignment {
     pub(crate) open: Arc<OpenChunks>,
     /// How to make the states, if a worker may lack them.
     pub(crate) recipe: Option<StateRecipe>,
+}
+
+impl Assignment {
+    /// How to make states that no worker has, in bytes for a [`Workplace`](super::Workplace). There is one if the round begins with
+    /// states that rounds of an earlier run have left.
+    pub fn recipe(&self) -> Option<Bytes> {
+        let (pieces, _) = self.recipe.as_ref()?.to_pieces(usize::MAX / 8);
+        Some(pieces.concat().into())
+    }
 }
 
 /// A round together with the crew that is to run it.

@@ -4,11 +4,12 @@
 
 use super::caps::Caps;
 use super::crew::Crew;
-use super::ranks::{RankGroup, RanksError};
+use super::provider::JoinError;
+use super::ranks::RankGroup;
 use super::seat::SeatEngine;
 use super::settings::WorkerSettings;
 use super::worker_string::{Seating, Wrong};
-use super::{Seat, SeatKind, local, proc, ranks, ssh};
+use super::{Seat, SeatKind, local, proc, provider, ranks, ssh};
 use crate::execution::is_hooked;
 use std::sync::Arc;
 
@@ -43,11 +44,14 @@ pub(super) fn check_together(seats: &[Seat], auto: bool) -> Result<(), Wrong> {
 pub(crate) fn join_crew(
     seats: &[Seat],
     settings: &WorkerSettings,
-) -> Result<Option<Arc<dyn Crew>>, RanksError> {
+) -> Result<Option<Arc<dyn Crew>>, JoinError> {
+    if let Some(joined) = seats.iter().find_map(|seat| provider::join(seat, settings)) {
+        return joined.map(Some).map_err(JoinError::Crew);
+    }
     if seats.iter().all(|seat| seat.kind != SeatKind::Rank) {
         return Ok(None);
     }
-    Ok(Some(Arc::new(RankGroup::join(settings)?)))
+    Ok(Some(Arc::new(RankGroup::join(settings).map_err(JoinError::Ranks)?)))
 }
 
 impl Seat {
@@ -58,6 +62,7 @@ impl Seat {
             SeatKind::Proc => Caps::PROCESSES,
             SeatKind::Host(_) => Caps::HOSTS,
             SeatKind::Rank => ranks::CAPS,
+            SeatKind::Crew { .. } => Caps::CREW,
         }
     }
 
@@ -65,20 +70,20 @@ impl Seat {
     pub fn host(&self) -> Option<&super::HostAddress> {
         match &self.kind {
             SeatKind::Host(address) => Some(address),
-            SeatKind::Local | SeatKind::Proc | SeatKind::Rank => None,
+            SeatKind::Local | SeatKind::Proc | SeatKind::Rank | SeatKind::Crew { .. } => None,
         }
     }
 
     /// Whether a crew has it, and not the scheduler.
     pub(crate) fn is_of_crew(&self) -> bool {
-        self.kind == SeatKind::Rank
+        matches!(self.kind, SeatKind::Rank | SeatKind::Crew { .. })
     }
 
     /// Whether a worker can be had here: one that is this same program again only if the program would serve.
     pub(crate) fn can_start(&self, settings: &WorkerSettings) -> bool {
         match self.kind {
             // Whether ranks can be had is found out when they are met.
-            SeatKind::Local | SeatKind::Rank => true,
+            SeatKind::Local | SeatKind::Rank | SeatKind::Crew { .. } => true,
             SeatKind::Proc => settings.local_executable.is_some() || is_hooked(),
             SeatKind::Host(_) => settings.ship.is_some() || ssh::names_a_worker() || is_hooked(),
         }
@@ -93,7 +98,7 @@ impl Seat {
                 let slots = self.slots_given.then_some(self.slots);
                 Some(Box::new(ssh::HostSeat::new(address.clone(), slots)))
             }
-            SeatKind::Rank => None,
+            SeatKind::Rank | SeatKind::Crew { .. } => None,
         }
     }
 
@@ -101,7 +106,9 @@ impl Seat {
     pub(crate) fn next_name(&self, tried: usize) -> String {
         match self.kind {
             SeatKind::Proc => format!("proc:{tried}"),
-            SeatKind::Local | SeatKind::Host(_) | SeatKind::Rank => format!("{}#{}", self.name, tried + 2),
+            SeatKind::Local | SeatKind::Host(_) | SeatKind::Rank | SeatKind::Crew { .. } => {
+                format!("{}#{}", self.name, tried + 2)
+            }
         }
     }
 }

@@ -20,6 +20,8 @@
 //! | `auto:proc:4,big` | as many of these as pay; `ssh://auto` is a machine of that name |
 //! | `mpi` | the [ranks] that `mpirun` has started with this program, alone; `ssh://mpi` is a machine of that name |
 //!
+//! | `store:URL` | whoever serves the bucket at that address, if the program has a crate that [provides](provider) the word |
+//!
 //! `QJAM_USER` is the user on hosts written without one; otherwise the configuration of `ssh` decides. A host named
 //! twice gets two workers. Names of files are relative to the working folder.
 //!
@@ -45,6 +47,7 @@ pub(crate) mod order;
 pub(crate) mod params;
 pub(crate) mod poller;
 pub(crate) mod proc;
+pub mod provider;
 pub(crate) mod queue;
 pub mod ranks;
 pub(crate) mod seat;
@@ -52,10 +55,12 @@ pub(crate) mod settings;
 pub(crate) mod spawner;
 pub(crate) mod ssh;
 mod worker_string;
+mod workplace;
 
 pub use address::HostAddress;
 pub use caps::Caps;
 pub use crew::{Assignment, Crew, CrewWorker};
 pub(crate) use kinds::join_crew;
-pub use order::{Failure, Order, OrderError, Outcome, Parts, Value};
+pub use order::{Failure, LocatedChunk, MappedPack, Order, OrderError, Outcome, Parts, Value, WorkDone};
 pub use worker_string::{SEATS_MAX, SLOTS_MAX, Seat, SeatKind, WorkerString, WorkerStringError};
+pub use workplace::{Delivered, StateSource, Workplace};

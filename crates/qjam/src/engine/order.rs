@@ -15,15 +15,19 @@ use crate::execution::round::{BlockRunner, Effort, Stopped};
 use crate::function::{AnyBox, Function, merge_fault};
 use crate::registry::{self, UnknownFunction};
 use crate::source::DataError;
-use crate::source::location::ChunkEntry;
-use crate::store::AlignedBuf;
+use crate::source::location::{ChunkEntry, ChunkLocation, FileStamp};
+use crate::store::{AlignedBuf, Region};
 use bytes::Bytes;
 use qjam_core::ids::RoundId;
 use qjam_core::job::{Fault, FaultKind};
-use qjam_core::order::OrderHead;
-use qjam_core::reduce::{Node, Tree};
+use qjam_core::order::{HeldTask, OrderHead};
+use qjam_core::reduce::{Cut, Node, Tree};
 use qjam_core::wire::host::Line;
+use qjam_core::wire::message::Restored;
+use std::io;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A round to be run.
@@ -42,9 +46,49 @@ pub struct Parts {
 }
 
 impl Parts {
+    pub(crate) fn with_effort(nodes: Vec<(Node, AnyBox)>, effort: Effort) -> Parts {
+        Parts { nodes, effort }
+    }
+
     /// Parts whose effort is told elsewhere.
     pub(crate) fn of(nodes: Vec<(Node, AnyBox)>) -> Parts {
         Parts { nodes, effort: Effort::default() }
+    }
+}
+
+/// A chunk whose content can be read.
+#[derive(Clone)]
+pub struct LocatedChunk(Arc<ChunkEntry>);
+
+/// A pack of the cache on disk, mapped into memory.
+#[derive(Clone, Debug)]
+pub struct MappedPack(Region);
+
+impl MappedPack {
+    /// Maps a pack, as long as the cache says that it may become.
+    pub fn open(file: OwnedFd, bytes: u64) -> io::Result<MappedPack> {
+        Region::open_pack(file, bytes as usize).map(MappedPack)
+    }
+}
+
+/// What a worker did for a round.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct WorkDone {
+    /// Microseconds in user code, of the slot that had most.
+    pub compute_us: u64,
+    /// Chunks that were open already.
+    pub cache_hits: u32,
+    /// Chunks that had to be opened.
+    pub cache_misses: u32,
+    /// States that were made again.
+    pub restored: Vec<Restored>,
+}
+
+impl Parts {
+    /// What making them took.
+    pub fn work_done(&self) -> WorkDone {
+        let Effort { compute_us, hits, misses, restored } = self.effort.clone();
+        WorkDone { compute_us, cache_hits: hits, cache_misses: misses, restored }
     }
 }
 
@@ -92,6 +136,31 @@ impl Order {
         }
     }
 
+    /// The names of all chunks, with what each is.
+    pub fn chunk_names(&self) -> impl Iterator<Item = (ChunkId, &Header)> {
+        self.data.chunks.iter().map(|entry| (entry.id, &entry.header))
+    }
+
+    /// The states that it begins with, if its function has one.
+    pub fn held(&self) -> Option<HeldTask> {
+        self.head.held
+    }
+
+    /// Whether its function leaves the states as they are.
+    pub fn only_looks(&self) -> bool {
+        self.function.only_looks()
+    }
+
+    /// Whether its function is one of another language, whose code comes with the parameters.
+    pub fn is_foreign(&self) -> bool {
+        crate::function::language::is_foreign(&self.head.function)
+    }
+
+    /// How chunks are grouped into blocks.
+    pub fn cut(&self) -> Cut {
+        self.head.cut
+    }
+
     /// The content of a chunk.
     pub fn chunk(&self, index: u32) -> Result<Bytes, DataError> {
         self.data.chunks[index as usize].load()
@@ -136,6 +205,41 @@ impl Order {
         }
         *entry = Arc::new(ChunkEntry::in_memory(entry.id, entry.header.clone(), bytes));
         Ok(())
+    }
+
+    /// A chunk whose content is in a file, from this byte on. It is compared with its name when it is read.
+    pub fn chunk_in_file(&self, index: u32, path: &Path, offset: u64) -> io::Result<LocatedChunk> {
+        let entry = &self.data.chunks[index as usize];
+        let stamp = FileStamp::of(&std::fs::metadata(path)?);
+        let place = ChunkLocation::File { path: path.into(), offset, stamp };
+        Ok(LocatedChunk(Arc::new(ChunkEntry { id: entry.id, header: entry.header.clone(), place })))
+    }
+
+    /// A chunk whose content is in a pack of the cache, from this byte on. Whoever has the cache has compared it with its name.
+    pub fn chunk_in_pack(&self, index: u32, pack: &MappedPack, offset: u64) -> LocatedChunk {
+        let entry = &self.data.chunks[index as usize];
+        let place = ChunkLocation::Shared { region: pack.0.clone(), offset };
+        LocatedChunk(Arc::new(ChunkEntry { id: entry.id, header: entry.header.clone(), place }))
+    }
+
+    /// The same order, for somebody who has the contents of other chunks.
+    #[must_use]
+    pub fn fork(&self) -> Order {
+        let Order { head, function, data, params } = self;
+        let data = Arc::new(CutData::clone(data));
+        Order { head: head.clone(), function: function.clone(), data, params: Parameters::of(params.whole()) }
+    }
+
+    /// Says where the content of a chunk is.
+    pub fn set_chunk(&mut self, index: u32, chunk: &LocatedChunk) -> Result<(), OrderError> {
+        let data = Arc::get_mut(&mut self.data).ok_or(OrderError::Impossible("it is being run"))?;
+        match data.chunks.get_mut(index as usize) {
+            Some(entry) if entry.id == chunk.0.id => {
+                *entry = chunk.0.clone();
+                Ok(())
+            }
+            _ => Err(OrderError::Impossible("it has no such chunk at that index")),
+        }
     }
 
     /// Runs blocks on this thread, one after the other, and combines what is complete. `cancelled` is polled between
@@ -204,13 +308,26 @@ impl Order {
         }
     }
 
+    /// Combines parts as far as they are neighbours, in the fixed order of the tree.
+    pub fn merge(&self, parts: impl IntoIterator<Item = Parts>) -> Result<Parts, Failure> {
+        let mut tree = Tree::new(self.head.cut);
+        for (node, value) in parts.into_iter().flat_map(|parts| parts.nodes) {
+            self.insert(&mut tree, node, value)?;
+        }
+        Ok(Parts::of(tree.take()))
+    }
+
+    fn insert(&self, tree: &mut Tree<AnyBox>, node: Node, value: AnyBox) -> Result<(), Fault> {
+        tree.insert(node, value, |left, right| {
+            caught(|| self.function.merge(left, right))?.map_err(|e| merge_fault(&e))
+        })
+    }
+
     /// Combines the parts of all blocks, in the fixed order of the tree.
     pub fn combine(&self, parts: impl IntoIterator<Item = Parts>) -> Result<Value, Failure> {
         let mut tree = Tree::new(self.head.cut);
         for (node, value) in parts.into_iter().flat_map(|parts| parts.nodes) {
-            tree.insert(node, value, |left, right| {
-                caught(|| self.function.merge(left, right))?.map_err(|e| merge_fault(&e))
-            })?;
+            self.insert(&mut tree, node, value)?;
         }
         let missing = || Fault::new(FaultKind::Result, "not all blocks have a value".into());
         Ok(Value::Whole(tree.take_root().ok_or_else(missing)?))
@@ -233,6 +350,25 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The same, with what the crew's worker of each position did, and bytes that travelled: to the workers, and from them.
+    #[must_use]
+    pub fn with_work(
+        self,
+        work: &[(u32, WorkDone)],
+        bytes_out: u64,
+        bytes_in: u64,
+        chunks_sent: u64,
+    ) -> Outcome {
+        let effort = |work: &WorkDone| Effort {
+            compute_us: work.compute_us,
+            hits: work.cache_hits,
+            misses: work.cache_misses,
+            restored: work.restored.clone(),
+        };
+        let efforts = work.iter().map(|(worker, work)| (*worker, effort(work))).collect();
+        Outcome { efforts, traffic: Traffic { bytes_out, bytes_in, chunks_sent }, ..self }
+    }
+
     /// An outcome of which nothing but the value is known.
     pub fn of(value: Result<Value, Failure>) -> Outcome {
         let (efforts, lines) = (Vec::new(), Vec::new());

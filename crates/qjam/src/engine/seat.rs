@@ -22,7 +22,7 @@ use crate::function::AnyBox;
 use bytes::Bytes;
 use qjam_core::ids::{Block, DataSetId, HoldId, RoundId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault};
-use qjam_core::lease::{BlockRun, Returned};
+use qjam_core::lease::{BlockRange, Returned};
 use qjam_core::reduce::Node;
 use qjam_core::time::Time;
 use qjam_core::wire::host::Line;
@@ -146,7 +146,7 @@ pub(crate) struct Neighbours {
 pub(crate) struct Share<'a> {
     pub(crate) order: &'a mut Order,
     /// Its blocks.
-    pub(crate) spans: Vec<BlockRun>,
+    pub(crate) ranges: Vec<BlockRange>,
     /// Shared memory for parameters.
     pub(crate) arenas: &'a mut OwnArenas,
     /// Shared with every result that still lies in a worker's memory.
@@ -202,7 +202,7 @@ pub(crate) enum Said {
     /// What it did for the parts that follow.
     Effort { round: RoundId, blocks: u32, effort: Effort },
     /// The root of a subtree.
-    Part { round: RoundId, node: Node, spans: Vec<BlockRun>, value: PartValue },
+    Part { round: RoundId, node: Node, ranges: Vec<BlockRange>, value: PartValue },
     /// All parts of one delivery have been said; results lie in shared memory.
     Delivered { round: RoundId },
     /// User code or user data is to blame; `is_ours` if the master itself found it.

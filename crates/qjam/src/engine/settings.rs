@@ -4,6 +4,7 @@
 
 use crate::{memory, python};
 use bytes::Bytes;
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub(crate) struct WorkerSettings {
     /// How long a worker may hold finished work while it has more to do.
     pub(crate) deliver_after: Duration,
     pub(crate) lines_per_second_max: u32,
+    /// How this program is started again: the program, and its arguments without known secrets.
+    pub(crate) command: Vec<OsString>,
 }
 
 impl Default for WorkerSettings {
@@ -49,6 +52,7 @@ impl Default for WorkerSettings {
             any_order: false,
             deliver_after: Duration::from_secs(2),
             lines_per_second_max: 1000,
+            command: Vec::new(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! the items of that file. Whatever is wrong is said with the item, the file and the line it stands in.
 
 use super::address::{HostAddress, check_user};
-use super::{kinds, ssh};
+use super::{kinds, provider, ssh};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Read};
@@ -32,6 +32,13 @@ pub enum SeatKind {
     Host(HostAddress),
     /// A process that a launcher such as `mpirun` has started together with this one.
     Rank,
+    /// A crew that another crate [provides](crate::engine::provider).
+    Crew {
+        /// The word of its provider.
+        word: &'static str,
+        /// What follows the colon.
+        rest: String,
+    },
 }
 
 /// One place for a worker.
@@ -200,6 +207,9 @@ impl Seating {
         }
         if input.trim().is_empty() {
             return wrong("", "it is empty", EXAMPLES);
+        }
+        if provider::parse(self, input)? {
+            return Ok(());
         }
         let auto = after_auto(input);
         if let Some(rest) = auto.filter(|rest| rest.trim().bytes().all(|b| b.is_ascii_digit())) {

@@ -4,7 +4,7 @@ use crate::chunk::{ChunkId, Header};
 use crate::source::location::{ChunkEntry, ChunkLocation, FileStamp};
 use crate::store::Region;
 use qjam_core::ids::{DataSetId, RoundId};
-use qjam_core::lease::BlockRun;
+use qjam_core::lease::BlockRange;
 use qjam_core::reduce::Cut;
 use qjam_core::wire::message::{self, Ref};
 use rustix::fd::OwnedFd;
@@ -45,18 +45,18 @@ impl WorkerData {
         self.sets.entry(dataset).or_default().entries.clone()
     }
 
-    /// Chunks of these spans that are not here, and the names to ask for (those not asked for already).
+    /// Chunks of these ranges that are not here, and the names to ask for (those not asked for already).
     pub(crate) fn missing(
         &mut self,
         round: RoundId,
         dataset: DataSetId,
         cut: Cut,
-        spans: &[BlockRun],
+        ranges: &[BlockRange],
     ) -> Result<(Vec<u32>, Vec<ChunkId>), String> {
         let set = self.sets.entry(dataset).or_default();
         let entries = set.entries.read().unwrap_or_else(PoisonError::into_inner);
         let (mut missing, mut ask) = (Vec::new(), Vec::new());
-        for block in spans.iter().flat_map(BlockRun::blocks).take_while(|&b| b < cut.blocks()) {
+        for block in ranges.iter().flat_map(BlockRange::blocks).take_while(|&b| b < cut.blocks()) {
             for index in cut.chunks_of(cut.node(block)) {
                 if entries.contains_key(&index) {
                     continue;

@@ -29,6 +29,7 @@ pub(crate) mod states;
 pub(crate) mod supervisor;
 
 use crate::process::ASKED;
+use linkme::distributed_slice;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -48,10 +49,17 @@ pub(crate) fn serve_if_started() {
         entry::serve(&asked).unwrap_or_else(|e| give_up("supervisor", &e))
     } else if let Some(asked) = take_question(ASKED) {
         executor::serve(&asked.to_string_lossy()).map_or_else(|e| give_up("executor", &e), |()| 0)
+    } else if let Some((entry, asked)) = crew_entry() {
+        (entry.serve)(&asked.to_string_lossy())
     } else {
         return;
     };
     std::process::exit(code);
+}
+
+/// What a process of a crew was started for, if this is one.
+fn crew_entry() -> Option<(&'static CrewEntry, OsString)> {
+    ENTRIES.iter().find_map(|entry| Some((entry, take_question(entry.variable)?)))
 }
 
 /// Says why a worker ends; gives the code to exit with.
@@ -63,6 +71,18 @@ fn give_up(who: &str, why: &dyn Display) -> i32 {
     }
     70
 }
+
+/// A process of a crew that is this same executable, started with a variable in its environment.
+pub struct CrewEntry {
+    /// The variable. It is taken out of the environment before `serve` is called.
+    pub variable: &'static str,
+    /// Serves, and returns the code to exit with.
+    pub serve: fn(asked: &str) -> i32,
+}
+
+/// What processes of this executable may have been started for.
+#[distributed_slice]
+pub static ENTRIES: [CrewEntry];
 
 /// Whether this program has asked if it is a worker. One that never does would run itself again from the beginning.
 static HOOKED: AtomicBool = AtomicBool::new(false);

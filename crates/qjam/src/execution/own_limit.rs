@@ -25,8 +25,8 @@ pub(super) struct OwnLimit {
 }
 
 impl OwnLimit {
-    /// Sets it for this process, which is about to start so many threads. One that is below what it takes for that is
-    /// its end.
+    /// Sets the limit of this process, which is about to start `threads` threads. Ends the process with a message if the
+    /// limit is too low for that.
     pub(super) fn set(bytes_max: Option<u64>, threads: u32) -> io::Result<OwnLimit> {
         let limit = OwnLimit { bytes_max, shared_bytes: 0 };
         if let Some(bytes) = bytes_max {
@@ -39,7 +39,7 @@ impl OwnLimit {
         Ok(limit)
     }
 
-    /// What may be kept open of so many bytes: half of what the limit leaves to whoever has started all it needs.
+    /// How many bytes of chunks may stay open: at most `bytes_max`, and half of what the limit leaves after the start.
     pub(super) fn cache_bytes(&self, bytes_max: u64) -> u64 {
         self.bytes_max.map_or(bytes_max, |limit| {
             let taken = memory::private_bytes().unwrap_or(0);

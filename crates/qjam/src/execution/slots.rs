@@ -182,7 +182,10 @@ fn serve(shared: &Shared, slot: u32) {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-    use std::sync::mpsc;
+    use std::sync::{Barrier, mpsc};
+
+    /// Whoever waits longer waits for ever.
+    const HANG: Duration = Duration::from_secs(180);
 
     /// The most threads that were at work at once.
     fn most_at_once(slots: &Slots, works: u32) -> u32 {
@@ -195,13 +198,14 @@ mod tests {
                 Box::new(move |_| {
                     let now = counts.0.fetch_add(1, SeqCst) + 1;
                     counts.1.fetch_max(now, SeqCst);
+                    // Long enough that others begin, if they may.
                     std::thread::sleep(Duration::from_millis(5));
                     counts.0.fetch_sub(1, SeqCst);
                     done.send(()).unwrap();
                 }),
             );
         }
-        (0..works).for_each(|_| all.recv_timeout(Duration::from_secs(20)).unwrap());
+        (0..works).for_each(|_| all.recv_timeout(HANG).unwrap());
         counts.1.load(SeqCst)
     }
 
@@ -212,8 +216,21 @@ mod tests {
             slots.limit(limit);
             assert!(most_at_once(&slots, 12) <= limit, "limit {limit}");
         }
+        // All that may are at work at once: none of these ends before the last has begun.
         slots.limit(4);
-        assert!(most_at_once(&slots, 40) > 1);
+        let (done, all) = mpsc::channel();
+        let barrier = Arc::new(Barrier::new(4));
+        for _ in 0..4 {
+            let (barrier, done) = (barrier.clone(), done.clone());
+            slots.run_on(
+                None,
+                Box::new(move |_| {
+                    barrier.wait();
+                    done.send(()).unwrap();
+                }),
+            );
+        }
+        (0..4).for_each(|_| all.recv_timeout(HANG).unwrap());
     }
 
     #[test]
@@ -227,7 +244,7 @@ mod tests {
                 slots.run_on(Some(n % 3), Box::new(move |slot| done.send((n % 3, slot)).unwrap()));
             }
             for _ in 0..30 {
-                let (wanted, got) = all.recv_timeout(Duration::from_secs(20)).unwrap();
+                let (wanted, got) = all.recv_timeout(HANG).unwrap();
                 assert_eq!(wanted, got);
             }
         }

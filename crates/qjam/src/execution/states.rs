@@ -12,7 +12,8 @@ use super::recipes::{RestoredState, StateRecipe};
 use super::round::{BlockRunner, Stopped, plain};
 use crate::ctx::Ctx;
 use crate::function::AnyBox;
-use crate::state::{AnyState, ErasedState};
+use crate::state::{AnyState, ErasedState, Portraits};
+use bytes::Bytes;
 use qjam_core::ids::{HoldId, Version};
 use qjam_core::job::{Fault, FaultKind};
 use qjam_core::order::HeldTask;
@@ -214,6 +215,24 @@ impl RoundStates {
         }
         lock(&kept).keep(base, Version::after(here.id), state);
         Ok(value)
+    }
+
+    /// The state that this round has left, encoded; `None` if it left none. To be called by the thread that ran the step.
+    pub(crate) fn encoded_after(
+        &self,
+        here: &BlockRunner,
+        index: u32,
+        chunk: &(dyn Any + Send + Sync),
+        ctx: &Ctx,
+    ) -> Result<Option<Bytes>, Fault> {
+        let Some(kind) = here.function.state() else { return Ok(None) };
+        let kept = self.states.of(self.task.hold, index);
+        let mut kept = lock(&kept);
+        let version = Version::after(here.id);
+        let Some((_, state)) = kept.versions.iter_mut().find(|(v, _)| *v == version) else { return Ok(None) };
+        let look = caught(Some(index), || kind.look().step(&true, chunk, state, ctx))?;
+        let portraits = look.downcast::<Portraits>().expect("a look gives portraits");
+        Ok(portraits.0.into_iter().next().and_then(|portrait| portrait.state))
     }
 
     /// Makes a state as the round wants it.

@@ -27,6 +27,8 @@ const LOAD_BYTES_MIN: u64 = 64 << 10;
 const LOAD_BYTES_MAX: u64 = 32 << 20;
 const LOAD_TAKES_MAX: Duration = Duration::from_secs(2);
 const LOAD_WITHIN: Duration = Duration::from_secs(5);
+/// Complaints of a host that are shown; it could go on for ever.
+const TROUBLES_MAX: usize = 16;
 
 /// A connection without a master.
 pub(super) struct Visit {
@@ -62,7 +64,15 @@ impl Visit {
         let deadline = Instant::now() + within;
         loop {
             match self.link.converse(deadline) {
-                Ok(Some(FromHost::Trouble(text))) => self.troubles.push(text),
+                Ok(Some(FromHost::Trouble(text))) => {
+                    if self.troubles.len() < TROUBLES_MAX {
+                        self.troubles.push(text);
+                    }
+                }
+                // Nobody has asked for a result.
+                Ok(Some(FromHost::OpenPart { .. })) => {
+                    return Err(self.failure("it broke the protocol: a result of nothing".into()));
+                }
                 Ok(Some(message)) => {
                     if let Some(found) = wanted(message) {
                         return Ok(Some(found));

@@ -116,6 +116,14 @@ impl Builder {
         self
     }
 
+    /// Deadlines of the scheduler instead of the usual ones. For tests, whose verdicts must not depend on how soon a busy
+    /// machine comes to something.
+    #[doc(hidden)]
+    pub fn deadlines(mut self, deadlines: qjam_core::scheduler::Config) -> Self {
+        self.options.deadlines = deadlines;
+        self
+    }
+
     /// With `auto` workers: has every round run by so many slots, and 0 by the caller's thread, instead of choosing. For
     /// comparisons; a number that cannot be chosen means the next larger one.
     pub fn fixed_slots(mut self, slots: u32) -> Self {

@@ -102,6 +102,7 @@ impl Master {
         }
         options.workers.python.must_fit()?;
         options.workers.stop = options.stop.clone().unwrap_or_default();
+        options.workers.command = options.runs.program.clone().unwrap_or_default().command();
         let crew = engine::join_crew(&seats, &options.workers)?;
         let unused = if crew.is_none() { ranks::unused() } else { None };
         let mut begun = runs::begin(&options.runs, workers, options.seed)?;
@@ -150,7 +151,7 @@ impl Master {
     pub fn add_workers(&self, workers: &str) -> Result<()> {
         let seats = WorkerString::parse(workers)?.without_auto(workers)?;
         if seats.iter().any(Seat::is_of_crew) || self.ask(false, |driver| driver.has_crew()) {
-            let instead = "start the program with as many ranks as it should have (`mpirun -n`)";
+            let instead = "workers of this kind join by themselves: start them where they run (`mpirun -n`, `qjam store serve`)";
             return Err(RanksError::Unsupported { what: "workers cannot be added", instead }.into());
         }
         if !seats.iter().all(|seat| seat.can_start(&self.options.workers)) {

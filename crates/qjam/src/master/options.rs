@@ -3,6 +3,7 @@
 use crate::engine::settings::WorkerSettings;
 use crate::runs;
 use bytes::Bytes;
+use qjam_core::scheduler::Config;
 use qjam_core::text::printable;
 use std::fmt;
 use std::sync::Arc;
@@ -126,6 +127,8 @@ pub(crate) struct Options {
     pub(crate) stop: Option<Arc<AtomicBool>>,
     pub(crate) blocks_per_slot: u32,
     pub(crate) balances: bool,
+    /// Deadlines of the scheduler; `balances` above is the one that counts.
+    pub(crate) deadlines: Config,
     /// So many slots for every round, where they could be chosen.
     pub(crate) fixed_slots: Option<u32>,
     pub(crate) round_timeout: Option<Duration>,
@@ -143,6 +146,7 @@ impl Default for Options {
             stop: None,
             blocks_per_slot: 16,
             balances: true,
+            deadlines: Config::default(),
             fixed_slots: None,
             round_timeout: None,
             callbacks: Callbacks::default(),

@@ -12,6 +12,7 @@ use super::observed::Observations;
 use super::reader::{Item, Reader, Spot};
 use super::record::{Began, Hash, Record, StoredValue};
 use super::saved::{self, Saved};
+use super::trust::Trust;
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::DataSetId;
@@ -31,6 +32,7 @@ struct Remembered {
 pub(crate) struct EarlierRun {
     pub(crate) id: String,
     folder: PathBuf,
+    trust: Trust,
     file: File,
     functions: HashMap<u32, String>,
     data: HashMap<u32, Hash>,
@@ -58,18 +60,31 @@ pub(crate) enum Recalled {
 }
 
 impl EarlierRun {
-    /// Reads a file; also gives who wrote it, and the hash of the executable if that is known.
-    pub(super) fn read(path: &Path) -> Result<(EarlierRun, Began, Option<Hash>), RunError> {
-        EarlierRun::read_chain(path, RUNS_MAX)
+    /// Reads a file that may be believed; also gives who wrote it, and the hash of the executable if that is known. `words` are
+    /// what the user should know.
+    pub(super) fn read(
+        path: &Path,
+        trust: Trust,
+        words: &mut Vec<String>,
+    ) -> Result<(EarlierRun, Began, Option<Hash>), RunError> {
+        let file = trust.open(path)?;
+        trust.check_folder(path)?;
+        EarlierRun::read_chain(path, file, trust, RUNS_MAX, words)
     }
 
-    fn read_chain(path: &Path, runs_max: u32) -> Result<(EarlierRun, Began, Option<Hash>), RunError> {
-        let file = folder::open(path)?;
+    fn read_chain(
+        path: &Path,
+        file: File,
+        trust: Trust,
+        runs_max: u32,
+        words: &mut Vec<String>,
+    ) -> Result<(EarlierRun, Began, Option<Hash>), RunError> {
         let mut reader = Reader::new(file.try_clone()?, true)?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut memory = EarlierRun {
             id,
             folder: path.parent().map(Path::to_owned).unwrap_or_default(),
+            trust,
             file,
             functions: HashMap::new(),
             data: HashMap::new(),
@@ -87,12 +102,43 @@ impl EarlierRun {
             }
         }
         let began = began.ok_or(RunError::NotARun)?;
+        let refused = saved::refused(&memory.folder, &memory.id, trust);
+        words.extend(refused.iter().map(|why| format!("states are computed again: {why}")));
         if let (Some(id), Some(folder), 2..) = (&began.resumed, path.parent(), runs_max) {
-            // It may be gone; what it knew and this one did not is then computed.
-            let before = EarlierRun::read_chain(&folder::path_of(folder, id), runs_max - 1);
-            memory.before = before.ok().map(|(memory, ..)| Box::new(memory));
+            match EarlierRun::before(folder, id, trust, runs_max - 1, words) {
+                Ok(before) => memory.before = Some(Box::new(before)),
+                // It may be gone; what it knew and this one did not is then computed.
+                Err(RunError::Io(_)) => {}
+                Err(why) => words.push(format!(
+                    "what run {} was given by the run before it is computed again: {why}",
+                    memory.id
+                )),
+            }
         }
         Ok((memory, began, executable))
+    }
+
+    /// The run that another one names as the one that it went on from. It is in the same folder.
+    fn before(
+        folder: &Path,
+        id: &str,
+        trust: Trust,
+        runs_max: u32,
+        words: &mut Vec<String>,
+    ) -> Result<EarlierRun, RunError> {
+        // A name and no path: whoever wrote it must not choose the folder.
+        if id.is_empty() || id == ".." || id == "." || id.contains(['/', '\0']) {
+            return Err(RunError::NotAnId);
+        }
+        let path = folder::path_of(folder, id);
+        let file = trust.open(&path)?;
+        Ok(EarlierRun::read_chain(&path, file, trust, runs_max, words)?.0)
+    }
+
+    /// Whether the run that it went on from is known.
+    #[cfg(test)]
+    pub(super) fn has_before(&self) -> bool {
+        self.before.is_some()
     }
 
     fn take_in(&mut self, item: Item) {
@@ -129,7 +175,7 @@ impl EarlierRun {
 
     /// Checkpoints of states that it, and those before it, have left.
     pub(crate) fn saved_states(&self) -> Vec<Saved> {
-        let mut saved = saved::list(&self.folder, &self.id);
+        let mut saved = saved::list(&self.folder, &self.id, self.trust);
         saved.extend(self.before.iter().flat_map(|before| before.saved_states()));
         saved
     }

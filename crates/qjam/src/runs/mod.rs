@@ -16,6 +16,7 @@ mod reader;
 mod record;
 mod recorder;
 mod run;
+mod sample;
 mod saved;
 mod secrets;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub(crate) use recorder::Recorder;
 pub use run::{DataInfo, FunctionInfo, Note, Round, Run, State};
 pub(crate) use saved::Saved;
 pub use secrets::MASK;
+use trust::Trust;
 pub use trust::{Distrust, distrust};
 
 use crate::codec::Encoder;
@@ -91,6 +93,9 @@ pub enum RunError {
     /// Others than this user can have written it.
     #[error("{0}, and its values would be believed; `qjam resume --trust` and {RESUME_TRUST}=1 believe it")]
     NotTrusted(Distrust),
+    /// It names a run by something that is no name of a run.
+    #[error("it names the run before it by a path, and not by a name in its own folder")]
+    NotAnId,
     /// Somebody is at it.
     #[error("it is still going on (process {pid})")]
     Running {
@@ -277,10 +282,9 @@ fn earlier(
     };
     let Some(path) = path else { return Ok(None) };
     let is_trusted = std::env::var_os(RESUME_TRUST).is_some_and(|v| !v.is_empty());
-    if let Some(why) = trust::of_file(&path).filter(|_| !is_trusted && path.exists()) {
-        return Err(failed(RunError::NotTrusted(why)));
-    }
-    let (memory, began, executable) = EarlierRun::read(&path).map_err(failed)?;
+    let trust = if is_trusted { Trust::All } else { Trust::Own };
+    let mut told = Vec::new();
+    let (memory, began, executable) = EarlierRun::read(&path, trust, &mut told).map_err(failed)?;
     if whole_program && began.program != program.program() {
         // The variable was handed down to a program that was not meant.
         let variable = variable.unwrap_or(RESUME);
@@ -294,6 +298,7 @@ fn earlier(
     if !anyway && !is_same_build(program, &began, executable) {
         return Err(failed(RunError::OtherBuild));
     }
+    words.append(&mut told);
     Ok(Some(Earlier { run: memory, seed: began.seed, is_replayed: variable == Some(REPLAY) }))
 }
 
@@ -372,6 +377,12 @@ fn first_of(path: &Path) -> Result<record::Began, RunError> {
 #[doc(hidden)]
 pub fn parse_state(bytes: &[u8], sealed: bool) -> Option<u64> {
     saved::parsed_bytes(bytes, sealed)
+}
+
+/// A run file with a record of every kind. For the fuzz target.
+#[doc(hidden)]
+pub fn sample() -> Vec<u8> {
+    sample::file()
 }
 
 /// Reads all records of a file in memory and says how many there are. For the fuzz target.

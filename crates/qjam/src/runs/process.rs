@@ -68,6 +68,11 @@ impl Program {
         secrets::masked(&self.arguments)
     }
 
+    /// The program and its arguments, as they are recorded.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        std::iter::once(self.program()).chain(self.arguments()).map(OsString::from_vec).collect()
+    }
+
     pub(super) fn build(&self) -> &Arc<Build> {
         &self.build
     }

@@ -12,8 +12,9 @@
 //!              the states, one after the other
 //! ```
 
-use super::folder;
+use super::RunError;
 use super::record::Hash;
+use super::trust::Trust;
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::Version;
@@ -39,6 +40,7 @@ struct Head {
 /// A checkpoint that an earlier run left.
 pub(crate) struct Saved {
     path: PathBuf,
+    trust: Trust,
     /// The hash of all rounds that led to it.
     pub(crate) chain: Hash,
     pub(crate) version: Version,
@@ -78,7 +80,10 @@ pub(super) fn write(
         hasher.update(piece);
     });
     let (path, part) = (path_of(folder, id, hold), folder.join(format!("{id}.{hold}.part")));
-    let options = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    // A new file, so that it is ours: one that is there may be of an earlier write that failed, or of somebody else, who could write to
+    // it later.
+    let _ = std::fs::remove_file(&part);
+    let options = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut file = File::from(rustix::fs::open(&part, options, Mode::RUSR | Mode::WUSR)?);
     let hash = hasher.finalize();
     let front = [&MAGIC[..], hash.as_bytes()];
@@ -92,23 +97,33 @@ pub(super) fn write(
     }
 }
 
-/// What a run has left.
-pub(super) fn list(folder: &Path, id: &str) -> Vec<Saved> {
+/// What a run has left, as far as it may be believed.
+pub(super) fn list(folder: &Path, id: &str, trust: Trust) -> Vec<Saved> {
+    paths(folder, id)
+        .filter_map(|path| {
+            let bytes = read(&path, trust)?;
+            let (Head { chain, version, .. }, _) = parse(&bytes)?;
+            Some(Saved { path, trust, chain, version })
+        })
+        .collect()
+}
+
+/// Why some of what is there is not used, though it looks like what a run has left.
+pub(super) fn refused(folder: &Path, id: &str, trust: Trust) -> Vec<RunError> {
+    let opened = paths(folder, id).map(|path| trust.open(&path));
+    opened.filter_map(|file| file.err().filter(|why| matches!(why, RunError::NotTrusted(_)))).collect()
+}
+
+fn paths(folder: &Path, id: &str) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let ours = entries.filter(|path| owner(path) == Some(id));
-    let ours = ours.filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX));
-    ours.filter_map(|path| {
-        let bytes = read(&path)?;
-        let (Head { chain, version, .. }, _) = parse(&bytes)?;
-        Some(Saved { path, chain, version })
-    })
-    .collect()
+    let ours = entries.filter(move |path| owner(path) == Some(id));
+    ours.filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
 }
 
 impl Saved {
     /// The states, if they are what was written and so many.
     pub(crate) fn load(&self, partitions: usize) -> Option<Vec<Bytes>> {
-        let bytes = read(&self.path)?;
+        let bytes = read(&self.path, self.trust)?;
         let (head, mut rest) = parse(&bytes)?;
         if head.lengths.len() != partitions || head.chain != self.chain {
             return None;
@@ -125,8 +140,8 @@ impl Saved {
     }
 }
 
-fn read(path: &Path) -> Option<Vec<u8>> {
-    let file = folder::open(path).ok()?;
+fn read(path: &Path, trust: Trust) -> Option<Vec<u8>> {
+    let file = trust.open(path).ok()?;
     // A little more than the states for the head.
     let limit = BYTES_MAX + BYTES_MAX / 4;
     let mut bytes = Vec::new();
@@ -162,6 +177,7 @@ pub(super) fn parsed_bytes(bytes: &[u8], sealed: bool) -> Option<u64> {
 mod tests {
     use super::*;
     use qjam_core::ids::RoundId;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_newest_is_found_again_and_damage_is_not_used() {
@@ -172,23 +188,64 @@ mod tests {
         for n in 1..4 {
             write(&folder, id, 2, [n; 32], Version::after(RoundId(n.into())), &states(n)).unwrap();
         }
-        let saved = list(&folder, id);
+        let saved = list(&folder, id, Trust::Own);
         assert_eq!((saved.len(), saved[0].chain, saved[0].version), (1, [3; 32], Version::after(RoundId(3))));
         assert_eq!(saved[0].load(3), Some(states(3)));
         assert_eq!(saved[0].load(2), None, "another cut");
-        assert!(list(&folder, "20261115T063324Z-00ff1f").is_empty(), "another run's");
+        assert!(list(&folder, "20261115T063324Z-00ff1f", Trust::Own).is_empty(), "another run's");
         let path = path_of(&folder, id, 2);
         let good = std::fs::read(&path).unwrap();
         for at in [0, 9, 45, 60, good.len() - 1] {
             let mut bad = good.clone();
             bad[at] ^= 1;
             std::fs::write(&path, &bad).unwrap();
-            assert!(saved[0].load(3).is_none() && list(&folder, id).is_empty(), "byte {at}");
+            assert!(saved[0].load(3).is_none() && list(&folder, id, Trust::Own).is_empty(), "byte {at}");
         }
         for length in [0, 7, 8, 47, 48, good.len() - 1] {
             std::fs::write(&path, &good[..length]).unwrap();
             assert!(saved[0].load(3).is_none(), "{length} bytes");
         }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_others_can_have_written_is_not_used() {
+        let folder = std::env::temp_dir().join(format!("qjam-planted-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let id = "20261115T063324Z-00ff1e";
+        let states = vec![Bytes::from(vec![7; 1000])];
+        let write = |hold| write(&folder, id, hold, [1; 32], Version::after(RoundId(1)), &states);
+        // What lies there under the name of a new file is not written to.
+        let (path, part) = (path_of(&folder, id, 0), folder.join(format!("{id}.0.part")));
+        std::fs::write(&part, "somebody's, with whom it stays").unwrap();
+        std::fs::hard_link(&part, folder.join("kept")).unwrap();
+        write(0).unwrap();
+        assert_eq!(std::fs::read_to_string(folder.join("kept")).unwrap(), "somebody's, with whom it stays");
+        assert!(!part.exists());
+        let saved = list(&folder, id, Trust::Own);
+        assert!(
+            saved.len() == 1 && saved[0].load(1).is_some() && refused(&folder, id, Trust::Own).is_empty()
+        );
+        let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let is_refused = |with: &str| {
+            assert!(list(&folder, id, Trust::Own).is_empty() && saved[0].load(1).is_none(), "{with}");
+            let why = refused(&folder, id, Trust::Own);
+            assert!(why.len() == 1 && why[0].to_string().contains(with), "{why:?}");
+            assert_eq!(list(&folder, id, Trust::All).len(), 1);
+        };
+        for wide in [0o620, 0o602, 0o666] {
+            mode(wide);
+            is_refused("can be written by other users");
+        }
+        mode(0o600);
+        assert!(rustix::process::geteuid().is_root(), "NOT TESTED for lack of root: a file of another user");
+        std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
+        is_refused("belongs to another user");
+        // A link to one that may be used.
+        write(1).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(path_of(&folder, id, 1), &path).unwrap();
+        assert_eq!(list(&folder, id, Trust::Own).len(), 1);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

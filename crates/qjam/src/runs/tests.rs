@@ -2,9 +2,11 @@
 
 use super::reader::Reader;
 use super::record::{self, Record, StoredValue};
-use super::{Run, State, process};
+use super::trust::Trust;
+use super::{EarlierRun, Run, State, process};
 use qjam_core::journal::RoundReport;
 use std::io::Cursor;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 /// A file with a few rounds, and where each of its records ends.
@@ -122,7 +124,7 @@ fn doubled(v: &[f64], _: &crate::Nothing) -> Vec<f64> {
 }
 
 #[test]
-#[ignore = "measures time"]
+#[ignore = "a measurement"]
 fn recording_a_round_takes_microseconds() {
     let temporary = Temporary(std::env::temp_dir().join(format!("qjam-runs-cost-{}", std::process::id())));
     let folder = &temporary.0;
@@ -164,4 +166,55 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// A run that says it went on from another.
+fn file_after(resumed: Option<&str>) -> Vec<u8> {
+    let began = process::Program::default().began(0, "local:1", 7, resumed.map(Into::into));
+    let mut file = record::head().to_vec();
+    let start = file.len();
+    Record::Began(Box::new(began)).append(&mut file, |_| {});
+    record::seal(&mut file[start..]);
+    file
+}
+
+#[test]
+fn a_run_cannot_name_one_of_another_folder_or_user_as_the_one_before_it() {
+    let top = std::env::temp_dir().join(format!("qjam-before-{}", std::process::id()));
+    let (runs, other) = (top.join("runs"), top.join("other"));
+    for folder in [&top, &runs, &other] {
+        std::fs::DirBuilder::new().mode(0o700).create(folder).unwrap();
+    }
+    let write = |path: &Path, bytes: &[u8]| {
+        std::fs::write(path, bytes).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write(&runs.join("first.run"), &file_after(None));
+    write(&other.join("first.run"), &file_after(None));
+    let path = runs.join("second.run");
+    let read = |before: &str, trust| {
+        write(&path, &file_after(Some(before)));
+        let mut words = Vec::new();
+        let (run, ..) = EarlierRun::read(&path, trust, &mut words).unwrap();
+        (run.has_before(), words.join("\n"))
+    };
+    assert_eq!(read("first", Trust::Own), (true, String::new()));
+    assert_eq!(read("gone", Trust::Own), (false, String::new()));
+    let absolute = other.join("first").display().to_string();
+    for outside in ["../other/first", "./first", "", "..", &absolute] {
+        let (is_read, words) = read(outside, Trust::Own);
+        assert!(!is_read && words.contains("by a path"), "{outside}: {words}");
+    }
+    for mode in [0o620, 0o602] {
+        std::fs::set_permissions(runs.join("first.run"), std::fs::Permissions::from_mode(mode)).unwrap();
+        let (is_read, words) = read("first", Trust::Own);
+        assert!(!is_read && words.contains("can be written by other users"), "{words}");
+    }
+    assert!(rustix::process::geteuid().is_root(), "NOT TESTED for lack of root: a run of another user");
+    std::fs::set_permissions(runs.join("first.run"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::chown(runs.join("first.run"), Some(1234), None).unwrap();
+    let (is_read, words) = read("first", Trust::Own);
+    assert!(!is_read && words.contains("belongs to another user"), "{words}");
+    assert_eq!(read("first", Trust::All), (true, String::new()), "unless the user says so");
+    std::fs::remove_dir_all(&top).unwrap();
 }

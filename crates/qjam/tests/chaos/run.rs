@@ -297,7 +297,7 @@ fn left_behind(mark: &str) -> Option<String> {
 }
 
 /// What the run file should say and does not: rounds that the program had the values of, and for whom it waited when
-/// that took over two seconds. Who is stopped cannot say anything.
+/// that took much longer than the two seconds after which it is told. Who is stopped cannot say anything.
 fn unrecorded(folder: &std::path::Path, said: &[String], was_stopped: bool) -> Option<String> {
     let right = said.iter().filter(|line| *line == "right").count() as u64;
     let file = qjam::runs::list(folder).ok()?.pop();
@@ -314,7 +314,7 @@ fn unrecorded(folder: &std::path::Path, said: &[String], was_stopped: bool) -> O
         let during = round.began_us + 1_900_000..=round.began_us + total_us;
         run.waits.iter().any(|wait| during.contains(&wait.at_us) && wait.text.contains("proc:"))
     };
-    let long = rounds.iter().filter_map(|r| Some((r, r.report?.total_us))).filter(|(_, us)| *us > 2_300_000);
+    let long = rounds.iter().filter_map(|r| Some((r, r.report?.total_us))).filter(|(_, us)| *us > 8_000_000);
     let untold =
         long.filter(|(round, us)| !was_stopped && !is_told(round, *us)).map(|(round, _)| round.round);
     let untold: Vec<u64> = untold.collect();

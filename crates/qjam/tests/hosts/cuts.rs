@@ -16,6 +16,8 @@ struct Ran {
     journal: Vec<Entry>,
     rounds: u64,
     took: Duration,
+    /// How long the cable was out, if it was put back: longer than asked for on a machine that is busy enough.
+    was_out: Duration,
     /// When the cable was pulled, as the journal counts.
     cut_at_us: u64,
 }
@@ -43,14 +45,16 @@ fn run(hosts: [&'static str; 2], cut_for: Option<Duration>, after: Duration) -> 
         reports.sum()
     };
     let mut hash = 0;
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let was_out = std::thread::scope(|scope| {
+        let cut = scope.spawn(|| {
             std::thread::sleep(at);
+            let cut = Instant::now();
             a.cut();
             if let Some(cut_for) = cut_for {
                 std::thread::sleep(cut_for);
                 a.restore();
             }
+            cut.elapsed()
         });
         // The last round before the cable is back may take until long after that: TCP has grown patient.
         let mut rounds_after = 0;
@@ -64,12 +68,14 @@ fn run(hosts: [&'static str; 2], cut_for: Option<Duration>, after: Duration) -> 
             hash = compute_with(&m, &x, 1, 4, |_| {}).unwrap();
             rounds += 1;
         }
+        cut.join().unwrap()
     });
     let ran = Ran {
         is_right: hash == expected(&x, 1),
         chunks_sent: sent() - sent_before.unwrap(),
         rounds,
         took: began.elapsed(),
+        was_out,
         // The journal begins with the master, which is ready when its last worker has joined.
         cut_at_us: joined_at(&m.journal()) + at.as_micros() as u64,
         journal: m.journal(),
@@ -98,7 +104,14 @@ fn lost(ran: &Ran) -> Vec<(f64, bool)> {
 
 #[test]
 fn a_cable_that_is_pulled_for_six_seconds_is_ridden_out() {
-    let ran = run(["a", "b"], Some(Duration::from_secs(6)), Duration::from_secs(2));
+    let mut ran = run(["a", "b"], Some(Duration::from_secs(6)), Duration::from_secs(2));
+    // A host that hears nothing for 15 s ends, and rightly so: then the cable was not pulled for six seconds.
+    for _ in 0..5 {
+        if ran.was_out < Duration::from_secs(9) {
+            break;
+        }
+        ran = run(["a", "b"], Some(Duration::from_secs(6)), Duration::from_secs(2));
+    }
     println!(
         "{} rounds in {:.1?}; {} chunks sent again; lost {:?}",
         ran.rounds,
@@ -112,7 +125,7 @@ fn a_cable_that_is_pulled_for_six_seconds_is_ridden_out() {
 }
 
 #[test]
-#[ignore = "it takes a minute"]
+#[ignore = "a measurement, of a minute"]
 fn a_cable_that_is_pulled_for_twenty_seconds_costs_no_chunk() {
     let ran = run(["a", "b"], Some(Duration::from_secs(20)), Duration::from_secs(12));
     println!(
@@ -139,7 +152,7 @@ fn a_cable_that_is_pulled_for_ever_costs_the_host() {
 }
 
 #[test]
-#[ignore = "it takes half a minute"]
+#[ignore = "a measurement, of half a minute"]
 fn cables_that_are_all_pulled_are_told_and_waited_for_aloud() {
     let [a, b] = claim(["a", "b"]);
     let x = data(7);

@@ -1,6 +1,6 @@
 //! However a master ends, nothing of it is left on a host.
 
-use crate::hosts::{GONE_WITHIN, Host, Process, claim, within};
+use crate::hosts::{GONE_WITHIN, Host, Kind, Process, claim, within};
 use crate::program::{self, Programs, say};
 use crate::work::{compute_with, data};
 use qjam::{DataSet, Master, Nothing, Rng};
@@ -17,11 +17,13 @@ fn bytes(_: &(), x: &qjam::Dense<u8>) -> u64 {
     x.as_slice().iter().step_by(64).map(|b| u64::from(*b)).sum()
 }
 
-/// Starts a program that goes on by itself.
+/// Starts programs that go on by themselves, one of them with no environment and in a group of its own.
 #[qjam::map]
 #[expect(clippy::zombie_processes, reason = "that it is left to itself is the point")]
 fn leave_a_child(_: &(), _: &Nothing) -> u64 {
+    use std::os::unix::process::CommandExt;
     std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    std::process::Command::new("/bin/sleep").arg("2000").env_clear().process_group(0).spawn().unwrap();
     1
 }
 
@@ -157,7 +159,9 @@ fn what_user_code_started_ends_with_the_master() {
     for n in 0..4 {
         let mut program = program::start("children", "a*1,b*1");
         assert_eq!(program.hear().as_deref(), Some("started"));
-        assert!(a.processes().iter().any(|p| p.command == "sleep 1000"), "{:?}", a.processes());
+        for (host, child) in [(&a, "sleep 1000"), (&a, "/bin/sleep 2000"), (&b, "/bin/sleep 2000")] {
+            assert!(host.processes().iter().any(|p| p.command == child), "{:?}", host.processes());
+        }
         let pid = Pid::from_raw(program.pid() as i32).unwrap();
         kill_process(pid, if n % 2 == 0 { Signal::KILL } else { Signal::INT }).unwrap();
         program.finish();
@@ -167,7 +171,30 @@ fn what_user_code_started_ends_with_the_master() {
 }
 
 #[test]
-#[ignore = "a hundred ends take minutes"]
+fn what_user_code_started_ends_with_its_executor_and_with_its_supervisor() {
+    let [a, b] = claim(["a", "b"]);
+    for kind in [Kind::Executor, Kind::Supervisor] {
+        let mut program = program::start("children", "a*1,b*1");
+        assert_eq!(program.hear().as_deref(), Some("started"));
+        let left = || {
+            a.processes()
+                .into_iter()
+                .filter(|p| p.command.ends_with("sleep 1000") || p.command.ends_with("sleep 2000"))
+                .collect::<Vec<_>>()
+        };
+        assert!(left().len() >= 2, "{:?}", a.processes());
+        assert_eq!(a.signal(kind, "KILL"), 1, "{kind:?}");
+        assert!(within(GONE_WITHIN, || left().is_empty()), "{kind:?}: {:?}", left());
+        let pid = Pid::from_raw(program.pid() as i32).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        program.finish();
+        a.must_be_quiet();
+        b.must_be_quiet();
+    }
+}
+
+#[test]
+#[ignore = "a measurement, of minutes"]
 fn a_hundred_ends_leave_nothing_for_long() {
     let [a, b] = claim(["a", "b"]);
     let [with_cable, without] = many(100, 10, [&a, &b]);

@@ -85,6 +85,8 @@ pub(crate) enum Kind {
     Session,
     Supervisor,
     Executor,
+    /// The shell that ends what a killed executor has left.
+    Watcher,
     /// A shell, or what user code started.
     Other,
 }
@@ -158,6 +160,7 @@ impl Host {
             _ if command.starts_with("sshd") => Kind::Session,
             (true, false) => Kind::Supervisor,
             (true, true) => Kind::Executor,
+            _ if command.contains("qjam-watcher") => Kind::Watcher,
             _ => Kind::Other,
         };
         let there = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

@@ -74,6 +74,8 @@ fn mix(hosts: [&Host; 2], for_s: u64, seed: u64) -> Tally {
         let m = Master::builder().on_log(|_| {}).connect(&workers).unwrap();
         let mut sets: Vec<Picked> = Vec::new();
         let mut rounds: Vec<Round> = Vec::new();
+        // A third death inside the same block would rightly be held against the block.
+        let mut kills = 0;
         for _ in 0..300 {
             if sets.len() < 2 || rng.below(8) == 0 {
                 sets.push(pick(&mut rng, kind));
@@ -103,7 +105,8 @@ fn mix(hosts: [&Host; 2], for_s: u64, seed: u64) -> Tally {
                 17 if sets.len() > 2 => {
                     sets.swap_remove(rng.below(sets.len() as u64) as usize);
                 }
-                18 if rng.below(8) == 0 => {
+                18 if rng.below(8) == 0 && kills < 2 => {
+                    kills += 1;
                     hosts[rng.below(2) as usize].signal(Kind::Executor, "KILL");
                     tally.killed += 1;
                 }
@@ -215,7 +218,7 @@ fn hold_no_more_after(rounds: &str) {
     let mut program = program::start("many rounds", rounds);
     let (said, status) = program.finish();
     println!("{said:#?}");
-    assert!(status.success() && said.len() == 3, "{status}");
+    assert!(status.success() && said.len() == 4, "{status}: {said:?}");
     for line in said {
         let numbers: Vec<u64> = line.split(' ').skip(1).map(|n| n.parse().unwrap()).collect();
         assert!(numbers[1] <= numbers[0] + 8, "open files of {line}");

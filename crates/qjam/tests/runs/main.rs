@@ -32,6 +32,7 @@ const PROGRAMS: Programs = &[
     ("calling", waits::calling),
     ("dropping", waits::dropping),
     ("spoilt", packs::spoilt),
+    ("spoilt inside", packs::spoilt_inside),
 ];
 
 /// A folder that is gone afterwards.

@@ -171,6 +171,52 @@ fn what_cannot_be_gone_on_from_is_an_error_that_says_why() {
 }
 
 #[test]
+fn a_run_of_others_or_among_others_is_not_gone_on_from() {
+    let (folder, x) = (Folder::new(), numbers());
+    let (builder, _) = listening(&folder);
+    let m = builder.clone().connect("local:1").unwrap();
+    m.run(wave, &[1.0][..], &x).unwrap();
+    drop(m);
+    let run = folder.only();
+    let resume = |name: &str| builder.clone().resume(name).connect("local:1");
+    let refused = |what: &str| match resume(&run.id) {
+        Err(Error::Resume { source, .. }) => match *source {
+            RunError::NotTrusted(why) => why,
+            other => panic!("{what}: {other}"),
+        },
+        other => panic!("{what}: {}", other.is_ok()),
+    };
+    let goes_on = |what: &str| {
+        let m = resume(&run.id).unwrap_or_else(|e| panic!("{what}: {e}"));
+        m.run(wave, &[1.0][..], &x).unwrap();
+        assert_eq!(recalled(&m), 1, "{what}");
+    };
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for shared in [0o777, 0o770, 0o722] {
+        mode(folder.path(), shared);
+        let why = refused("a folder that others can write to");
+        assert_eq!(why, runs::Distrust::Writable { path: folder.path().into() });
+    }
+    mode(folder.path(), 0o1777);
+    goes_on("a sticky folder, in which nobody replaces a file of another");
+    mode(folder.path(), 0o755);
+    goes_on("a folder that others can read");
+    assert!(rustix::process::geteuid().is_root(), "NOT TESTED for lack of root: files of other users");
+    let chown = |path: &Path, owner: u32| std::os::unix::fs::chown(path, Some(owner), None).unwrap();
+    chown(folder.path(), 1234);
+    let why = refused("a folder of another user");
+    assert_eq!(why, runs::Distrust::Owner { path: folder.path().into() });
+    chown(folder.path(), 0);
+    chown(&run.path, 1234);
+    let path = run.path.display().to_string();
+    let Err(Error::Resume { source, .. }) = resume(&path) else { panic!("it went on") };
+    let expected = runs::Distrust::Owner { path: run.path.clone() };
+    assert!(matches!(*source, RunError::NotTrusted(why) if why == expected));
+}
+
+#[test]
 fn a_run_of_another_build_is_refused_unless_that_is_wanted() {
     let (folder, x) = (Folder::new(), numbers());
     let (builder, _) = listening(&folder);

@@ -2,8 +2,11 @@
 
 use crate::{Folder, numbers, wave};
 use qjam::{Dense, Master, Waiting};
+use qjam_conformance::HANG;
 use qjam_conformance::program::{Program, command, say};
 use qjam_conformance::support::wait_until;
+use qjam_core::scheduler::Config;
+use qjam_core::time::Span;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -22,7 +25,10 @@ fn a_stopped_worker_is_named_after_two_seconds() {
     let folder = Folder::new();
     let waits: Arc<Mutex<Vec<(Instant, Waiting)>>> = Arc::default();
     let heard = waits.clone();
-    let builder = Master::builder().run_folder(folder.path());
+    // Nobody takes over from the one that is stopped, however long it is before the wait is told.
+    let hang = Span(HANG.as_micros() as u64);
+    let deadlines = Config { suspect_after: hang, lost_after: hang, ..Config::default() };
+    let builder = Master::builder().run_folder(folder.path()).deadlines(deadlines);
     let builder = builder.on_wait(move |w| heard.lock().unwrap().push((Instant::now(), w.clone())));
     let m = builder.connect("proc:2").unwrap();
     let x = numbers();
@@ -36,17 +42,18 @@ fn a_stopped_worker_is_named_after_two_seconds() {
     kill_process(pid, Signal::STOP).unwrap();
     let began = Instant::now();
     let mut pending = m.submit(slow, &(), &x).unwrap();
+    // On a busy machine the other may not have done its share when the wait is told for the first time.
+    let of_one = || waits.lock().unwrap().iter().find(|(_, wait)| wait.workers.len() == 1).cloned();
     wait_until("a word about the wait", || {
         assert!(pending.wait_at_most(Duration::from_millis(20)).unwrap().is_none(), "one is stopped");
-        !waits.lock().unwrap().is_empty()
+        of_one().is_some()
     });
     kill_process(pid, Signal::CONT).unwrap();
     pending.wait().unwrap();
-    let waits = waits.lock().unwrap();
-    let (at, wait) = &waits[0];
+    let (at, wait) = of_one().unwrap();
     let after = at.duration_since(began);
     assert!(after >= Duration::from_secs(2), "{after:?}");
-    assert_eq!((wait.round, wait.workers.len()), (Some(1), 1));
+    assert_eq!(wait.round, Some(1));
     assert_eq!((wait.workers[0].worker.as_str(), wait.workers[0].blocks), ("proc:1", 8));
     assert!(wait.to_string().starts_with("waiting for proc:1 (8 blocks) since "), "{wait}");
     drop(m);

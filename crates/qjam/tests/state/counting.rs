@@ -46,7 +46,7 @@ const MODULUS: u64 = 1_000_003;
 /// Adds to every state; gives the sum of all.
 #[qjam::map]
 pub(crate) fn add(add: &Add, _: &Dense<f64>, tally: &mut Tally, ctx: &Ctx) -> u64 {
-    tally.sum = (tally.sum * 3 + add.n) % MODULUS;
+    tally.sum = after_one(tally.sum, add.n);
     match add.mischief {
         Mischief::Panic(chunk) if chunk == ctx.chunk() => panic!("chunk {chunk} panics"),
         Mischief::Exit(chunk) if chunk == ctx.chunk() => std::process::exit(3),
@@ -82,7 +82,12 @@ pub(crate) fn connect(workers: &str) -> Master {
     Master::builder().on_log(|_| {}).connect(workers).unwrap()
 }
 
+/// The sum of a state after one more round.
+pub(crate) fn after_one(sum: u64, n: u64) -> u64 {
+    (sum * 3 + n) % MODULUS
+}
+
 /// The sum of each state after these rounds.
 pub(crate) fn after(rounds: &[u64]) -> u64 {
-    rounds.iter().fold(0, |sum, n| (sum * 3 + n) % MODULUS)
+    rounds.iter().fold(0, |sum, n| after_one(sum, *n))
 }

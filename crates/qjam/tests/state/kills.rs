@@ -4,6 +4,7 @@ use crate::ridge::{Problem, Solution};
 use qjam::ids::{SeatId, WorkerId};
 use qjam::journal::{Entry, What};
 use qjam::{Master, Rng};
+use qjam_conformance::support::{unhurried, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,6 +14,7 @@ const PARTITIONS: u32 = 8;
 /// Runs the problem while somebody kills workers at random, so many times.
 fn solve_with_kills(problem: &Problem, m: &Master, rounds: u64, kills: u32) -> (Solution, u32) {
     let (round_begins, begun) = std::sync::mpsc::channel();
+    let (is_killed, killed) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let killer = scope.spawn(move || {
             let mut random = Rng::keyed(11, 0, 0);
@@ -20,21 +22,24 @@ fn solve_with_kills(problem: &Problem, m: &Master, rounds: u64, kills: u32) -> (
             // One of so many rounds has a death in it, or just after it.
             while done < kills && begun.recv().is_ok() {
                 std::thread::sleep(Duration::from_micros(random.below(6_000)));
-                let pids: Vec<u32> = m.workers().iter().filter_map(|w| w.pid).collect();
-                if pids.is_empty() {
-                    continue;
-                }
-                let pid = pids[random.below(pids.len() as u64) as usize];
-                let victim = Pid::from_raw(pid as i32).unwrap();
-                done += u32::from(kill_process(victim, Signal::KILL).is_ok());
+                wait_until("that somebody can be killed", || {
+                    let pids: Vec<u32> = m.workers().iter().filter_map(|w| w.pid).collect();
+                    let Some(pid) = pids.get(random.below(pids.len().max(1) as u64) as usize) else {
+                        return false;
+                    };
+                    kill_process(Pid::from_raw(*pid as i32).unwrap(), Signal::KILL).is_ok()
+                });
+                done += 1;
+                let _ = is_killed.send(());
             }
             done
         });
         let every = (rounds / u64::from(kills + kills / 8 + 1)).max(1);
-        let tell = |round: u64| {
-            if round % every == every - 1 {
-                let _ = round_begins.send(());
-            }
+        // The next round but one does not begin before the death: none comes after the last round.
+        let tell = |round: u64| match round % every {
+            n if n == every - 1 => drop(round_begins.send(())),
+            1 if round > every => drop(killed.recv()),
+            _ => {}
         };
         let solution = problem.solve(m, rounds, tell).unwrap();
         drop(round_begins);
@@ -92,7 +97,7 @@ impl Account {
 fn check(rounds: u64, kills: u32) -> f64 {
     let problem = || Problem::new(64, PARTITIONS as usize, 1);
     let alone = problem().solve(&Master::connect("local:1").unwrap(), rounds, |_| {}).unwrap();
-    let m = Master::builder().on_log(|_| {}).connect("proc:4").unwrap();
+    let m = Master::builder().on_log(|_| {}).deadlines(unhurried()).connect("proc:4").unwrap();
     let (solution, killed) = solve_with_kills(&problem().slowly(2_000), &m, rounds, kills);
     assert!(solution.bits() == alone.bits(), "other bits after {killed} kills");
     let account = Account::of(&m.journal(), 4);

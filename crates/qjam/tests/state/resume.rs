@@ -2,8 +2,10 @@
 
 use crate::counting::{Mischief, Tally, add, after, data, plain, with};
 use qjam::journal::What;
-use qjam::{Master, runs};
+use qjam::{LogLine, Master, runs};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 struct Folder(PathBuf);
 
@@ -24,7 +26,16 @@ impl Drop for Folder {
 }
 
 fn master(workers: &str, folder: &Folder, resume: Option<&Path>) -> Master {
-    let mut builder = Master::builder().on_log(|_| {}).run_folder(&folder.0);
+    master_saying(workers, folder, resume, |_| {})
+}
+
+fn master_saying(
+    workers: &str,
+    folder: &Folder,
+    resume: Option<&Path>,
+    say: impl Fn(&LogLine) + Send + Sync + 'static,
+) -> Master {
+    let mut builder = Master::builder().on_log(say).run_folder(&folder.0);
     if let Some(path) = resume {
         builder = builder.resume(path.to_string_lossy());
     }
@@ -110,4 +121,56 @@ fn a_checkpoint_of_the_run_before_saves_its_rounds() {
         }
     }
     assert_eq!(again(), [31; 4], "what cannot be used is made again from the beginning");
+}
+
+#[test]
+fn a_state_that_others_can_have_written_is_made_again() {
+    let folder = Folder::new("planted");
+    let x = data(4, 100);
+    let m = master("proc:2", &folder, None);
+    let mut held = m.hold::<Tally>(&x).unwrap();
+    for n in 0..10 {
+        held.run(add, &plain(n)).unwrap();
+    }
+    held.checkpoint().unwrap();
+    drop((held, m));
+    let first = folder.last();
+    let again = || {
+        let words: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = words.clone();
+        let say = move |line: &LogLine| heard.lock().unwrap().push(line.text.clone());
+        let m = master_saying("proc:2", &folder, Some(&first), say);
+        let mut held = m.hold::<Tally>(&x).unwrap();
+        for n in 0..11 {
+            held.run(add, &plain(n)).unwrap();
+        }
+        let steps = m.journal().into_iter().filter_map(|entry| match entry.what {
+            What::Restored { steps, .. } => Some(steps),
+            _ => None,
+        });
+        let steps = steps.collect::<Vec<u32>>();
+        drop((held, m));
+        let words = words.lock().unwrap().join("\n");
+        (steps, words)
+    };
+    let (steps, words) = again();
+    assert!(steps == [0; 4] && words.is_empty(), "{steps:?} {words}");
+    let state = std::fs::read_dir(&folder.0).unwrap().flatten().map(|entry| entry.path()).find(|path| {
+        let stem = first.file_stem().unwrap().to_str().unwrap();
+        path.to_str().unwrap().contains(stem) && path.extension().is_some_and(|suffix| suffix == "state")
+    });
+    let state = state.unwrap();
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let (steps, words) = again();
+    assert_eq!(steps, [10; 4], "{words}");
+    assert!(
+        words.contains("states are computed again") && words.contains("written by other users"),
+        "{words}"
+    );
+    assert!(rustix::process::geteuid().is_root(), "NOT TESTED for lack of root: a state of another user");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::chown(&state, Some(1234), None).unwrap();
+    let (steps, words) = again();
+    assert_eq!(steps, [10; 4], "{words}");
+    assert!(words.contains("belongs to another user"), "{words}");
 }

@@ -4,6 +4,7 @@
 //! of text, lists and decimals are refused by name.
 
 mod columns;
+mod pages;
 mod spill;
 
 use crate::gathered::Gathered;
@@ -12,11 +13,13 @@ use crate::settings::{Settings, TABLE_COLUMNS_MAX, settings};
 use crate::table::{ColumnNames, Notes, Table, choose};
 use crate::{Missing, ReadError, Real};
 use ::parquet::basic::{ConvertedType, Type};
+use ::parquet::column::reader::get_column_reader;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescriptor;
 use bytes::Bytes;
 use columns::{Column, decode, turn};
+use pages::{Budget, Pages, PagesTooLarge};
 use qjam::DataSet;
 use qjam::source::kept::Keep;
 use spill::Spill;
@@ -33,6 +36,11 @@ const PAGE_BYTES: u64 = 1 << 20;
 
 /// Columns are read together as long as their pages, compressed and decompressed, should not take more than this.
 const STRIPE_BYTES: u64 = 24 << 20;
+
+/// Runs of equal values take a few bytes, however long they are. A file may have so many values, and so many more for each of its bytes:
+/// with row groups of a million rows, columns of nothing but equal values have five thousand.
+const VALUES_FREE: u64 = 1 << 24;
+const VALUES_PER_BYTE_MAX: u64 = 1 << 13;
 
 /// Number of values, from all columns, assembled at a time.
 const BATCH_VALUES: usize = 1 << 17;
@@ -127,12 +135,16 @@ impl Parquet {
         let damaged = |error: ParquetError| ReadError::Format {
             path: input.path().into(),
             format: "Parquet",
-            reason: format!("{error}; it is truncated or damaged, copy it again"),
+            reason: match &error {
+                ParquetError::External(why) if why.is::<PagesTooLarge>() => why.to_string(),
+                error => format!("{error}; it is truncated or damaged, copy it again"),
+            },
         };
         let file =
             input.file().try_clone().map_err(|source| ReadError::Io { path: input.path().into(), source })?;
-        let file = Positioned { file: Arc::new(file), bytes: input.stamp().bytes };
-        let file = SerializedFileReader::new(file).map_err(damaged)?;
+        let positioned = Positioned { file: Arc::new(file), bytes: input.stamp().bytes };
+        let file = SerializedFileReader::new(positioned.clone()).map_err(damaged)?;
+        let (positioned, budget) = (Arc::new(positioned), Budget::new(qjam::memory::most_bytes() / 4));
         let schema = file.metadata().file_metadata().schema_descr_ptr();
         let count = schema.num_columns() as u64;
         self.settings.must_be_confirmed(&self.path, count, TABLE_COLUMNS_MAX)?;
@@ -144,6 +156,14 @@ impl Parquet {
                 path: self.path.clone(),
                 reason: format!("column {:?} {what}; leave it out", all[*column]),
             })?;
+        }
+        let rows: u64 = file.metadata().row_groups().iter().map(|group| group.num_rows().max(0) as u64).sum();
+        let (values, bytes) = (rows.saturating_mul(chosen.len() as u64), input.stamp().bytes);
+        if values > VALUES_FREE + VALUES_PER_BYTE_MAX.saturating_mul(bytes) {
+            return Err(self.wrong(format!(
+                "it claims {rows} rows of {} columns in {bytes} bytes, which would take very much room; if that is right, write it with smaller row groups",
+                chosen.len()
+            )));
         }
         let names: Vec<String> = chosen.iter().map(|column| all[*column].clone()).collect();
         let (labelled, width) = (self.target.is_some(), names.len());
@@ -168,7 +188,10 @@ impl Parquet {
             let batch_rows = (BATCH_VALUES / width).max(64);
             let share = total / groups as u64;
             for stripe in stripes {
-                let open = |column: &usize| group.get_column_reader(*column);
+                let open = |column: &usize| {
+                    let pages = Pages::open(&positioned, group.metadata().column(*column), count, &budget)?;
+                    Ok(get_column_reader(schema.column(*column), Box::new(pages)))
+                };
                 let readers = chosen[stripe.clone()].iter().map(open).collect::<Result<Vec<_>, _>>();
                 let mut readers = readers.map_err(damaged)?;
                 let columns = &mut columns[stripe.clone()];
@@ -204,6 +227,7 @@ impl Parquet {
 }
 
 /// A file that several threads read by position. (The library's own reader moves a shared offset.)
+#[derive(Clone)]
 struct Positioned {
     file: Arc<File>,
     bytes: u64,

@@ -93,10 +93,10 @@ impl Conduct {
 
     fn take_in(&mut self, now: Time, event: &Event) {
         match event {
-            Event::TaskReceived { round, spans, .. } if !self.failed.contains(round) => {
-                for (block, span) in spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
-                    self.given.insert((*round, block), (span.attempt, span.alone));
-                    if span.apart {
+            Event::TaskReceived { round, ranges, .. } if !self.failed.contains(round) => {
+                for (block, range) in ranges.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
+                    self.given.insert((*round, block), (range.attempt, range.alone));
+                    if range.apart {
                         self.apart.insert((*round, block));
                     }
                 }
@@ -200,17 +200,17 @@ impl Conduct {
 
     /// What is given back was here and not begun, and what is said of the rest is true.
     fn give_back(&mut self, id: WorkerId, round: RoundId, returned: &Returned) -> Verdict {
-        for (block, span) in returned.spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
+        for (block, range) in returned.ranges.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
             let key = (round, block);
             let given = self.given.remove(&key);
             promise!(
-                given == Some((span.attempt, false)),
+                given == Some((range.attempt, false)),
                 "only_given_blocks_are_given_back",
                 "{id}: {round}, block {block} as {}, given {given:?}",
-                span.attempt
+                range.attempt
             );
             promise!(
-                self.running.get(&key) != Some(&span.attempt) && !self.waiting.contains_key(&key),
+                self.running.get(&key) != Some(&range.attempt) && !self.waiting.contains_key(&key),
                 "what_was_begun_is_not_given_back",
                 "{id}: {round}, block {block}"
             );
@@ -238,18 +238,18 @@ impl Conduct {
     }
 
     fn send(&mut self, id: WorkerId, round: RoundId, part: &Delivery) -> Verdict {
-        let blocks: u32 = part.spans.iter().map(|s| s.len).sum();
-        for (block, span) in part.spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
+        let blocks: u32 = part.ranges.iter().map(|s| s.len).sum();
+        for (block, range) in part.ranges.iter().flat_map(|s| s.blocks().map(move |b| (b, s))) {
             let given = self.given.remove(&(round, block));
             self.waiting.remove(&(round, block));
             self.apart.remove(&(round, block));
             let in_time = self.apart_in_time.remove(&(round, block));
             promise!(!in_time || blocks == 1, "what_is_apart_is_sent_by_itself", "{id}: {round}: {part:?}");
             promise!(
-                given.is_some_and(|(attempt, _)| attempt == span.attempt),
+                given.is_some_and(|(attempt, _)| attempt == range.attempt),
                 "parts_name_the_attempts_they_were_given",
                 "{id}: {round}, block {block} as {}, given {given:?}",
-                span.attempt
+                range.attempt
             );
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::picture::{Picture, WorkerPicture};
 use super::{Answer, Verdict, Violation, promise};
 use qjam_core::ids::{Block, RoundId, WorkerId};
-use qjam_core::lease::BlockRun;
+use qjam_core::lease::BlockRange;
 use qjam_core::scheduler::Event;
 
 /// Blocks are asked for when somebody has nothing to do, of one who has some, one question at a time.
@@ -27,7 +27,7 @@ pub(super) fn recall(picture: &mut Picture, worker: WorkerId, round: RoundId) ->
 /// What was given back goes to the idle as long as there are any, and back only if nobody else is there.
 pub(super) fn goes_to_the_idle(picture: &Picture, event: &Event, to: WorkerId, round: RoundId) -> Verdict {
     let Event::Returned { worker, round: of, returned } = event else { return Ok(()) };
-    if returned.spans.is_empty() || *of != round {
+    if returned.ranges.is_empty() || *of != round {
         return Ok(());
     }
     let team = picture.team(round);
@@ -53,7 +53,7 @@ pub(super) fn what_was_given_back_is_given_out(picture: &Picture, event: &Event)
         return Ok(());
     }
     let nobodys = |b: &Block| !r.blocks[*b as usize].done && r.blocks[*b as usize].holders.is_empty();
-    let lost = returned.spans.iter().flat_map(BlockRun::blocks).find(nobodys);
+    let lost = returned.ranges.iter().flat_map(BlockRange::blocks).find(nobodys);
     promise!(lost.is_none(), "what_was_given_back_is_given_out", "{round}: block {lost:?}");
     Ok(())
 }

@@ -16,11 +16,11 @@ pub(super) fn assign(
     now: Time,
     worker: WorkerId,
     round: RoundId,
-    spans: &[lease::BlockRun],
+    ranges: &[lease::BlockRange],
     config: &Config,
 ) -> Verdict {
     let Some(r) = picture.rounds.get(&round).filter(|r| r.is_held) else { return Ok(()) };
-    for block in spans.iter().flat_map(lease::BlockRun::blocks) {
+    for block in ranges.iter().flat_map(lease::BlockRange::blocks) {
         let home = picture.homes.get(&block).copied().filter(|home| *home != worker.seat);
         // What has killed twice at home may be better off elsewhere.
         if let Some(home) = home.filter(|_| r.blocks[block as usize].victims.len() < 2) {

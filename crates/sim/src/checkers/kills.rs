@@ -1,6 +1,6 @@
 //! Checks kills of workers, pauses between starts, and seats that are given up.
 
-use super::picture::Picture;
+use super::picture::{Picture, SeatPicture};
 use super::{Verdict, promise};
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::job::Cause;
@@ -122,9 +122,34 @@ pub(super) fn is_given_up_for_a_reason(
     let alone = now.since(seat.deserted.max(picture.last_up));
     promise!(
         alone >= config.remote_patience
+            || has_lost_too_often(seat, now, config)
             || (is_useless || seat.vain > config.vain_max) && seat.failed_starts == 0,
         "hosts_get_the_patience_they_were_promised",
         "{seat_id} after {alone}: {seat:?}"
+    );
+    Ok(())
+}
+
+/// Whether a host has been lost again and again with blocks, for as long as that is borne.
+fn has_lost_too_often(seat: &SeatPicture, now: Time, config: &Config) -> bool {
+    seat.is_remote && seat.vain >= 2 && now.since(seat.vain_since) >= config.vain_patience
+}
+
+/// A host that is alone and is lost again and again with the same blocks is not tried for ever.
+pub(super) fn lone_hosts_are_not_lost_for_ever(
+    picture: &Picture,
+    now: Time,
+    event: &Event,
+    config: &Config,
+    stalls: bool,
+) -> Verdict {
+    let Event::WorkerLost { worker: WorkerId { seat, .. }, .. } = event else { return Ok(()) };
+    // What is heard again of an earlier loss changes nothing.
+    let Some(s) = picture.seats.get(seat).filter(|s| s.lost == now) else { return Ok(()) };
+    promise!(
+        stalls || s.is_given_up || picture.up > 0 || !has_lost_too_often(s, now, config),
+        "a_lone_host_is_not_lost_for_ever",
+        "{seat} at {now:?}: {s:?}"
     );
     Ok(())
 }

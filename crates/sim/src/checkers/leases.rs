@@ -3,34 +3,39 @@
 use super::picture::Picture;
 use super::{Verdict, promise};
 use qjam_core::ids::{RoundId, WorkerId};
-use qjam_core::lease::BlockRun;
+use qjam_core::lease::BlockRange;
 
 /// Blocks go to dependable workers, under a new attempt, and to a second one only if the first is silent or late.
-pub(super) fn assign(picture: &mut Picture, worker: WorkerId, round: RoundId, spans: &[BlockRun]) -> Verdict {
+pub(super) fn assign(
+    picture: &mut Picture,
+    worker: WorkerId,
+    round: RoundId,
+    ranges: &[BlockRange],
+) -> Verdict {
     let holder = picture.workers.get(&worker);
     promise!(
         holder.is_some_and(|w| w.is_dependable()),
         "work_goes_to_the_living",
-        "{worker} got {spans:?} of {round}: {holder:?}"
+        "{worker} got {ranges:?} of {round}: {holder:?}"
     );
     let (workers, r) = (&picture.workers, picture.rounds.get_mut(&round));
     let Some(r) = r.filter(|r| r.answer.is_none()) else {
         return Err(super::Violation::new("only_open_rounds_are_given_out", format!("{round} to {worker}")));
     };
-    for (n, span) in spans.iter().flat_map(|s| s.blocks().map(move |b| (b as usize, s))) {
+    for (n, range) in ranges.iter().flat_map(|s| s.blocks().map(move |b| (b as usize, s))) {
         let block = &mut r.blocks[n];
         promise!(!block.done, "done_blocks_are_not_given_out", "{round}: block {n} to {worker}");
         promise!(
-            span.attempt == block.attempts + 1,
+            range.attempt == block.attempts + 1,
             "every_attempt_is_new",
             "{round}: block {n} to {worker} as {}, after {}",
-            span.attempt,
+            range.attempt,
             block.attempts
         );
         promise!(
-            span.alone != block.victims.is_empty(),
+            range.alone != block.victims.is_empty(),
             "blocks_that_killed_are_run_alone",
-            "{round}: block {n} to {worker}: {span:?}, victims {:?}",
+            "{round}: block {n} to {worker}: {range:?}, victims {:?}",
             block.victims
         );
         let is_needy = match block.holders[..] {
@@ -39,12 +44,12 @@ pub(super) fn assign(picture: &mut Picture, worker: WorkerId, round: RoundId, sp
             _ => false,
         };
         // Or who has it was late, and was told so.
-        let is_late = span.apart
+        let is_late = range.apart
             && matches!(block.holders[..], [(other, _)] if other != worker && block.told_apart == Some(other));
         promise!(
-            span.apart == is_late,
+            range.apart == is_late,
             "only_what_somebody_else_has_is_apart",
-            "{round}: block {n} to {worker}: {span:?}, with {:?}",
+            "{round}: block {n} to {worker}: {range:?}, with {:?}",
             block.holders
         );
         promise!(
@@ -53,8 +58,8 @@ pub(super) fn assign(picture: &mut Picture, worker: WorkerId, round: RoundId, sp
             "{round}: block {n} to {worker}, with {:?}",
             block.holders
         );
-        block.attempts = span.attempt;
-        block.holders.push((worker, span.attempt));
+        block.attempts = range.attempt;
+        block.holders.push((worker, range.attempt));
         *r.held.entry(worker).or_default() += 1;
     }
     Ok(())

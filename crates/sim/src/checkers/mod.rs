@@ -118,6 +118,8 @@ impl<'a> Observer<'a> {
         answers::cancelling_answers(&self.picture, step.event)?;
         blame::killers_are_stopped(&self.picture, step.event, &self.plan.config)?;
         kills::useful_seats_are_filled_at_once(&self.picture, step.event, &self.plan.config)?;
+        let (picture, config) = (&self.picture, &self.plan.config);
+        kills::lone_hosts_are_not_lost_for_ever(picture, step.now, step.event, config, self.stalls)?;
         help::what_was_given_back_is_given_out(&self.picture, step.event)?;
         if !self.stalls {
             homes::nobody_waits_for_long(&self.picture, step.now, &self.plan.config)?;
@@ -138,11 +140,11 @@ impl<'a> Observer<'a> {
                 picture.kill(*worker);
             }
             Action::Ping { worker } => picture.ask(now, *worker),
-            Action::Assign { worker, round, spans } => {
+            Action::Assign { worker, round, ranges } => {
                 team::gets_blocks(picture, *worker, *round)?;
                 help::goes_to_the_idle(picture, step.event, *worker, *round)?;
-                homes::assign(picture, now, *worker, *round, spans, &plan.config)?;
-                leases::assign(picture, *worker, *round, spans)?;
+                homes::assign(picture, now, *worker, *round, ranges, &plan.config)?;
+                leases::assign(picture, *worker, *round, ranges)?;
             }
             Action::Recall { round, .. } | Action::Apart { round, .. } if picture.rounds[round].is_held => {
                 return Err(Violation::new("nobody_is_helped_with_states", format!("{action:?}")));

@@ -76,6 +76,8 @@ pub(crate) struct SeatPicture {
     pub(crate) fruitless: u32,
     /// On another host: lives in a row that ended with blocks and had delivered none.
     pub(crate) vain: u32,
+    /// When the first of those was lost that had lived for a short time, while nobody else was up.
+    pub(crate) vain_since: Time,
     /// On another host: starts in a row from which nobody came up.
     pub(crate) failed_starts: u32,
     /// When the last worker on it was lost.
@@ -161,11 +163,11 @@ impl Picture {
                     is_held: spec.held.is_some(),
                 };
                 self.rounds.insert(*round, picture);
-                self.revive(config);
+                self.revive(now, config);
             }
-            Event::PartDelivered { worker, round, spans, .. } => {
+            Event::PartDelivered { worker, round, ranges, .. } => {
                 self.hear(now, *worker);
-                return Some(self.deliver(*worker, *round, spans));
+                return Some(self.deliver(*worker, *round, ranges));
             }
             Event::RoundLetGo { worker, round } => {
                 self.hear(now, *worker);
@@ -173,7 +175,7 @@ impl Picture {
             }
             Event::Returned { worker, round, returned } => {
                 self.hear(now, *worker);
-                self.give_back(*worker, *round, &returned.spans);
+                self.give_back(*worker, *round, &returned.ranges);
             }
             Event::HoldDropped { .. } => self.homes.clear(),
             Event::Computed { .. }
@@ -186,11 +188,11 @@ impl Picture {
     }
 
     /// When all seats were given up, a new round has each of them tried once more, at once.
-    fn revive(&mut self, config: &Config) {
+    fn revive(&mut self, now: Time, config: &Config) {
         if self.seats.values().all(|seat| seat.is_given_up) {
             for seat in self.seats.values_mut() {
                 (seat.is_given_up, seat.fruitless) = (false, config.fruitless_max);
-                seat.vain = config.vain_max;
+                (seat.vain, seat.vain_since) = (config.vain_max, now);
                 (seat.lost, seat.deserted) = (Time::default(), Time::default());
             }
         }
@@ -203,11 +205,11 @@ impl Picture {
     }
 
     /// A part counts if its sender has all its blocks under these attempts, and none of them is done.
-    fn deliver(&mut self, worker: WorkerId, round: RoundId, spans: &[qjam_core::lease::BlockRun]) -> bool {
+    fn deliver(&mut self, worker: WorkerId, round: RoundId, ranges: &[qjam_core::lease::BlockRange]) -> bool {
         let is_known = self.workers.contains_key(&worker);
         let Some(r) = self.rounds.get_mut(&round).filter(|r| is_known && !r.is_closed) else { return false };
         let is_open = r.answer.is_none();
-        let named = || spans.iter().flat_map(|s| s.blocks().map(|b| (b as usize, (worker, s.attempt))));
+        let named = || ranges.iter().flat_map(|s| s.blocks().map(|b| (b as usize, (worker, s.attempt))));
         let counts = is_open && named().all(|(b, h)| !r.blocks[b].done && r.blocks[b].holders.contains(&h));
         let done = named().filter(|(b, _)| r.blocks[*b].done).count();
         self.overlaps += u64::from(is_open && done > 0 && done < named().count());
@@ -232,11 +234,11 @@ impl Picture {
     }
 
     /// A worker does not have these any more.
-    fn give_back(&mut self, worker: WorkerId, round: RoundId, spans: &[qjam_core::lease::BlockRun]) {
+    fn give_back(&mut self, worker: WorkerId, round: RoundId, ranges: &[qjam_core::lease::BlockRange]) {
         let is_known = self.workers.contains_key(&worker);
         let Some(r) = self.rounds.get_mut(&round).filter(|r| is_known && !r.is_closed) else { return };
         r.asked.remove(&worker);
-        for (n, attempt) in spans.iter().flat_map(|s| s.blocks().map(|b| (b as usize, s.attempt))) {
+        for (n, attempt) in ranges.iter().flat_map(|s| s.blocks().map(|b| (b as usize, s.attempt))) {
             let holders = &mut r.blocks[n].holders;
             let Some(at) = holders.iter().position(|h| *h == (worker, attempt)) else { continue };
             holders.remove(at);
@@ -276,7 +278,8 @@ impl Picture {
     fn lose(&mut self, now: Time, worker: WorkerId, death: &Death, config: &Config) {
         let Some(w) = self.workers.get(&worker) else { return };
         let was_up = w.joined.is_some();
-        let lived_long = w.joined.is_some_and(|at| now.since(at) >= config.fruitful_after);
+        let life = w.joined.map(|at| now.since(at));
+        let lived_long = life.is_some_and(|life| life >= config.fruitful_after);
         let had_blocks = self.rounds.values().any(|round| round.held.contains_key(&worker));
         self.forget(now, worker, Some(death));
         let seat = self.seats.get_mut(&worker.seat).expect("it had a seat");
@@ -295,8 +298,24 @@ impl Picture {
         let blames_a_block = is_telling(&death.cause) && !death.inside.is_empty();
         if !blames_a_block && !matches!(death.cause, Cause::Unresponsive) {
             seat.fruitless += 1;
-            seat.vain += u32::from(seat.is_remote && had_blocks);
+            if seat.is_remote && had_blocks {
+                let lived_very_long = life.is_some_and(|life| life >= config.vain_life);
+                if seat.vain == 0 || lived_very_long {
+                    seat.vain_since = now;
+                }
+                seat.vain += 1;
+            }
         }
+        if was_up {
+            self.begin_to_be_alone(now, worker.seat);
+        }
+    }
+
+    /// A worker has gone. Only losses of a host that is alone count against it by the clock.
+    fn begin_to_be_alone(&mut self, now: Time, gone: SeatId) {
+        let is_empty = self.up == 0;
+        let seats = self.seats.iter_mut().filter(|(seat, _)| (**seat == gone) != is_empty);
+        seats.for_each(|(_, seat)| seat.vain_since = now);
     }
 
     /// Takes back all a worker has, and strikes it off.
@@ -322,8 +341,11 @@ impl Picture {
         for worker in workers {
             self.forget(now, worker, None);
         }
-        self.seats.remove(&seat);
+        let was_up = self.seats.remove(&seat).is_some_and(|record| record.is_up);
         self.removed.insert(seat);
+        if was_up {
+            self.begin_to_be_alone(now, seat);
+        }
     }
 
     /// Whether somebody is on the seat, or about to be.

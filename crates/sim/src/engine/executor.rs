@@ -156,7 +156,7 @@ impl Engine<'_> {
 
     fn on_message(&mut self, id: WorkerId, message: ToExecutor) -> Verdict {
         match message {
-            ToExecutor::Task { round, spans, base } => self.on_task(id, round, spans, base),
+            ToExecutor::Task { round, ranges, base } => self.on_task(id, round, ranges, base),
             ToExecutor::Recipe { round, partitions, steps } => self.on_recipe(id, round, partitions, steps),
             ToExecutor::Refs { dataset, chunks } => {
                 let executor = self.process(id);
@@ -186,7 +186,7 @@ impl Engine<'_> {
         &mut self,
         id: WorkerId,
         round: RoundId,
-        spans: Vec<lease::BlockRun>,
+        ranges: Vec<lease::BlockRange>,
         base: Option<Version>,
     ) -> Verdict {
         let spec = &self.plan.rounds[round.0 as usize - 1];
@@ -202,7 +202,7 @@ impl Engine<'_> {
         executor.trees.entry(round).or_insert_with(|| Tree::new(cut));
         let (mut missing, mut ask) = (Vec::new(), Vec::new());
         if warm_percent < 100 {
-            for chunk in spans.iter().flat_map(|s| s.blocks()).flat_map(|b| cut.chunks_of(cut.node(b))) {
+            for chunk in ranges.iter().flat_map(|s| s.blocks()).flat_map(|b| cut.chunks_of(cut.node(b))) {
                 let lot = mix(u64::from(id.seat.0) << 40 ^ u64::from(dataset) << 32 ^ u64::from(chunk)) % 100;
                 if lot < warm_percent || executor.fetched.contains(&(dataset, chunk)) {
                     continue;
@@ -218,7 +218,7 @@ impl Engine<'_> {
         let is_back = |r: &Run| {
             r.round == round
                 && matches!(r.stage, Stage::Reporting)
-                && spans.iter().any(|s| s.blocks().contains(&r.block))
+                && ranges.iter().any(|s| s.blocks().contains(&r.block))
         };
         let back = executor.runs.iter().filter(|r| is_back(r)).count();
         let starts_beating = !std::mem::replace(&mut executor.beats, true);
@@ -230,9 +230,9 @@ impl Engine<'_> {
         for chunks in ask.chunks(64) {
             self.send_to_master(id, ToMaster::Blocked { dataset, chunks: chunks.to_vec() }, 0);
         }
-        let blocks = || spans.iter().flat_map(lease::BlockRun::blocks).collect();
+        let blocks = || ranges.iter().flat_map(lease::BlockRange::blocks).collect();
         let behind = base.map(|base| self.behind(id, round, base, blocks())).unwrap_or_default();
-        self.prompt(id, Event::TaskReceived { round, cut, spans, missing, behind })
+        self.prompt(id, Event::TaskReceived { round, cut, ranges, missing, behind })
     }
 
     /// Every second while there is work: sends a heartbeat if a block is running.
@@ -433,7 +433,7 @@ impl Engine<'_> {
         let parts: Vec<Part> = values
             .into_iter()
             .zip(deliveries)
-            .map(|((_, value), Delivery { node, spans })| Part { node, spans, value })
+            .map(|((_, value), Delivery { node, ranges })| Part { node, ranges, value })
             .collect();
         self.tally.parts += parts.len() as u64;
         let bytes = parts.len() as u64 * self.spec(round).partial_bytes;

@@ -194,13 +194,13 @@ impl Engine<'_> {
             }
             ToMaster::Behind { round, partitions } => self.on_behind(worker, round, partitions),
             ToMaster::Result { round, parts, busy: span } => {
-                let blocks = parts.iter().flat_map(|p| &p.spans).map(|s| s.len).sum();
+                let blocks = parts.iter().flat_map(|p| &p.ranges).map(|s| s.len).sum();
                 self.tell(Event::Computed { worker, round, blocks, span })?;
-                for Part { node, spans, value } in parts {
+                for Part { node, ranges, value } in parts {
                     let part = PartId(self.master.next_part);
                     self.master.next_part += 1;
                     self.master.in_hand.insert(part, value);
-                    self.tell(Event::PartDelivered { part, worker, round, node, spans })?;
+                    self.tell(Event::PartDelivered { part, worker, round, node, ranges })?;
                 }
                 Ok(())
             }
@@ -269,10 +269,10 @@ impl Engine<'_> {
                 self.queue.push(at, Happening::Killed { worker, cause });
             }
             Action::Ping { worker } => return self.send_to_executor(worker, ToExecutor::Ping, 0),
-            Action::Assign { worker, round, spans } => {
+            Action::Assign { worker, round, ranges } => {
                 let bytes = self.spec(round).params_bytes;
                 let base = self.base_of(round);
-                return self.send_to_executor(worker, ToExecutor::Task { round, spans, base }, bytes);
+                return self.send_to_executor(worker, ToExecutor::Task { round, ranges, base }, bytes);
             }
             Action::Recall { worker, round, blocks } => {
                 self.tally.recalls += 1;

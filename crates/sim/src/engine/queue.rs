@@ -3,7 +3,7 @@
 use crate::oracle::Value;
 use qjam_core::ids::{Block, RoundId, SeatId, Version, WorkerId};
 use qjam_core::job::{Cause, Death, Fault};
-use qjam_core::lease::{BlockRun, Returned};
+use qjam_core::lease::{BlockRange, Returned};
 use qjam_core::reduce::Node;
 use qjam_core::time::{self, Time};
 use std::cmp::Reverse;
@@ -15,7 +15,7 @@ pub(crate) enum ToExecutor {
     /// With the version of the states it begins with, if it needs any.
     Task {
         round: RoundId,
-        spans: Vec<BlockRun>,
+        ranges: Vec<BlockRange>,
         base: Option<Version>,
     },
     /// A recipe for states: the rounds since they were created.
@@ -46,7 +46,7 @@ pub(crate) enum ToExecutor {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) node: Node,
-    pub(crate) spans: Vec<BlockRun>,
+    pub(crate) ranges: Vec<BlockRange>,
     pub(crate) value: Value,
 }
 

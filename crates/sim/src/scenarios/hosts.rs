@@ -84,6 +84,37 @@ fn a_round_fails_when_all_hosts_are_away_for_ever() {
     }
 }
 
+/// A lone host whose connection breaks so often, each time after so long, while it computes.
+fn lost_every(life_ms: u64, times: u64, block_ms: u64) -> Plan {
+    let mut plan = Plan { config: Default::default(), ..hosts(1) };
+    plan = plan.round(RoundPlan { submit: Submit::At(ms(1_000)), ..round(4, block_ms) });
+    for n in 0..times {
+        let cut = Fault::Cut { seat: 0, master_learns: Some(Span(0)), worker_learns: Span(0) };
+        plan = plan.fault(ms(2_000 + n * life_ms), cut);
+    }
+    plan
+}
+
+#[test]
+fn a_lone_host_that_is_lost_again_and_again_ends_its_round_within_half_a_minute() {
+    for life_ms in [2_000, 5_000, 7_000, 10_000, 13_000, 15_000, 20_000, 29_000] {
+        // After half a minute nothing breaks any more: who has not given up by then has the value.
+        for ending in play_all(&lost_every(life_ms, 30_000 / life_ms + 1, 600_000), 5) {
+            assert_eq!(ending.answers, [Answer::NoWorkers], "lives of {life_ms} ms");
+            assert!(ending.at <= ms(2_000 + 30_000), "lives of {life_ms} ms: {:?}", ending.at);
+        }
+    }
+}
+
+#[test]
+fn a_lone_host_that_is_lost_a_few_times_and_then_stays_has_its_round_done() {
+    for life_ms in [4_000, 10_000] {
+        for ending in play_all(&lost_every(life_ms, 2, 30_000), 5) {
+            assert!(all_have_values(&ending), "lives of {life_ms} ms");
+        }
+    }
+}
+
 #[test]
 fn nobody_comes_up_ever_and_the_round_ends() {
     let mut plan = hosts(2).round(round(4, 10)).round(next_round(4, 10));

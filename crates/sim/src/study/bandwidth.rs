@@ -22,7 +22,7 @@ use qjam_core::reduce::{Cut, Node};
 use qjam_core::time::Span;
 use qjam_core::wire::frame;
 use qjam_core::wire::message::{
-    BlockRun, KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, Task,
+    BlockRange, KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, Task,
 };
 use qjam_core::wire::{ToMaster, ToWorker};
 
@@ -50,7 +50,7 @@ fn roots(workers: u32, blocks: u32) -> f64 {
 
 /// Bytes of a task and of a result as they are on the wire, without parameters and values.
 pub fn frames() -> (f64, f64) {
-    let blocks = BlockRun { first: 640_000, len: BLOCKS, attempt: 1, alone: false, apart: false };
+    let blocks = BlockRange { first: 640_000, len: BLOCKS, attempt: 1, alone: false, apart: false };
     let task = ToWorker::Task(Task {
         order: OrderHead {
             round: RoundId(1_000),
@@ -62,13 +62,13 @@ pub fn frames() -> (f64, f64) {
             slots_max: None,
         },
         chunks: Vec::new(),
-        spans: vec![blocks],
+        ranges: vec![blocks],
         params: Payload::Streamed { bytes: 8_000_000 },
         released: Vec::new(),
     });
     let part = Part {
         node: Node { level: 6, index: 10_000 },
-        spans: vec![blocks],
+        ranges: vec![blocks],
         payload: Payload::Streamed { bytes: 8_000_000 },
     };
     let result = ToMaster::Result(ResultMessage {

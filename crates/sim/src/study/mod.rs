@@ -76,7 +76,7 @@ fn mean(numbers: &[f64]) -> f64 {
 }
 
 /// Does this for each, on two threads; the results come in order.
-fn for_each<A: Sync, T: Send>(of: &[A], job: impl Fn(&A) -> T + Sync) -> Vec<T> {
+pub(crate) fn for_each<A: Sync, T: Send>(of: &[A], job: impl Fn(&A) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(of.len());
     let done: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

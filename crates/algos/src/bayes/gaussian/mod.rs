@@ -147,8 +147,7 @@ pub fn fit<T: Real>(
     let mut classes = targets.to_vec();
     classes.sort_unstable_by(f64::total_cmp);
     classes.dedup();
-    let columns = data.chunk(0).map_err(qjam::Error::from)?.cols();
-    let none = GaussianModel::none(classes, columns);
+    let none = GaussianModel::none(classes, columns(data)?);
     update(master, params, data, targets, weights, priors, none)
 }
 
@@ -169,7 +168,7 @@ pub fn update<T: Real>(
     check_weights(weights, rows)?;
     check_priors(priors, classes)?;
     let of_rows = class_of_rows(targets, before.classes(), rows)?;
-    let found = data.chunk(0).map_err(qjam::Error::from)?.cols();
+    let found = columns(data)?;
     if found != before.columns() {
         return Err(FitError::Columns { found, expected: before.columns() });
     }
@@ -212,6 +211,10 @@ fn merged(before: GaussianModel, batch: &[Moments], epsilon: f64, priors: Option
     let shares = || counts.iter().map(|count| count / total).collect();
     let priors = priors.map_or_else(shares, <[f64]>::to_vec);
     before.with(counts, priors, epsilon, means, variances)
+}
+
+fn columns<T: Real>(data: &DataSet<Dense<T>>) -> Result<usize, FitError> {
+    Ok(data.chunk(0).map_err(qjam::Error::from)?.cols())
 }
 
 fn check_weights(weights: Option<&[f64]>, rows: u64) -> Result<(), FitError> {

@@ -9,7 +9,7 @@ use super::points::{Points, View};
 use crate::kernels::nearest::Real;
 use qjam::{Csr, DataSet, Dense, Master, Reduce};
 
-/// What a chunk has to say.
+/// Counts, means and deviations of a chunk.
 #[derive(Clone, Debug, Default, qjam::Wire)]
 pub struct ChunkSurvey {
     rows: u64,

@@ -2,14 +2,14 @@
 
 use super::model::FORMAT;
 use super::params::TABLE;
-use super::{Autoencoder, FitError, Input, ModelError, Params};
+use super::{Autoencoder, FitError, Input, ModelError, Params, Shape, Sums};
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, count,
 };
 use crate::models::{Format, Parts, PartsError};
 use crate::optimize::lbfgs::{Evaluation, Minimum, Outcome};
 use crate::options::{Table, Value};
-use qjam::{DataSet, Dense, Rows};
+use qjam::{DataError, DataSet, Dense, Rows};
 
 const NAME: &str = "autoencoder";
 
@@ -52,6 +52,7 @@ fn fit_of<T: Input>(job: &mut Job<'_>, data: &DataSet<Dense<T>>) -> Result<Fitte
     let params = Params::from_settings(job.settings, columns).map_err(LearnerError::unusable)?;
     // Weights in both directions, their gradient, and the history of the optimiser.
     job.must_fit(params.shape().hidden().saturating_mul(6))?;
+    let data = &cut_for(data, &params.shape()).map_err(qjam::Error::from)?;
     let theta = super::initial(&params.shape(), job.settings.integer("random_state")?);
     let (observer, mut first) = (&mut job.observer, None);
     let tell = |seen: &Evaluation<'_>| {
@@ -66,6 +67,25 @@ fn fit_of<T: Input>(job: &mut Job<'_>, data: &DataSet<Dense<T>>) -> Result<Fitte
     })?;
     let report = report(&params, &fit.minimum, first.unwrap_or(f64::NAN), data.records());
     Ok(Fitted { model: Box::new(fit.model), report, answer: None })
+}
+
+/// The rows in the cut that they are trained in. Each chunk has sums that are longer than the parameters, so a network that is wide
+/// beside its data gets fewer and longer chunks. The cut stays as it is where that would save little, which is where `--explain` says
+/// nothing of it, and chunks do not become longer than the longest of the standard cut. It follows from the data and the options
+/// alone, as the bits do.
+fn cut_for<T: Input>(data: &DataSet<Dense<T>>, shape: &Shape) -> Result<DataSet<Dense<T>>, DataError> {
+    /// Sums that are shorter than this together cost little, however the data is cut.
+    const MADE_BYTES_MIN: u64 = 1 << 20;
+    const CHUNK_BYTES_MAX: u64 = 16 << 20;
+    let (sums_bytes, now) = (Sums::bytes_max(shape), data.len());
+    let coarser = data.for_results_of(sums_bytes)?;
+    let saves = sums_bytes.saturating_mul(now as u64) >= MADE_BYTES_MIN && 2 * coarser.len() <= now;
+    let least = data.bytes().div_ceil(CHUNK_BYTES_MAX) as usize;
+    match saves {
+        true if coarser.len() >= least => Ok(coarser),
+        true if 2 * least <= now => data.partitions(least),
+        _ => Ok(data.clone()),
+    }
 }
 
 fn report(params: &Params, minimum: &Minimum, first: f64, rows: u64) -> Report {
@@ -147,6 +167,42 @@ impl Autoencoder {
         match question {
             Question::Transform => self.shape().hidden(),
             _ => self.shape().visible(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Level;
+    use crate::neural::autoencoder::{initial, sums_of_slice};
+    #[test]
+    fn the_cut_is_coarser_only_where_gradients_are_long_beside_the_data() {
+        let data = DataSet::dense(vec![0.5; 6_800 * 80], 80).unwrap();
+        let chunks = |hidden| {
+            let cut = cut_for(&data, &Shape::new(80, hidden).unwrap()).unwrap();
+            (cut.len(), cut.id() == data.id())
+        };
+        // 4 MiB in 67 chunks; the sums of 60 hidden units have 117 KB.
+        assert_eq!(data.len(), 67);
+        assert_eq!([2, 15, 20, 60].map(chunks), [(67, true), (67, true), (27, false), (16, false)]);
+        // Few sums cost little, and short ones, however long they are beside their chunks.
+        let few = data.partitions(16).unwrap();
+        assert_eq!(cut_for(&few, &Shape::new(80, 1000).unwrap()).unwrap().id(), few.id());
+        let small = DataSet::dense(vec![0.5; 800], 8).unwrap().chunk_records(5).unwrap();
+        assert_eq!(cut_for(&small, &Shape::new(8, 10).unwrap()).unwrap().id(), small.id());
+    }
+
+    #[test]
+    fn sums_are_as_long_as_the_cut_takes_them_to_be() {
+        for (visible, hidden) in [(4, 2), (80, 60), (1, 1)] {
+            let shape = Shape::new(visible, hidden).unwrap();
+            let (theta, row) = (initial(&shape, 1), vec![0.1; visible]);
+            let sums = sums_of_slice(Level::best(), shape, &theta, &row);
+            let mut out = qjam::Encoder::new();
+            qjam::Wire::encode(&sums, &mut out);
+            let (bytes, most) = (out.payload_bytes() as u64, Sums::bytes_max(&shape));
+            assert!(bytes <= most && most <= bytes + 256, "{bytes} of at most {most}");
         }
     }
 }

@@ -37,6 +37,16 @@ pub struct Sums {
     pub m_b: Vec<f64>,
 }
 
+impl Sums {
+    /// Most bytes that they take on their way.
+    pub(super) fn bytes_max(shape: &Shape) -> u64 {
+        /// Beside the numbers: lengths, and where each vector begins.
+        const FRAME: u64 = 192;
+        let numbers = 3 * shape.weights() as u64 + 3 * shape.hidden() as u64 + shape.visible() as u64;
+        numbers.saturating_mul(8).saturating_add(FRAME)
+    }
+}
+
 /// Sums over the rows of a chunk, for a network that has as many visible units as the chunk has columns; the number of
 /// hidden ones follows from the length of `theta`.
 ///

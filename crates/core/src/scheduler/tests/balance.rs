@@ -8,16 +8,17 @@ fn computed(worker: WorkerId, blocks: u32, ms: u64) -> Event {
     Event::Computed { worker, round: ROUND, blocks, span: time::Span::from_ms(ms) }
 }
 
-fn returned(worker: WorkerId, spans: &[(u32, u32, u32)], unstarted: u32, running: &[(u32, u64)]) -> Event {
-    let span = |&(first, len, attempt)| lease::BlockRun { first, len, attempt, alone: false, apart: false };
-    let spans = spans.iter().map(span).collect();
+fn returned(worker: WorkerId, ranges: &[(u32, u32, u32)], unstarted: u32, running: &[(u32, u64)]) -> Event {
+    let range =
+        |&(first, len, attempt)| lease::BlockRange { first, len, attempt, alone: false, apart: false };
+    let ranges = ranges.iter().map(range).collect();
     let running = running.iter().map(|(block, ms)| (*block, ms * 1000)).collect();
-    Event::Returned { worker, round: ROUND, returned: lease::Returned { spans, unstarted, running } }
+    Event::Returned { worker, round: ROUND, returned: lease::Returned { ranges, unstarted, running } }
 }
 
 fn backup(w: WorkerId, block: u32, attempt: u32) -> Action {
-    let spans = vec![lease::BlockRun { first: block, len: 1, attempt, alone: false, apart: true }];
-    Action::Assign { worker: w, round: ROUND, spans }
+    let ranges = vec![lease::BlockRange { first: block, len: 1, attempt, alone: false, apart: true }];
+    Action::Assign { worker: w, round: ROUND, ranges }
 }
 
 /// Two workers with eight blocks each; the second delivers all of its own after so long.
@@ -67,7 +68,7 @@ fn who_is_known_to_be_slow_is_asked_at_once_and_gets_less_next_time() {
     let sizes: Vec<u32> = said
         .iter()
         .map(|a| match a {
-            Action::Assign { spans, .. } => spans.iter().map(|s| s.len).sum(),
+            Action::Assign { ranges, .. } => ranges.iter().map(|s| s.len).sum(),
             _ => 0,
         })
         .collect();
@@ -84,8 +85,9 @@ fn where_there_is_one_block_for_each_slot_everybody_gets_one() {
         for seat in 0..3 {
             let (worker, span) = (worker(seat, 0), time::Span::from_ms(if seat == 0 { 900 } else { 10 }));
             story.tell(Event::Computed { worker, round, blocks: 1, span });
-            let spans = vec![lease::BlockRun { first: seat, len: 1, attempt: 1, alone: false, apart: false }];
-            story.tell(Event::PartDelivered { part: PART, worker, round, node: node(0, seat), spans });
+            let ranges =
+                vec![lease::BlockRange { first: seat, len: 1, attempt: 1, alone: false, apart: false }];
+            story.tell(Event::PartDelivered { part: PART, worker, round, node: node(0, seat), ranges });
         }
     }
 }

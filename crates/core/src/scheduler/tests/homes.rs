@@ -15,11 +15,11 @@ impl Story {
     /// Everybody delivers what they were given of a round of so many blocks.
     fn finish_held(&mut self, round: u64, given: &[Action]) {
         for action in given.iter().cloned() {
-            let Action::Assign { worker, spans, .. } = action else { continue };
-            for (block, attempt) in spans.iter().flat_map(|s| s.blocks().map(move |b| (b, s.attempt))) {
-                let span = lease::BlockRun { first: block, len: 1, attempt, alone: false, apart: false };
-                let (round, spans) = (RoundId(round), vec![span]);
-                self.tell(Event::PartDelivered { part: PART, worker, round, node: node(0, block), spans });
+            let Action::Assign { worker, ranges, .. } = action else { continue };
+            for (block, attempt) in ranges.iter().flat_map(|s| s.blocks().map(move |b| (b, s.attempt))) {
+                let range = lease::BlockRange { first: block, len: 1, attempt, alone: false, apart: false };
+                let (round, ranges) = (RoundId(round), vec![range]);
+                self.tell(Event::PartDelivered { part: PART, worker, round, node: node(0, block), ranges });
             }
         }
     }
@@ -28,8 +28,8 @@ impl Story {
 /// Who got which blocks.
 fn given(said: &[Action]) -> Vec<(WorkerId, Vec<u32>)> {
     let assigned = said.iter().filter_map(|action| match action {
-        Action::Assign { worker, spans, .. } => {
-            Some((*worker, spans.iter().flat_map(lease::BlockRun::blocks).collect()))
+        Action::Assign { worker, ranges, .. } => {
+            Some((*worker, ranges.iter().flat_map(lease::BlockRange::blocks).collect()))
         }
         _ => None,
     });

@@ -224,6 +224,94 @@ fn a_lone_host_whose_workers_are_of_no_use_is_given_up() {
     assert!(story.is_given_up(0));
 }
 
+/// A round on a lone host that is lost whenever it has been up for so long. Gives how long after the first loss it fails.
+fn fails_after_ms(life_ms: u64, start_ms: u64) -> u64 {
+    let mut story = Story::with_hosts(1);
+    story.submit(2);
+    let (mut first_loss, mut incarnation) = (None, 0);
+    while story.scheduler.is_busy() {
+        assert!(incarnation < 10, "it is tried for ever, with lives of {life_ms} ms");
+        story.after_ms(start_ms);
+        story.tell(joined(worker(0, incarnation)));
+        // As long as it lives it says that it works.
+        let mut left_ms = life_ms;
+        while left_ms > 0 {
+            let step_ms = left_ms.min(1_000);
+            story.after_ms(step_ms);
+            story.tell(Event::WorkerSpoke { worker: worker(0, incarnation) });
+            left_ms -= step_ms;
+        }
+        story.lose_link(worker(0, incarnation));
+        first_loss.get_or_insert(story.now);
+        incarnation += 1;
+        while story.scheduler.is_busy() && !story.scheduler.is_starting(worker(0, incarnation)) {
+            let due = story.scheduler.next_deadline().expect("it is tried again, or given up");
+            story.now = story.now.max(due.0);
+            story.tell(Event::Ticked);
+        }
+    }
+    assert!(story.is_given_up(0));
+    (story.now - first_loss.expect("it was lost")) / 1_000
+}
+
+#[test]
+fn a_lone_host_that_is_lost_again_and_again_is_told_within_half_a_minute_of_the_first_loss() {
+    for life_ms in (0..28_000).step_by(250) {
+        for start_ms in [10, 300, 1_500] {
+            let took_ms = fails_after_ms(life_ms, start_ms);
+            assert!(took_ms <= 30_000, "{took_ms} ms with lives of {life_ms} ms and starts of {start_ms} ms");
+        }
+    }
+}
+
+#[test]
+fn losses_that_are_far_apart_are_counted_and_not_timed() {
+    for life_ms in [30_000, 60_000, 600_000] {
+        let lives = u64::from(Config::default().vain_max) + 1;
+        let took_ms = fails_after_ms(life_ms, 10);
+        assert!(took_ms >= (lives - 1) * life_ms, "{took_ms} ms with lives of {life_ms} ms");
+    }
+}
+
+#[test]
+fn losses_of_a_host_in_company_do_not_count_when_it_is_alone() {
+    let mut story = Story::with_hosts(2);
+    story.tell(joined(worker(1, 0)));
+    story.submit(8);
+    for incarnation in 0..3 {
+        story.tell(joined(worker(0, incarnation)));
+        story.after_ms(6_000);
+        story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
+        story.lose_link(worker(0, incarnation));
+        story.after_ms(1_000);
+        story.tell(Event::WorkerSpoke { worker: worker(1, 0) });
+    }
+    story.tell(joined(worker(0, 3)));
+    story.lose_link(worker(1, 0)); // and its next start says nothing
+    assert!(!story.is_given_up(1));
+    story.after_ms(1_000);
+    story.tell(Event::WorkerSpoke { worker: worker(0, 3) });
+    assert!(!story.is_given_up(0) && story.scheduler.is_up(SeatId(0)));
+    story.fail_start(worker(1, 1));
+    // The one that was of use is lost, and the other is tried as long as any host that is alone.
+    let tries = story.fail_for_ms(1, 2, 3_000);
+    assert!(tries > 0 && story.scheduler.is_busy());
+}
+
+#[test]
+fn a_part_begins_the_count_of_losses_anew() {
+    let mut story = Story::with_hosts(1);
+    story.tell(joined(worker(0, 0)));
+    story.submit(2);
+    story.lose_link(worker(0, 0));
+    story.after_ms(1);
+    story.tell(joined(worker(0, 1)));
+    story.now += 20_000_000;
+    story.tell(part(worker(0, 1), node(0, 0), &[(0, 1, 2)]));
+    story.lose_link(worker(0, 1));
+    assert!(!story.is_given_up(0), "it has delivered");
+}
+
 #[test]
 fn a_lone_host_that_is_lost_again_and_again_with_the_same_blocks_is_given_up_however_long_it_lives() {
     for life_ms in [10, 60_000] {
@@ -237,7 +325,7 @@ fn a_lone_host_that_is_lost_again_and_again_with_the_same_blocks_is_given_up_how
             let said = story.lose_link(worker(0, incarnation)).to_vec();
             if incarnation < vain_max {
                 assert!(!said.iter().any(|a| matches!(a, Action::Fail { .. })), "{said:?}");
-                story.after_ms(10_000);
+                story.after_ms(4_000);
             }
         }
         assert!(story.is_given_up(0) && !story.scheduler.is_busy());
@@ -280,7 +368,7 @@ fn a_lost_connection_blames_no_block() {
         let cause = Cause::LinkLost("Broken pipe".into());
         let death = Death { inside: vec![(ROUND, 0)], ..Death::of(cause) };
         story.tell(Event::WorkerLost { worker: worker(0, incarnation), death });
-        story.after_ms(10_000);
+        story.after_ms(4_000);
     }
     let said = story.tell(joined(worker(0, losses))).to_vec();
     assert_eq!(said, [assign(worker(0, losses), 0, 1, losses + 1)], "not alone");

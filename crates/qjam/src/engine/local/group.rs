@@ -17,7 +17,7 @@ use crate::function::language;
 use crate::id_map::IdMap;
 use qjam_core::ids::{Block, HoldId, RoundId, WorkerId};
 use qjam_core::job::Fault;
-use qjam_core::lease::BlockRun;
+use qjam_core::lease::BlockRange;
 use qjam_core::reduce::Node;
 use qjam_core::time::{Span, Time};
 use qjam_core::worker::{Action, Delivery, Event, Worker};
@@ -85,7 +85,7 @@ impl ThreadGroup {
 
     /// Takes on blocks. Fails if the parameters cannot be read.
     pub(super) fn assign(&mut self, now: Time, share: Share<'_>, out: &mut Heard<'_>) -> Result<(), Fault> {
-        let Share { order, spans, threads_max, .. } = share;
+        let Share { order, ranges, threads_max, .. } = share;
         let (round, cut) = (order.round(), order.head.cut);
         let record = match self.rounds.entry(round) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -100,14 +100,14 @@ impl ThreadGroup {
         };
         let mut behind = Vec::new();
         if let Some(held) = &record.runner.held {
-            held.give(spans.iter().map(|span| span.len).sum());
-            behind = self.states.behind(held.task, spans.iter().flat_map(BlockRun::blocks));
+            held.give(ranges.iter().map(|span| span.len).sum());
+            behind = self.states.behind(held.task, ranges.iter().flat_map(BlockRange::blocks));
         }
         self.limit_threads();
         if !behind.is_empty() {
             out.push(Said::Behind { round, question: 0, partitions: behind.clone() });
         }
-        self.tell(now, Event::TaskReceived { round, cut, spans, missing: Vec::new(), behind }, out);
+        self.tell(now, Event::TaskReceived { round, cut, ranges, missing: Vec::new(), behind }, out);
         Ok(())
     }
 
@@ -185,9 +185,9 @@ impl ThreadGroup {
                 Action::Send { round, parts } => {
                     let values = self.collected.remove(&round).unwrap_or_default();
                     for ((_, value), delivery) in values.into_iter().zip(parts) {
-                        let Delivery { node, spans } = delivery;
+                        let Delivery { node, ranges } = delivery;
                         let value = PartValue::Ready(value);
-                        out.push(Said::Part { round, node, spans, value });
+                        out.push(Said::Part { round, node, ranges, value });
                     }
                 }
                 Action::SetApart { round, block } => self.rounds[&round].runner.set_apart(block),

@@ -4,7 +4,7 @@ use super::ProcessSeat;
 use crate::VERSION;
 use crate::engine::seat::{PartValue, Said, SeatContext};
 use crate::execution::round::Effort;
-use crate::executor::Executor;
+use crate::executor_process::ExecutorProcess;
 use crate::transport::Attachment;
 use bytes::Bytes;
 use qjam_core::ids::WorkerId;
@@ -14,14 +14,16 @@ use rustix::fd::AsFd;
 use std::sync::{Arc, Weak};
 
 /// The next message that came whole, its tail, and the length of its frame.
-pub(super) fn take_message(executor: &mut Executor) -> Result<Option<(ToMaster, Bytes, usize)>, String> {
+pub(super) fn take_message(
+    executor: &mut ExecutorProcess,
+) -> Result<Option<(ToMaster, Bytes, usize)>, String> {
     let incoming = executor.inbox.next(ToMaster::from_frame).map_err(|e| e.to_string())?;
     Ok(incoming.map(|incoming| (incoming.message, incoming.tail, incoming.frame_bytes)))
 }
 
 /// How many blocks these subtrees cover.
 pub(in crate::engine) fn blocks_in(parts: &[Part]) -> u32 {
-    parts.iter().flat_map(|part| &part.spans).map(|span| span.len).fold(0, u32::saturating_add)
+    parts.iter().flat_map(|part| &part.ranges).map(|span| span.len).fold(0, u32::saturating_add)
 }
 
 impl ProcessSeat {
@@ -109,7 +111,7 @@ impl ProcessSeat {
         let views = self.views_of(round).and_then(Weak::upgrade);
         let mut received = 0;
         let mut said = Vec::with_capacity(parts.len());
-        for Part { node, spans, payload } in parts {
+        for Part { node, ranges, payload } in parts {
             let Some(executor) = self.executor(worker) else { return Ok(()) };
             let inbox = &mut executor.inbox;
             let mut value = executor.arenas.read(&payload, tail, || inbox.take_fd())?;
@@ -126,7 +128,7 @@ impl ProcessSeat {
                     None => executor.released.put(arena),
                 }
             }
-            said.push(Said::Part { round, node, spans, value: PartValue::Encoded(value) });
+            said.push(Said::Part { round, node, ranges, value: PartValue::Encoded(value) });
         }
         // Before the parts: the last of them may end the round.
         self.say(worker, Said::Received { round, bytes: received });

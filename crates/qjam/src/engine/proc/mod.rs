@@ -1,6 +1,6 @@
 //! The `proc` engine: workers that are child processes of the master.
 //!
-//! The master is their supervisor and talks to each [`Executor`] over a socket. Chunks and long values stay in shared
+//! The master is their supervisor and talks to each [`ExecutorProcess`] over a socket. Chunks and long values stay in shared
 //! memory; messages say where. Nothing listens anywhere; nothing is left when the master ends.
 
 mod inward;
@@ -14,7 +14,7 @@ use super::poller::is_readable;
 use super::queue::SeatEvent;
 use super::seat::{Gone, Notice, Said, SeatContext, SeatEngine, Share};
 use crate::dataset::CutData;
-use crate::executor::{Executor, TaskPart};
+use crate::executor_process::{ExecutorProcess, TaskPart};
 use crate::transport::{Attachment, Read};
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::job::{Cause, Death};
@@ -34,7 +34,7 @@ const STDERR: u64 = 2;
 /// A seat whose worker is a child process.
 pub(crate) struct ProcessSeat {
     slots: u32,
-    executor: Option<Box<Executor>>,
+    executor: Option<Box<ExecutorProcess>>,
     said: VecDeque<(WorkerId, Said)>,
     /// Lines that user code printed, which come before anything else.
     lines: VecDeque<(WorkerId, Line)>,
@@ -53,7 +53,7 @@ impl ProcessSeat {
         }
     }
 
-    fn executor(&mut self, worker: WorkerId) -> Option<&mut Executor> {
+    fn executor(&mut self, worker: WorkerId) -> Option<&mut ExecutorProcess> {
         self.executor.as_deref_mut().filter(|executor| executor.worker == worker)
     }
 
@@ -72,7 +72,7 @@ impl ProcessSeat {
         &mut self,
         worker: WorkerId,
         cx: &mut SeatContext<'_>,
-        f: impl FnOnce(&mut Executor) -> io::Result<()>,
+        f: impl FnOnce(&mut ExecutorProcess) -> io::Result<()>,
     ) {
         let Some(executor) = self.executor(worker) else { return };
         let before = executor.bytes_out;
@@ -100,7 +100,7 @@ impl ProcessSeat {
         spawned: crate::process::Spawned,
         cx: &SeatContext<'_>,
     ) -> io::Result<()> {
-        let executor = Executor::new(worker, self.slots, spawned, cx.settings.memory_bytes_max)?;
+        let executor = ExecutorProcess::new(worker, self.slots, spawned, cx.settings.memory_bytes_max)?;
         let [socket, stdout, stderr] = executor.fds();
         cx.poller.add(socket, worker, SOCKET)?;
         cx.poller.add_pipe(stdout, worker, STDOUT)?;
@@ -126,7 +126,7 @@ impl SeatEngine for ProcessSeat {
     }
 
     fn assign(&mut self, worker: WorkerId, share: Share<'_>, cx: &mut SeatContext<'_>) {
-        let Share { order, spans, arenas, views, .. } = share;
+        let Share { order, ranges, arenas, views, .. } = share;
         if self.executor(worker).is_some() && self.views_of(order.round()).is_none() {
             self.views.push((order.round(), Arc::downgrade(views)));
         }
@@ -134,7 +134,7 @@ impl SeatEngine for ProcessSeat {
         self.send(worker, cx, |executor| {
             order.params.share(arenas)?;
             executor.begin(order.round());
-            for TaskPart { spans, chunks } in executor.known.tasks(&order.data, order.head.cut, &spans) {
+            for TaskPart { ranges, chunks } in executor.known.tasks(&order.data, order.head.cut, &ranges) {
                 let mut attached = Vec::new();
                 let whole;
                 let (params, tail) = match order.params.placed() {
@@ -152,7 +152,7 @@ impl SeatEngine for ProcessSeat {
                     }
                 };
                 let released = executor.released.take();
-                let task = Task { order: order.head.clone(), chunks, spans, params, released };
+                let task = Task { order: order.head.clone(), chunks, ranges, params, released };
                 executor.send(&ToWorker::Task(task), tail, attached)?;
             }
             Ok(())

@@ -28,9 +28,9 @@ const NOISE_BYTES_MAX: usize = 1 << 20;
 const SAID_BYTES_MAX: usize = 8 << 10;
 /// How much of the executable is read at once.
 const PIECE_BYTES: usize = 256 << 10;
-/// How long it may take to notice that nobody wants it any more.
+/// How often a start looks whether it was called off.
 const GLANCE: Duration = Duration::from_millis(100);
-/// What has closed its socket gets this long to say its last words and to end.
+/// After `ssh` has closed its socket it gets this long to write its last messages and to exit.
 const END_WITHIN: Duration = Duration::from_millis(500);
 
 /// How a host is reached.
@@ -84,6 +84,8 @@ pub(super) enum Heard {
 pub(super) enum Stuck {
     /// Nothing was accepted for too long.
     Stalled,
+    /// Something is accepted now and then, but it takes too long.
+    Slow,
     /// Nobody wants it any more.
     Stopped,
     /// `ssh` has closed the connection.
@@ -186,8 +188,13 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Sends the whole executable.
-    pub(super) fn send(&mut self, shipped: &Shipped, patience: Duration) -> Result<(), Stuck> {
+    /// Sends the whole executable, until the deadline, unless nothing is accepted for as long as `patience`.
+    pub(super) fn send(
+        &mut self,
+        shipped: &Shipped,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<(), Stuck> {
         let mut piece = vec![0; PIECE_BYTES];
         let (mut offset, mut progress) = (0, Instant::now());
         while offset < shipped.length {
@@ -207,6 +214,9 @@ impl<'a> Dialogue<'a> {
                         let left = patience.saturating_sub(progress.elapsed());
                         if left.is_zero() {
                             return Err(Stuck::Stalled);
+                        }
+                        if Instant::now() >= deadline {
+                            return Err(Stuck::Slow);
                         }
                         if self.stop.load(Relaxed) {
                             return Err(Stuck::Stopped);
@@ -278,7 +288,7 @@ impl<'a> Dialogue<'a> {
                 Err(_) => self.socket_ended = true,
             }
         }
-        // As much as this at a time: a host that never stops talking must not keep us here.
+        // Bounded, because a host that never stops writing must not keep us here.
         for _ in 0..16 {
             match self.stderr.read(&mut buffer) {
                 Ok(0) => {
@@ -325,6 +335,13 @@ impl<'a> Dialogue<'a> {
         }
     }
 
+    /// Notes a step. A host can print the same line as often as it likes, and nobody listens during a copy.
+    fn pass(&mut self, step: Step) {
+        if !self.passed.contains(&step) {
+            self.passed.push_back(step);
+        }
+    }
+
     /// A line of standard error.
     fn hear(&mut self, line: &str) {
         // As `LogVerbose` has it: `sshconnect.c:ssh_login():1585 (pid=26053): Authenticating to …`, with or without a
@@ -333,15 +350,16 @@ impl<'a> Dialogue<'a> {
         match asked_for {
             Some((before, text)) if before.contains("(pid=") => {
                 if text.starts_with("Authenticating to ") {
-                    self.passed.push_back(Step::Connect);
+                    self.pass(Step::Connect);
                 } else if text.starts_with("Authenticated to ") {
-                    self.passed.push_back(Step::Authenticate);
+                    self.pass(Step::Authenticate);
                 } else if !before.starts_with("debug") {
                     self.said.push(text);
                 }
             }
-            // Ornaments of its warnings, and what it says when all is well.
+            // Ornaments of its warnings, and what it says when all is well: also that it cannot do what it must not do.
             _ if line.starts_with("@@@@") || line.starts_with("Warning: Permanently added") => {}
+            _ if line.contains("Unsupported option \"gssapidelegatecredentials\"") => {}
             _ => self.said.push(line),
         }
     }

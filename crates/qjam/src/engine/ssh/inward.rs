@@ -102,13 +102,13 @@ impl HostSeat {
             outcome;
         let effort = Effort { compute_us, hits, misses, restored };
         self.say(worker, Said::Effort { round, blocks: crate::engine::proc::blocks_in(&parts), effort });
-        for Part { node, spans, payload } in parts {
+        for Part { node, ranges, payload } in parts {
             let Some(link) = self.link_of(worker) else { return Ok(()) };
             let (value, streamed) = value_of(link, &payload, tail)?;
             if streamed > 0 {
                 self.say(worker, Said::Received { round, bytes: streamed });
             }
-            self.say(worker, Said::Part { round, node, spans, value: PartValue::Encoded(value) });
+            self.say(worker, Said::Part { round, node, ranges, value: PartValue::Encoded(value) });
         }
         Ok(())
     }

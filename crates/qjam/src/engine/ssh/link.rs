@@ -13,7 +13,7 @@ use crate::VERSION;
 use crate::dataset::CutData;
 use crate::engine::HostAddress;
 use crate::execution::supervisor::{BEAT_EVERY, SILENT_MAX};
-use crate::executor::KnownChunks;
+use crate::executor_process::KnownChunks;
 use crate::process::Process;
 use crate::source::location::Pieces;
 use crate::store::AlignedBuf;

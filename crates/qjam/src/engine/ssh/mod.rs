@@ -12,6 +12,7 @@
 
 mod arriving;
 mod complaints;
+mod conversation;
 mod dialogue;
 mod inward;
 pub(crate) mod link;

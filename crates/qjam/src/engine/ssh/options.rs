@@ -10,13 +10,18 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Without these a host could use the agent, the forwardings, the terminal or the shared connections of this machine.
-const PROTECTING: [&str; 6] = [
+/// Without these a host could use the agent, the tickets of Kerberos, the forwardings, the network, the terminal or the shared
+/// connections of this machine.
+const PROTECTING: [&str; 8] = [
     "BatchMode=yes",
     "PermitLocalCommand=no",
     "EscapeChar=none",
     "ForwardAgent=no",
+    // An `ssh` that was built without Kerberos says that it does not support this one, and goes on.
+    "GSSAPIDelegateCredentials=no",
     "ClearAllForwardings=yes",
+    // A network interface between the two machines is no forwarding.
+    "Tunnel=no",
     // A connection that others share is used, but ours does not become one: it ends when we do.
     "ControlMaster=no",
 ];

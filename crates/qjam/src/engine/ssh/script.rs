@@ -29,9 +29,9 @@ pub(super) fn place(nonce: &str, shipped: &Shipped, copy_anyway: bool) -> String
 
 /// The same with another time after which a copy is given up of which nothing comes any more.
 pub(super) fn place_within(nonce: &str, shipped: &Shipped, copy_anyway: bool, stall_s: u32) -> String {
-    let (hash, length, machine) = (&shipped.hash, shipped.length, &shipped.machine);
+    let Shipped { hash, sha256, length, machine, .. } = shipped;
     let fresh = if copy_anyway { "fresh" } else { "" };
-    command(PLACE, &format!("{nonce} {hash} {length} Linux {machine} {stall_s} {fresh}"))
+    command(PLACE, &format!("{nonce} {hash} {sha256} {length} Linux {machine} {stall_s} {fresh}"))
 }
 
 /// The command that removes what is ours.

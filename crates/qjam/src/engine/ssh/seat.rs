@@ -12,7 +12,7 @@ use crate::engine::caps::Caps;
 use crate::engine::poller::is_readable;
 use crate::engine::queue::{Event, SeatEvent};
 use crate::engine::seat::{Gone, Notice, Said, SeatContext, SeatEngine, Share};
-use crate::executor::TaskPart;
+use crate::executor_process::TaskPart;
 use crate::transport::Read;
 use bytes::Bytes;
 use qjam_core::ids::{RoundId, WorkerId};
@@ -197,7 +197,7 @@ impl SeatEngine for HostSeat {
     }
 
     fn assign(&mut self, worker: WorkerId, share: Share<'_>, cx: &mut SeatContext<'_>) {
-        let Share { order, spans, arenas, .. } = share;
+        let Share { order, ranges, arenas, .. } = share;
         let round = order.round();
         self.send(worker, cx, |link| {
             let bytes = order.params.len() as u64;
@@ -210,9 +210,9 @@ impl SeatEngine for HostSeat {
                 (Payload::Tail { offset: 0, bytes: bytes as u32 }, order.params.whole())
             };
             let known = link.known_chunks(order.data.located);
-            for TaskPart { spans, chunks } in known.tasks(&order.data, order.head.cut, &spans) {
+            for TaskPart { ranges, chunks } in known.tasks(&order.data, order.head.cut, &ranges) {
                 let order = order.head.clone();
-                let task = Task { order, chunks, spans, params, released: Vec::new() };
+                let task = Task { order, chunks, ranges, params, released: Vec::new() };
                 let message = ToHost::Worker { worker, message: ToWorker::Task(task) };
                 link.send(&message, tail.clone(), Some(round));
             }

@@ -1,7 +1,7 @@
 //! What a host has been told and sent: names of chunks, parameters of rounds, and chunks on their way.
 
 use crate::chunk::ChunkId;
-use crate::executor::KnownChunks;
+use crate::executor_process::KnownChunks;
 use qjam_core::ids::{DataSetId, RoundId};
 use std::collections::{HashMap, HashSet};
 

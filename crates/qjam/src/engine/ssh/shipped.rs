@@ -1,8 +1,9 @@
 //! The executable that travels to hosts.
 
 use super::{StartFailure, Step};
+use sha2::Digest;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The environment variable that names another executable to send than the one that runs.
 const WORKER: &str = "QJAM_WORKER";
 const THIS: &str = "/proc/self/exe";
+/// Bytes that are hashed at a time: they stay in the processor's cache for the second hash.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// An executable, with all that a host is told of it.
 ///
@@ -22,6 +25,8 @@ pub(crate) struct Shipped {
     pub(crate) length: u64,
     /// BLAKE3, 64 hexadecimal digits.
     pub(crate) hash: String,
+    /// SHA-256, for which hosts have a tool; likewise.
+    pub(crate) sha256: String,
     /// The machine it runs on, in the words of `uname -m`.
     pub(crate) machine: String,
     /// Whether it needs a loader and libraries of the host.
@@ -51,10 +56,20 @@ impl Shipped {
     pub(super) fn open(path: &Path) -> io::Result<Shipped> {
         let file = File::open(path)?;
         let (machine, is_dynamic) = read_elf(&file)?;
-        let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(&file)?;
-        let (length, hash) = (hasher.count(), hasher.finalize().to_hex().to_string());
-        Ok(Shipped { file, path: path.to_owned(), length, hash, machine, is_dynamic })
+        let (mut blake3, mut sha256) = (blake3::Hasher::new(), sha2::Sha256::new());
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match (&file).read(&mut piece)? {
+                0 => break,
+                n => {
+                    blake3.update(&piece[..n]);
+                    sha256.update(&piece[..n]);
+                }
+            }
+        }
+        let (length, hash) = (blake3.count(), blake3.finalize().to_hex().to_string());
+        let sha256 = sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Shipped { file, path: path.to_owned(), length, hash, sha256, machine, is_dynamic })
     }
 
     /// Bytes from `offset` on; none means that the file has become shorter.

@@ -1,5 +1,6 @@
 //! From the name of a host to a worker there that is ready; and the way back, to nothing there.
 
+use super::conversation::Conversation;
 use super::dialogue::{Dialogue, Heard, Parting, Route, Stuck};
 use super::options::{self, Answer};
 use super::words::{self, shown};
@@ -25,25 +26,45 @@ const RUNS_WITHIN: Duration = Duration::from_secs(10);
 const WORDS_MAX: usize = 6;
 /// One place may hold many files.
 const REMOVED_WITHIN: Duration = Duration::from_secs(60);
+/// All steps of a start together, copying aside, whatever the host does.
+const STEPS_WITHIN: Duration = Duration::from_secs(180);
+/// A copy that is slower than this on average, after its first minute, is given up: a host could take a byte now and then for ever.
+const COPY_BYTES_PER_S_MIN: u64 = 16 << 10;
+const COPY_BEGINS_WITHIN: Duration = Duration::from_secs(60);
+/// Copies of one start: one for each place, and one more if what arrived was damaged.
+const COPIES_MAX: u32 = 5;
 
 /// How long a host may take to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patience {
     /// Until the connection is there, by the clock of `ssh`.
     pub(super) connect_s: u32,
+    /// A copy takes at most this long, and the time that its bytes take at the slowest rate.
+    pub(super) copy_begins: Duration,
+    pub(super) copy_bytes_per_s_min: u64,
 }
 
 impl Patience {
-    pub(crate) const USUAL: Patience = Patience { connect_s: 10 };
+    pub(crate) const USUAL: Patience = Patience {
+        connect_s: 10,
+        copy_begins: COPY_BEGINS_WITHIN,
+        copy_bytes_per_s_min: COPY_BYTES_PER_S_MIN,
+    };
     /// For a host that was connected until now.
-    pub(crate) const SHORT: Patience = Patience { connect_s: 5 };
+    pub(crate) const SHORT: Patience = Patience {
+        connect_s: 5,
+        copy_begins: COPY_BEGINS_WITHIN,
+        copy_bytes_per_s_min: COPY_BYTES_PER_S_MIN,
+    };
 
     /// A host that does not answer is given up after this time. Each step that is done gives more.
     fn answer_within(self) -> Duration {
-        match self {
-            Patience::SHORT => Duration::from_secs(6),
-            _ => Duration::from_secs(12),
-        }
+        Duration::from_secs(u64::from(self.connect_s) + if self == Patience::SHORT { 1 } else { 2 })
+    }
+
+    /// How long a copy of so many bytes may take.
+    fn copy_within(self, bytes: u64) -> Duration {
+        self.copy_begins + Duration::from_secs(bytes / self.copy_bytes_per_s_min)
     }
 }
 
@@ -103,6 +124,9 @@ struct Timeline<'a> {
     since: Instant,
     /// When it is given up.
     deadline: Instant,
+    /// When all of it is given up; copying moves it by the time that it takes.
+    end: Instant,
+    copies: u32,
     done: Vec<(Step, Duration)>,
     progress: &'a mut dyn FnMut(Step, Duration),
 }
@@ -114,6 +138,8 @@ impl<'a> Timeline<'a> {
             step: Step::Connect,
             since: now,
             deadline: now + patience.answer_within(),
+            end: now + STEPS_WITHIN,
+            copies: 0,
             done: Vec::new(),
             progress,
         }
@@ -141,13 +167,13 @@ impl<'a> Timeline<'a> {
         let took = self.since.elapsed();
         self.since = Instant::now();
         self.done.push((step, took));
-        self.deadline = self.deadline.max(self.since + STEP_WITHIN);
+        self.deadline = self.deadline.max(self.since + STEP_WITHIN).min(self.end);
         (self.progress)(step, took);
     }
 
     /// Something new begins that has its own time.
     fn give(&mut self, time: Duration) {
-        self.deadline = Instant::now() + time;
+        self.deadline = (Instant::now() + time).min(self.end);
     }
 }
 
@@ -192,11 +218,16 @@ pub(super) fn clean_by(route: &Route<'_>) -> Result<Cleaned, StartFailure> {
         let nonce = nonce();
         let mut dialogue = open(route, &script::clean(&nonce), &nonce)?;
         let (mut cleaned, mut step, mut until) = (Cleaned::default(), Step::Connect, deadline);
+        let mut conversation = Conversation::new();
         loop {
             match dialogue.listen(until) {
                 Heard::Line(line) => {
                     (step, until) = (Step::Place, Instant::now() + REMOVED_WITHIN);
-                    match line.split_once(' ').unwrap_or((&line, "")) {
+                    let (word, rest) = match conversation.of_clean(&line) {
+                        Ok(said) => said,
+                        Err(why) => return Err(breach(&why, step, dialogue, route)),
+                    };
+                    match (word, rest) {
                         ("gone", rest) => {
                             let (kib, place) = rest.split_once(' ').unwrap_or((rest, ""));
                             let bytes = kib.parse::<u64>().unwrap_or(0).saturating_mul(1024);
@@ -262,6 +293,7 @@ impl Start<'_, '_> {
         let command = script::place(&nonce, self.shipped, self.copy_anyway);
         let mut dialogue = open(self.route, &command, &nonce)?;
         let (mut unusable, mut dir, mut copied) = (Vec::new(), String::new(), false);
+        let mut conversation = Conversation::new();
         loop {
             let line = match dialogue.listen(self.time.deadline) {
                 Heard::Line(line) => line,
@@ -276,7 +308,11 @@ impl Start<'_, '_> {
                 Heard::End if self.time.step == Step::Start => return Err(self.died(dialogue, copied)),
                 other => return Err(cut_short(other, self.time.step, dialogue, self.route)),
             };
-            match line.split_once(' ').unwrap_or((&line, "")) {
+            let (word, rest) = match conversation.of_place(&line) {
+                Ok(said) => said,
+                Err(why) => return Err(breach(&why, self.time.step, dialogue, self.route)),
+            };
+            match (word, rest) {
                 ("hello", here) => {
                     self.time.passed(Step::Authenticate, Step::Place);
                     if here != format!("Linux {}", self.shipped.machine) {
@@ -287,9 +323,17 @@ impl Start<'_, '_> {
                 ("nowhere", _) => return Err(self.nowhere(unusable)),
                 ("want", _) => {
                     self.time.passed(Step::Place, Step::Copy);
-                    if let Err(stuck) = dialogue.send(self.shipped, STALL_MAX) {
+                    self.time.copies += 1;
+                    if self.time.copies > COPIES_MAX {
+                        let why = format!("it wants the executable more than {COPIES_MAX} times");
+                        return Err(breach(&why, Step::Copy, dialogue, self.route));
+                    }
+                    let begun = Instant::now();
+                    let within = self.route.patience.copy_within(self.shipped.length);
+                    if let Err(stuck) = dialogue.send(self.shipped, STALL_MAX, begun + within) {
                         return Err(self.stuck(stuck, dialogue));
                     }
+                    self.time.end += begun.elapsed();
                     copied = true;
                     self.time.give(COPIED_WITHIN);
                 }
@@ -357,6 +401,17 @@ impl Start<'_, '_> {
                 words::silence(Step::Copy, self.route.address),
             )
             .into(),
+            Stuck::Slow => failure(
+                Step::Copy,
+                format!(
+                    "the host takes less than {} KiB/s of the executable, which has {} MiB",
+                    self.route.patience.copy_bytes_per_s_min >> 10,
+                    self.shipped.length.div_ceil(1 << 20)
+                ),
+                dialogue.end(),
+                "see what slows the link; or leave the host out".into(),
+            )
+            .into(),
             Stuck::File(e) => StartFailure {
                 step: Step::Copy,
                 what: format!("{} cannot be read: {e}", self.shipped.path.display()),
@@ -420,6 +475,16 @@ fn open<'a>(route: &Route<'a>, command: &str, nonce: &str) -> Result<Dialogue<'a
         };
         StartFailure { step: Step::Connect, what, words: Vec::new(), remedy: remedy.into() }.into()
     })
+}
+
+/// A host that says something that our script does not say then.
+fn breach(why: &str, step: Step, dialogue: Dialogue<'_>, route: &Route<'_>) -> Failed {
+    let what = format!("the host does not do what our script does: {why}");
+    let remedy = format!(
+        "do not use it before you know what answers there: see what `{} /bin/sh -c true` runs",
+        words::by_hand(route.address)
+    );
+    failure(step, what, dialogue.end(), remedy).into()
 }
 
 /// A dialogue that came to no good end, for reasons that do not depend on what it was about.

@@ -23,7 +23,7 @@ impl Executor {
         let mut parts = Vec::with_capacity(values.len());
         let mut tail = Vec::new();
         let mut attached = Vec::new();
-        for ((node, value), Delivery { spans, .. }) in values.into_iter().zip(deliveries) {
+        for ((node, value), Delivery { ranges, .. }) in values.into_iter().zip(deliveries) {
             let mut placed = Ok(Payload::Tail { offset: 0, bytes: 0 });
             let encoded = faults::caught(None, || {
                 function.encode(&value, &mut |out: &Encoder<'_>| {
@@ -51,7 +51,7 @@ impl Executor {
                 return self.common.send(&ToMaster::Error { round, fault }, &[], &[]);
             }
             let payload = placed.map_err(io_at("shared memory for a result"))?;
-            parts.push(Part { node, spans, payload });
+            parts.push(Part { node, ranges, payload });
             let full = tail.len() + INLINE_BYTES_MAX + 64 > TAIL_BYTES_MAX as usize
                 || attached.len() == crate::transport::FDS_MAX;
             if full {

@@ -10,7 +10,7 @@ use crate::registry;
 use bytes::Bytes;
 use qjam_core::ids::RoundId;
 use qjam_core::job::{Fault, FaultKind};
-use qjam_core::lease::BlockRun;
+use qjam_core::lease::BlockRange;
 use qjam_core::order::OrderHead;
 use qjam_core::wire::message::{State, Task};
 use qjam_core::wire::{ToMaster, ToWorker};
@@ -81,7 +81,7 @@ impl Executor {
     }
 
     pub(super) fn on_task(&mut self, task: Task, tail: &Bytes) -> Result<(), ExecutorError> {
-        let Task { order, chunks, spans, params, released } = task;
+        let Task { order, chunks, ranges, params, released } = task;
         let OrderHead { round, cut, dataset, held, .. } = order;
         self.release(released);
         let inbox = &mut self.inbox;
@@ -115,23 +115,27 @@ impl Executor {
             self.rounds.insert(round, (Arc::new(here), self.data.entries(dataset)));
         }
         let (missing, ask) =
-            self.data.missing(round, dataset, cut, &spans).map_err(ExecutorError::Protocol)?;
+            self.data.missing(round, dataset, cut, &ranges).map_err(ExecutorError::Protocol)?;
         for names in ask.chunks(16 << 10) {
             let state = State::Blocked { round, missing: names.to_vec() };
             self.common.send(&ToMaster::State(state), &[], &[])?;
         }
-        let behind = self.behind(round, &spans)?;
-        self.tell(Event::TaskReceived { round, cut, spans, missing, behind });
+        let behind = self.behind(round, &ranges)?;
+        self.tell(Event::TaskReceived { round, cut, ranges, missing, behind });
         Ok(())
     }
 
     /// Asks how to make the states of these blocks that are not here; says which those are.
-    pub(super) fn behind(&mut self, round: RoundId, spans: &[BlockRun]) -> Result<Vec<u32>, ExecutorError> {
+    pub(super) fn behind(
+        &mut self,
+        round: RoundId,
+        ranges: &[BlockRange],
+    ) -> Result<Vec<u32>, ExecutorError> {
         let Some(held) = self.rounds.get(&round).and_then(|(here, _)| here.held.as_ref()) else {
             return Ok(Vec::new());
         };
-        held.give(spans.iter().map(|span| span.len).sum());
-        let behind = self.states.behind(held.task, spans.iter().flat_map(BlockRun::blocks));
+        held.give(ranges.iter().map(|span| span.len).sum());
+        let behind = self.states.behind(held.task, ranges.iter().flat_map(BlockRange::blocks));
         for partitions in behind.chunks(64 << 10) {
             self.questions += 1;
             let question = self.questions;

@@ -4,7 +4,7 @@ use super::shelf::{ShelfReply, ShelfRequest, ShelvedChunk};
 use super::{ROUNDS_MAX, Ready, Supervisor, wrong};
 use crate::VERSION;
 use crate::chunk::ChunkId;
-use crate::executor::{Executor, Throttle};
+use crate::executor_process::{ExecutorProcess, Throttle};
 use crate::process;
 use crate::transport::{Attachment, Bulk, FDS_MAX, Read};
 use bytes::Bytes;
@@ -26,7 +26,7 @@ const LET_GO_WITHIN: Duration = Duration::from_millis(500);
 
 /// The executor and what it has been told.
 pub(super) struct ExecutorRecord {
-    pub(super) executor: Executor,
+    pub(super) executor: ExecutorProcess,
     /// Whether standard output and standard error have ended.
     pub(super) ended: [bool; 2],
     started: Instant,
@@ -56,7 +56,7 @@ impl Supervisor {
         self.requested.clear();
         let memory_bytes_max = self.settings.as_ref().and_then(|s| s.memory_bytes_max);
         let started = process::spawn(None, slots, memory_bytes_max.is_some())
-            .and_then(|spawned| Executor::new(worker, slots, spawned, memory_bytes_max));
+            .and_then(|spawned| ExecutorProcess::new(worker, slots, spawned, memory_bytes_max));
         match started {
             Ok(executor) => {
                 self.kept = Some(ExecutorRecord {

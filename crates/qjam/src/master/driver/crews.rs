@@ -6,13 +6,13 @@
 use super::Driver;
 use super::choosing::{Chosen, Owed};
 use super::rounds::Round;
-use crate::engine::Crew;
 use crate::engine::caller;
 use crate::engine::crew::{Assignment, CrewJob};
 use crate::engine::order::{Begun, Failure, Order, Outcome, Value};
 use crate::engine::params::Parameters;
 use crate::engine::queue::{Event, EventQueue};
 use crate::engine::seat::Gone;
+use crate::engine::{Caps, Crew, CrewWorker};
 use crate::error::{Error, Result};
 use crate::execution::caught;
 use crate::function::AnyBox;
@@ -87,10 +87,21 @@ impl Driver {
     /// Gives the crew's workers their records.
     pub(super) fn add_crew(&mut self) {
         let Some(crew) = self.crews.exclusive() else { return };
-        for member in crew.workers() {
-            let seat = self.seats.add_member(member, crew.caps());
+        self.add_members(crew.workers(), crew.caps());
+    }
+
+    fn add_members(&mut self, members: Vec<CrewWorker>, caps: Caps) {
+        for member in members {
+            let seat = self.seats.add_member(member, caps);
             self.record_seat(seat);
         }
+    }
+
+    /// Takes on members that have come since.
+    fn add_newcomers(&mut self) {
+        let Some(crew) = self.crews.exclusive() else { return };
+        let newcomers = crew.newcomers(self.seats.count());
+        self.add_members(newcomers, crew.caps());
     }
 
     /// Whether a crew runs all rounds.
@@ -137,6 +148,7 @@ impl Driver {
     /// A crew has done what it does of a round.
     pub(crate) fn end_on_crew(&mut self, id: RoundId, outcome: Outcome) {
         let Outcome { value, efforts, lines, mut traffic, merging, caller } = outcome;
+        self.add_newcomers();
         for (worker, line) in lines {
             self.log(member(worker), line);
         }

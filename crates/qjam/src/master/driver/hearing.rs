@@ -74,9 +74,9 @@ impl Driver {
                 self.rounds.count(round, Traffic { bytes_in: bytes, ..Traffic::default() });
             }
             Said::Effort { round, blocks, effort } => self.count_effort(worker, round, blocks, effort),
-            Said::Part { round, node, spans, value } => {
+            Said::Part { round, node, ranges, value } => {
                 let part = self.rounds.keep_part(value);
-                self.tell(Event::PartDelivered { part, worker, round, node, spans });
+                self.tell(Event::PartDelivered { part, worker, round, node, ranges });
             }
             Said::Delivered { round } => self.on_delivered(worker, round),
             Said::Faulted { round, fault, is_ours } => {

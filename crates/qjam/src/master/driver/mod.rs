@@ -56,7 +56,7 @@ use holding::Holds;
 use qjam_core::ids::{RoundId, SeatId, WorkerId};
 use qjam_core::job::Cause;
 use qjam_core::journal::{Journal, RoundReport, What};
-use qjam_core::lease::BlockRun;
+use qjam_core::lease::BlockRange;
 use qjam_core::scheduler::{Action, Config, Event, Scheduler};
 use qjam_core::time::Time;
 use recording::Recording;
@@ -125,7 +125,7 @@ impl Driver {
         let settings = options.workers.clone();
         let tools =
             SeatTools { poller, queue: queue.clone(), spawner, settings, open: Arc::new(open), memory_bytes };
-        let scheduler = Scheduler::new(Config { balances: options.balances, ..Config::default() });
+        let scheduler = Scheduler::new(Config { balances: options.balances, ..options.deadlines });
         let mut driver = Driver {
             decider: Decider {
                 scheduler,
@@ -266,7 +266,7 @@ impl Driver {
             Action::Start { worker } => self.with_seat(worker.seat, |engine, cx| engine.start(worker, cx)),
             Action::Kill { worker, cause } => self.kill(worker, cause),
             Action::Ping { worker } => self.notify(worker, Notice::Ping),
-            Action::Assign { worker, round, spans } => self.assign(worker, round, spans),
+            Action::Assign { worker, round, ranges } => self.assign(worker, round, ranges),
             Action::Cancel { worker, round, is_patient } => {
                 let Some(dataset) = self.rounds.get(round).map(|round| round.order.data.located) else {
                     return;
@@ -317,13 +317,13 @@ impl Driver {
         }
     }
 
-    fn assign(&mut self, worker: WorkerId, id: RoundId, spans: Vec<BlockRun>) {
+    fn assign(&mut self, worker: WorkerId, id: RoundId, ranges: Vec<BlockRange>) {
         let started = self.decider.started;
         let threads_max = self.threads_of(worker.seat, id);
         let Some(round) = self.rounds.get_mut(id) else { return };
         let share = Share {
             order: &mut round.order,
-            spans,
+            ranges,
             arenas: &mut self.data.arenas,
             views: &round.views,
             threads_max,

@@ -67,7 +67,9 @@ impl Driver {
                 remote_pid: worker.pid.filter(|_| !worker.same_machine),
                 slots: worker.slots,
             };
-            return crew.workers().into_iter().map(info).collect();
+            let mut workers = crew.workers();
+            workers.extend(crew.newcomers(workers.len()));
+            return workers.into_iter().map(info).collect();
         }
         let info = |(seat, record): (SeatId, &super::seats::SeatRecord)| {
             let (pid, remote_pid) = self.seats.pids(seat);

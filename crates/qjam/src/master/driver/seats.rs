@@ -15,7 +15,7 @@ use crate::engine::spawner::Spawner;
 use crate::engine::ssh::StartFailure;
 use crate::engine::{Caps, Seat};
 use crate::execution::chunks::OpenChunks;
-use crate::executor::Throttle;
+use crate::executor_process::Throttle;
 use qjam_core::ids::{SeatId, WorkerId};
 use std::ops::Range;
 use std::sync::Arc;
@@ -149,6 +149,11 @@ impl Seats {
         self.machines[record.machine].workers -= 1;
         self.machines[record.machine].slots -= record.slots;
         true
+    }
+
+    /// How many there are, removed ones included.
+    pub(super) fn count(&self) -> usize {
+        self.records.len()
     }
 
     /// A worker has told how many slots it has.

@@ -17,7 +17,7 @@ use crate::{Ctx, DataSet, Nothing, Rng, VERSION};
 use qjam_core::ids::{RoundId, WorkerId};
 use qjam_core::job::{Cause, Fault, FaultKind};
 use qjam_core::journal::What;
-use qjam_core::lease::BlockRun;
+use qjam_core::lease::BlockRange;
 use qjam_core::reduce::Node;
 use qjam_core::wire::frame;
 use qjam_core::wire::message::{KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, State};
@@ -133,15 +133,15 @@ impl Stage {
     }
 }
 
-fn result(node: Node, spans: &[(u32, u32, u32)], payload: Payload) -> ToMaster {
-    let spans = spans.iter().map(|&(first, len, attempt)| BlockRun {
+fn result(node: Node, ranges: &[(u32, u32, u32)], payload: Payload) -> ToMaster {
+    let ranges = ranges.iter().map(|&(first, len, attempt)| BlockRange {
         first,
         len,
         attempt,
         alone: false,
         apart: false,
     });
-    let parts = vec![Part { node, spans: spans.collect(), payload }];
+    let parts = vec![Part { node, ranges: ranges.collect(), payload }];
     ToMaster::Result(ResultMessage {
         round: ROUND,
         parts,

@@ -11,7 +11,7 @@ use qjam_core::reduce::Cut;
 use qjam_core::scheduler::{Action, Config, Event, Scheduler};
 use qjam_core::time::Time;
 use qjam_core::wire::message::{
-    BlockRun, KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, State, Task, ToMaster, ToWorker,
+    BlockRange, KIND_TO_MASTER, KIND_TO_WORKER, Part, Payload, ResultMessage, State, Task, ToMaster, ToWorker,
 };
 use qjam_core::wire::{Frame, frame};
 use qjam_sim::study::Costs;
@@ -97,10 +97,10 @@ fn scheduler_us(workers: u32) -> [f64; 3] {
         }
         let begun = clock();
         for n in 0..workers {
-            let span = BlockRun { first: n * BLOCKS, len: BLOCKS, attempt: 1, alone: false, apart: false };
+            let range = BlockRange { first: n * BLOCKS, len: BLOCKS, attempt: 1, alone: false, apart: false };
             let node = qjam_core::reduce::Node { level: 3, index: n };
             let (part, round) = (PartId(u64::from(n)), RoundId(round));
-            let event = Event::PartDelivered { part, worker: worker(n), round, node, spans: vec![span] };
+            let event = Event::PartDelivered { part, worker: worker(n), round, node, ranges: vec![range] };
             scheduler.handle(Time(round.0 * 100 + 50), event, &mut out);
             let _ = scheduler.next_deadline();
         }
@@ -140,7 +140,7 @@ fn write_us(message: &ToWorker) -> Result<f64, std::io::Error> {
 
 /// Measures, and tells what for each size.
 pub(crate) fn measure(sizes: &[u32]) -> (Costs, Table) {
-    let span = BlockRun { first: 80, len: BLOCKS, attempt: 1, alone: false, apart: false };
+    let range = BlockRange { first: 80, len: BLOCKS, attempt: 1, alone: false, apart: false };
     let task = ToWorker::Task(Task {
         order: OrderHead {
             round: RoundId(1),
@@ -152,12 +152,12 @@ pub(crate) fn measure(sizes: &[u32]) -> (Costs, Table) {
             slots_max: None,
         },
         chunks: Vec::new(),
-        spans: vec![span],
+        ranges: vec![range],
         params: Payload::Streamed { bytes: 8 },
         released: Vec::new(),
     });
     let node = qjam_core::reduce::Node { level: 3, index: 10 };
-    let part = Part { node, spans: vec![span], payload: Payload::Streamed { bytes: 8 } };
+    let part = Part { node, ranges: vec![range], payload: Payload::Streamed { bytes: 8 } };
     let result = ToMaster::Result(ResultMessage {
         round: RoundId(1),
         parts: vec![part],

@@ -1,4 +1,4 @@
-//! Prints the tables of the book's page on large clusters, and draws its pictures.
+//! Prints the tables of the book's pages on large clusters and on buckets, and draws their pictures.
 //!
 //! `tables [--only PART] [--workers-max N] [--csv DIR] [--pictures DIR]`
 #![expect(
@@ -9,6 +9,7 @@
 
 mod costs;
 
+use qjam_sim::bucket::study as bucket;
 use qjam_sim::study::{
     SIZES, bandwidth, heartbeats, limits, picture::Picture, recovery, stragglers, table::Table,
 };
@@ -17,12 +18,12 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: tables [--only PART] [--workers-max N] [--csv DIR] [--pictures DIR]
 
-  --only PART        stragglers, bandwidth, heartbeats, recovery or limits
+  --only PART        stragglers, bandwidth, heartbeats, recovery, limits or bucket
   --workers-max N    largest cluster (10000)
   --csv DIR          also write each table there as comma-separated values
   --pictures DIR     also draw the pictures there";
 
-const PARTS: [&str; 5] = ["stragglers", "bandwidth", "heartbeats", "recovery", "limits"];
+const PARTS: [&str; 6] = ["stragglers", "bandwidth", "heartbeats", "recovery", "limits", "bucket"];
 
 struct Args {
     only: Option<String>,
@@ -112,6 +113,18 @@ fn tell(args: &Args) -> Result<(), String> {
         let (table, picture) = recovery::rounds(&some);
         show(&table)?;
         draw(&picture)?;
+    }
+    if wants("bucket") {
+        let paper: Vec<u32> = bucket::PAPER.iter().map(|(workers, _)| *workers).collect();
+        show(&bucket::beside_the_paper(&paper))?;
+        let sizes: Vec<u32> =
+            sizes.iter().copied().filter(|p| [10, 30, 100, 300, 1_000, 10_000].contains(p)).collect();
+        let (table, picture) = bucket::shapes(&sizes);
+        show(&table)?;
+        draw(&picture)?;
+        show(&bucket::copies(&sizes))?;
+        show(&bucket::trouble(&sizes))?;
+        show(&bucket::requests(&sizes))?;
     }
     measured.filter(|_| wants("limits")).map_or(Ok(()), |(costs, _)| show(&limits::table(costs)))
 }

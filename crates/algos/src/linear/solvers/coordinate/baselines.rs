@@ -22,13 +22,13 @@ use std::marker::PhantomData;
 pub struct Batches {
     /// The share of a partition's columns, or of the rows, that a round takes.
     pub share: f64,
-    /// Of coordinate descent: all steps together are as long as this many; 1 is always safe.
+    /// Of coordinate descent: the sum of a batch's steps is scaled to this many single steps; 1 is always safe.
     pub beta: f64,
     /// Of gradient descent: the length of the first step.
     pub step: f64,
     /// Rounds.
     pub rounds: usize,
-    /// Seed of who is in a batch.
+    /// Seed of the choice of batches.
     pub seed: u64,
 }
 
@@ -92,9 +92,9 @@ impl<C: Columns> State for Alphas<C> {
     }
 }
 
-/// What a round of mini-batch coordinate descent is told.
+/// Parameters of a round of mini-batch coordinate descent.
 #[derive(Clone, Debug, qjam::Wire)]
-pub struct Asked {
+pub struct BatchRound {
     gradient: Vec<f64>,
     curvature: f64,
     terms: Separable,
@@ -109,6 +109,10 @@ pub struct Asked {
     /// Whether to say what a certificate needs instead.
     certify: bool,
 }
+
+/// The name that [`BatchRound`] had.
+#[deprecated(note = "it is called BatchRound")]
+pub type Asked = BatchRound;
 
 /// What it says.
 #[derive(Clone, Debug, qjam::Wire)]
@@ -145,36 +149,41 @@ fn batch(columns: usize, share: f64) -> usize {
 
 /// A round of mini-batch coordinate descent on one partition.
 #[qjam::map]
-pub fn one_batch<C: Columns>(asked: &Asked, columns: &C, state: &mut Alphas<C>, ctx: &Ctx) -> Answer {
+pub fn one_batch<C: Columns>(
+    batch_round: &BatchRound,
+    columns: &C,
+    state: &mut Alphas<C>,
+    ctx: &Ctx,
+) -> Answer {
     let Numbers { alpha, squares } = &mut state.held;
     let mut answer =
-        Answer { change: vec![0.0; asked.gradient.len()], terms: 0.0, conjugates: 0.0, steepest: 0.0 };
+        Answer { change: vec![0.0; batch_round.gradient.len()], terms: 0.0, conjugates: 0.0, steepest: 0.0 };
     // With a price p the coordinate is p times what is kept here: see `Partitioned::with_prices`.
-    let first = asked.starts[ctx.chunk() as usize] as usize;
-    let price = |j: usize| asked.prices.get(first + j).copied().unwrap_or(1.0);
-    if asked.certify {
+    let first = batch_round.starts[ctx.chunk() as usize] as usize;
+    let price = |j: usize| batch_round.prices.get(first + j).copied().unwrap_or(1.0);
+    if batch_round.certify {
         for j in (0..alpha.len()).filter(|j| price(*j) > 0.0) {
-            let slope = columns.dot_with(j, &asked.gradient);
-            answer.conjugates += price(j) * asked.terms.conjugate(-slope);
+            let slope = columns.dot_with(j, &batch_round.gradient);
+            answer.conjugates += price(j) * batch_round.terms.conjugate(-slope);
             answer.steepest = answer.steepest.max(slope.abs());
         }
         return answer;
     }
-    let mut rng = Rng::keyed(asked.seed, asked.round, ctx.chunk());
+    let mut rng = Rng::keyed(batch_round.seed, batch_round.round, ctx.chunk());
     let mut all: Vec<u32> = (0..alpha.len() as u32).collect();
-    for i in 0..batch(alpha.len(), asked.share).min(alpha.len()) {
+    for i in 0..batch(alpha.len(), batch_round.share).min(alpha.len()) {
         let drawn = i + rng.below((all.len() - i) as u64) as usize;
         all.swap(i, drawn);
         let j = all[i] as usize;
-        let slope = columns.dot_with(j, &asked.gradient);
-        let bend = asked.curvature * price(j) * squares[j];
-        let by = asked.scale * (asked.terms.step(alpha[j], slope, bend) - alpha[j]);
+        let slope = columns.dot_with(j, &batch_round.gradient);
+        let bend = batch_round.curvature * price(j) * squares[j];
+        let by = batch_round.scale * (batch_round.terms.step(alpha[j], slope, bend) - alpha[j]);
         if by != 0.0 && price(j) > 0.0 {
             alpha[j] += by;
             columns.add_to(j, price(j) * by, &mut answer.change);
         }
     }
-    answer.terms = alpha.iter().enumerate().map(|(j, a)| price(j) * asked.terms.value(*a)).sum();
+    answer.terms = alpha.iter().enumerate().map(|(j, a)| price(j) * batch_round.terms.value(*a)).sum();
     answer
 }
 qjam::register!(
@@ -202,7 +211,7 @@ pub fn minibatch_scd<C: Columns>(
     let (columns, partitions) = (data.columns(), data.partitions());
     let sizes = (0..partitions).map(|k| columns / partitions + usize::from(k < columns % partitions));
     let all: usize = sizes.map(|size| batch(size, batches.share)).sum();
-    let mut asked = Asked {
+    let mut batch_round = BatchRound {
         gradient: vec![],
         curvature: curvature(loss),
         terms: objective.terms,
@@ -217,9 +226,9 @@ pub fn minibatch_scd<C: Columns>(
     let mut objectives = Vec::with_capacity(batches.rounds);
     for round in 0..batches.rounds {
         loss.gradient_into(&product, &mut gradient);
-        (asked.gradient, asked.round) = (std::mem::take(&mut gradient), round as u64);
-        let answer = held.run(one_batch::<C>, &asked)?;
-        gradient = std::mem::take(&mut asked.gradient);
+        (batch_round.gradient, batch_round.round) = (std::mem::take(&mut gradient), round as u64);
+        let answer = held.run(one_batch::<C>, &batch_round)?;
+        gradient = std::mem::take(&mut batch_round.gradient);
         product.iter_mut().zip(&answer.change).for_each(|(v, by)| *v += by);
         constant += if objective.free { loss.settle(&mut product) } else { 0.0 };
         let value = loss.value(&product) + answer.terms;
@@ -230,14 +239,14 @@ pub fn minibatch_scd<C: Columns>(
         observer(round + 1, value);
     }
     loss.gradient_into(&product, &mut gradient);
-    (asked.gradient, asked.certify) = (gradient, true);
-    let answer = held.run(one_batch::<C>, &asked)?;
+    (batch_round.gradient, batch_round.certify) = (gradient, true);
+    let answer = held.run(one_batch::<C>, &batch_round)?;
     let terms = &objective.terms;
     let bound = match answer.conjugates.is_finite() {
-        true => loss.bound(&asked.gradient, 1.0) - answer.conjugates,
+        true => loss.bound(&batch_round.gradient, 1.0) - answer.conjugates,
         false if terms.l2 == 0.0 && terms.linear == 0.0 && answer.steepest > 0.0 => {
-            let scale = loss.best_scale(&asked.gradient, terms.l1 / answer.steepest);
-            loss.bound(&asked.gradient, scale)
+            let scale = loss.best_scale(&batch_round.gradient, terms.l1 / answer.steepest);
+            loss.bound(&batch_round.gradient, scale)
         }
         false => f64::NEG_INFINITY,
     };

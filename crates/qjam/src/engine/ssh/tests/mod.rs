@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 crate::worker_hook!();
 
-/// A start that has not failed by then hangs.
-const FAILS_WITHIN: Duration = Duration::from_secs(60);
+/// Whoever waits longer waits for ever. Nothing is measured with it.
+const HANG: Duration = Duration::from_secs(180);
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
@@ -36,13 +36,11 @@ fn clean(server: &Server) -> Result<Cleaned, StartFailure> {
     clean_by(&Route::by(server.ssh(), &server.address, &GO_ON))
 }
 
-/// The failure of a start that must fail, in time, at this step, saying this.
+/// The failure of a start that must fail, at this step, saying this.
 #[track_caller]
 fn fails(server: &Server, shipped: &Shipped, step: Step, says: &str) -> StartFailure {
-    let begun = Instant::now();
     let Err(failure) = start(server, shipped) else { panic!("it started") };
     let text = failure.to_string();
-    assert!(begun.elapsed() < FAILS_WITHIN, "after {:?}: {text}", begun.elapsed());
     assert_eq!(failure.step, step, "{text}");
     assert!(text.contains(says), "{text}");
     assert!(text.starts_with(&format!("{step}: ")) && text.contains("\n  remedy: "), "{text}");
@@ -53,10 +51,18 @@ fn worker_file(server: &Server, shipped: &Shipped) -> PathBuf {
     server.cache().join("qjam/bin").join(format!("worker-{}", shipped.hash))
 }
 
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + HANG;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Whether the connection ends when our side is closed.
 fn ends_when_closed(connected: &Connected) -> bool {
     rustix::net::shutdown(&connected.socket, rustix::net::Shutdown::Write).unwrap();
-    let deadline = Instant::now() + FAILS_WITHIN;
+    let deadline = Instant::now() + HANG;
     while Instant::now() < deadline {
         let wait = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
         poll(&mut [PollFd::new(&connected.socket, PollFlags::IN)], Some(&wait)).unwrap();
@@ -254,10 +260,7 @@ fn a_start_that_nobody_wants_any_more_ends_at_once() {
     std::thread::scope(|scope| {
         let route = Route::by(server.ssh(), &server.address, &stop);
         let start = scope.spawn(move || start_by(&route, &this(), &mut |_, _| {}));
-        let deadline = Instant::now() + FAILS_WITHIN;
-        while !begun.exists() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("the login has begun", || begun.exists());
         stop.store(true, Relaxed);
         let failure = start.join().unwrap().err().expect("it was called off");
         assert!(failure.what.contains("called off"), "{failure}");

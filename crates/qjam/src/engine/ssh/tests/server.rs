@@ -1,6 +1,6 @@
 //! An sshd of a test's own: keys, configuration and cache in a folder that goes when the test does.
 
-use super::{HostAddress, TcpListener};
+use super::{HostAddress, TcpListener, wait_until};
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 
 pub(super) struct Server {
     pub(super) dir: PathBuf,
@@ -28,6 +27,15 @@ impl Server {
 
     /// The same among file systems of its own, made by a shell command. Only root may do that.
     pub(super) fn start_among(mounts: &str, config: &str) -> Server {
+        Self::start_with("", mounts, config)
+    }
+
+    /// The same with lines before those that are usual; the first of its kind counts.
+    pub(super) fn start_among_first(mounts: &str, config: &str) -> Server {
+        Self::start_with(config, mounts, "")
+    }
+
+    fn start_with(first: &str, mounts: &str, config: &str) -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let sshd = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd", "/usr/bin/sshd"]
             .into_iter()
@@ -51,7 +59,8 @@ impl Server {
         let here = |text: &str| text.replace("{dir}", &dir.display().to_string());
         let lines = "ListenAddress 127.0.0.1\nHostKey {dir}/host\nAuthorizedKeysFile {dir}/authorized\n\
                      StrictModes no\nUsePAM no\nPidFile none\nSetEnv XDG_CACHE_HOME={dir}/cache\n";
-        fs::write(dir.join("sshd_config"), here(&format!("Port {port}\n{lines}{config}\n"))).unwrap();
+        fs::write(dir.join("sshd_config"), here(&format!("Port {port}\n{first}\n{lines}{config}\n")))
+            .unwrap();
         let lines = "IdentityFile {dir}/key\nIdentitiesOnly yes\nUserKnownHostsFile {dir}/known\n\
                      GlobalKnownHostsFile none\n";
         fs::write(dir.join("ssh_config"), here(lines)).unwrap();
@@ -74,12 +83,11 @@ impl Server {
             .unwrap();
         let address = HostAddress { user: None, host: "127.0.0.1".into(), port: Some(port) };
         let mut server = Server { dir, address, child };
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        wait_until("sshd listens", || {
             let ended = server.child.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < deadline, "sshd does not start: {}", server.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            assert!(ended.is_none(), "sshd does not start: {}", server.log());
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
         server
     }
 

@@ -58,7 +58,7 @@ impl Unfinished {
 }
 
 /// An executor, as its supervisor sees it.
-pub(crate) struct Executor {
+pub(crate) struct ExecutorProcess {
     pub(crate) worker: WorkerId,
     pub(crate) slots: u32,
     pub(crate) joined: bool,
@@ -94,7 +94,7 @@ pub(crate) struct Executor {
     pub(crate) bytes_out: u64,
 }
 
-impl Executor {
+impl ExecutorProcess {
     pub(crate) fn new(
         worker: WorkerId,
         slots: u32,
@@ -105,7 +105,7 @@ impl Executor {
         let (stdout, stderr) = process.take_pipes()?;
         rustix::io::ioctl_fionbio(&stdout, true)?;
         rustix::io::ioctl_fionbio(&stderr, true)?;
-        Ok(Executor {
+        Ok(ExecutorProcess {
             worker,
             slots,
             joined: false,

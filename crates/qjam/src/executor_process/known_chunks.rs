@@ -6,7 +6,7 @@
 use crate::chunk::ChunkId;
 use crate::dataset::CutData;
 use qjam_core::ids::DataSetId;
-use qjam_core::lease::BlockRun;
+use qjam_core::lease::BlockRange;
 use qjam_core::reduce::Cut;
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ const NAMES_MAX: u32 = 16 << 10;
 
 /// What fits one task of a share.
 pub(crate) struct TaskPart {
-    pub(crate) spans: Vec<BlockRun>,
+    pub(crate) ranges: Vec<BlockRange>,
     /// Names of chunks it has not been told: first index and the names from there on.
     pub(crate) chunks: Vec<(u32, Vec<ChunkId>)>,
 }
@@ -26,15 +26,15 @@ pub(crate) struct KnownChunks(HashMap<DataSetId, HashSet<u32>>);
 
 impl KnownChunks {
     /// Cuts a share of a round into tasks that fit a frame: blocks, and the names of chunks it has not been told.
-    pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, spans: &[BlockRun]) -> Vec<TaskPart> {
+    pub(crate) fn tasks(&mut self, data: &CutData, cut: Cut, ranges: &[BlockRange]) -> Vec<TaskPart> {
         let told = self.0.entry(data.located).or_default();
         if told.len() == data.chunks.len() {
-            return vec![TaskPart { spans: spans.to_vec(), chunks: Vec::new() }];
+            return vec![TaskPart { ranges: ranges.to_vec(), chunks: Vec::new() }];
         }
         let step = (NAMES_MAX >> cut.level).max(1);
         let mut tasks: Vec<TaskPart> = Vec::new();
         let mut names = 0;
-        for span in spans {
+        for span in ranges {
             let mut first = span.first;
             while first < span.blocks().end {
                 let len = step.min(span.blocks().end - first);
@@ -45,12 +45,15 @@ impl KnownChunks {
                 let count = new.len() as u32;
                 match tasks.last_mut() {
                     Some(last) if names + count <= NAMES_MAX => {
-                        last.spans.push(BlockRun { first, len, ..*span });
+                        last.ranges.push(BlockRange { first, len, ..*span });
                         last.chunks.extend(named);
                         names += count;
                     }
                     _ => {
-                        tasks.push(TaskPart { spans: vec![BlockRun { first, len, ..*span }], chunks: named });
+                        tasks.push(TaskPart {
+                            ranges: vec![BlockRange { first, len, ..*span }],
+                            chunks: named,
+                        });
                         names = count;
                     }
                 }

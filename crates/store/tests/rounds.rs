@@ -1,0 +1,116 @@
+//! Rounds through a bucket: a master submits, worker processes serve.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test")]
+
+use place::Place;
+use qjam::{Ctx, DataSet, Dense, Master, State};
+use qjam_store::serve::{ServeOptions, serve};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+mod place;
+
+qjam::worker_hook!();
+
+#[qjam::map]
+fn moments(power: &f64, x: &Dense<f64>) -> Vec<f64> {
+    let mut sums = vec![0.0; 3];
+    for row in x.rows_iter() {
+        sums.iter_mut().zip(row).for_each(|(sum, v)| *sum += v.abs().powf(*power));
+    }
+    sums
+}
+
+#[derive(Clone, qjam::Wire)]
+struct Count {
+    rounds: u64,
+}
+
+impl State for Count {
+    type Chunk = Dense<f64>;
+    fn init(_: &Dense<f64>, _: &Ctx) -> Self {
+        Count { rounds: 0 }
+    }
+}
+
+#[qjam::map]
+fn count(by: &u64, x: &Dense<f64>, state: &mut Count) -> f64 {
+    state.rounds += by;
+    state.rounds as f64 * x.as_slice().iter().sum::<f64>()
+}
+
+struct Workers {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    fn start(place: &Place, count: u32, slots: u32) -> Workers {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = (0..count)
+            .map(|n| {
+                let options = ServeOptions {
+                    address: place.address(),
+                    key: None,
+                    slots,
+                    cache_bytes: 1 << 28,
+                    name: format!("worker-{n}"),
+                    idle_exit: None,
+                };
+                let stop = stop.clone();
+                std::thread::spawn(move || {
+                    serve(&options, || !stop.load(Relaxed), |_| {}).expect("a bucket");
+                })
+            })
+            .collect();
+        Workers { stop, threads }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn data() -> DataSet<Dense<f64>> {
+    let values = (0..30_000).map(|n| (f64::from(n) * 0.37).sin() * 1e3).collect();
+    DataSet::dense(values, 3).and_then(|data| data.partitions(37)).expect("data")
+}
+
+fn bits(values: &[f64]) -> Vec<u64> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+#[test]
+fn rounds_through_a_bucket_have_the_bits_of_threads() {
+    let data = data();
+    let local = Master::builder().no_run_file().connect("local:2").unwrap();
+    let wanted: Vec<_> = (1..6).map(|n| local.run(moments, &f64::from(n), &data).unwrap()).collect();
+    for (workers, slots) in [(1, 1), (2, 1), (3, 2)] {
+        let place = Place::new(&format!("bits-{workers}"));
+        let _workers = Workers::start(&place, workers, slots);
+        let m = Master::builder().no_run_file().connect(&format!("store:{}", place.url())).unwrap();
+        for (n, wanted) in (1..6).zip(&wanted) {
+            let found = m.run(moments, &f64::from(n), &data).unwrap();
+            assert_eq!(bits(&found), bits(wanted), "{workers} workers");
+        }
+    }
+}
+
+#[test]
+fn states_stay_with_their_partitions() {
+    let data = data();
+    let local = Master::builder().no_run_file().connect("local:2").unwrap();
+    let place = Place::new("states");
+    let _workers = Workers::start(&place, 2, 1);
+    let m = Master::builder().no_run_file().connect(&format!("store:{}", place.url())).unwrap();
+    let (mut here, mut there) = (local.hold::<Count>(&data).unwrap(), m.hold::<Count>(&data).unwrap());
+    for by in [1, 5, 2] {
+        assert_eq!(here.run(count, &by).unwrap().to_bits(), there.run(count, &by).unwrap().to_bits());
+    }
+    let states: Vec<u64> = there.collect().unwrap().iter().map(|state| state.rounds).collect();
+    assert_eq!(states, vec![8; 37]);
+}
