@@ -30,7 +30,7 @@ pub fn test(workspace: &Workspace) -> StepResult {
     workspace.cargo(&format!("{TESTS} --lib --test refusals --no-run")).limit_min(20).run()?;
     let folder = workspace.empty_folder("clouds")?;
     let servers = Servers::start(workspace, &folder)?;
-    let cargo = |words: &str| servers.known_to(workspace.cargo(words), &folder).limit_min(15);
+    let cargo = |words: &str| servers.known_to(workspace.cargo(words), &folder).limit_min(30);
     let outcomes = std::thread::scope(|scope| {
         // Both mostly wait, each for its server.
         let azure = scope.spawn(|| cargo(TESTS).env("QJAM_TEST_STORE", "azure").tee_and_leave_nothing());
