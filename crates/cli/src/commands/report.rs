@@ -29,7 +29,10 @@ pub(crate) fn run(args: &Report) -> anyhow::Result<()> {
 /// Writes the page beside the file and renames it, so that nobody sees half of it.
 fn write_new(out: &Path, page: &[u8], force: bool) -> anyhow::Result<()> {
     if !force && out.exists() && !is_report(out) {
-        bail!("{} exists and is not a report; name another file, or overwrite it with --force", out.display());
+        bail!(
+            "{} exists and is not a report; name another file, or overwrite it with --force",
+            out.display()
+        );
     }
     if out.is_dir() {
         bail!("{} is a folder; name a file in it", out.display());

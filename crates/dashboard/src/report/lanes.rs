@@ -56,8 +56,13 @@ impl Lanes {
         let columns_each = columns.len().div_ceil(cells_max).max(1);
         let cells = columns.len().div_ceil(columns_each);
         let place: BTreeMap<u32, usize> = names.keys().take(shown).copied().zip(0..).collect();
-        let lane =
-            |name: &String| Lane { name: name.clone(), compute_us: 0, rounds: 0, lost: 0, cells: vec![0; cells] };
+        let lane = |name: &String| Lane {
+            name: name.clone(),
+            compute_us: 0,
+            rounds: 0,
+            lost: 0,
+            cells: vec![0; cells],
+        };
         let mut lanes: Vec<Lane> = names.values().take(shown).map(lane).collect();
         for Share { round, seat, compute_us, .. } in &story.shares {
             let (Some(lane), Some(column)) = (place.get(seat), columns.of_round(*round)) else { continue };

@@ -109,10 +109,13 @@ impl Facts {
             _ => ("unknown", None),
         };
         let [year, month, day, hour, minute, second] = runs::civil(run.unix_us / 1_000_000);
-        let words = std::iter::once(run.program.as_os_str()).chain(run.arguments.iter().map(|a| a.as_os_str()));
+        let words =
+            std::iter::once(run.program.as_os_str()).chain(run.arguments.iter().map(|a| a.as_os_str()));
         let mut missing = Vec::new();
         if run.is_cut_short {
-            missing.push("Recording had to stop before the run was over, for example because the disk was full.");
+            missing.push(
+                "Recording had to stop before the run was over, for example because the disk was full.",
+            );
         }
         if run.is_full {
             missing.push("There were so many rounds that the last ones were only counted.");

@@ -11,11 +11,11 @@
 use super::folder;
 use super::observed::OBSERVED_BYTES_MAX;
 use super::process::{Build, Program};
-use super::story;
 use super::record::{
     self, Began, FileState, Hash, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, StoredValue,
     shortened,
 };
+use super::story;
 use crate::dataset::CutData;
 use crate::execution::caught;
 use crate::function::{AnyBox, Function};
