@@ -32,7 +32,7 @@ pub fn run(workspace: &Workspace, steps: &[&'static Step]) -> Vec<Done> {
             eprintln!("--> {} begins", step.name);
             let began = Instant::now();
             let (outcome, said) = elsewhere(workspace, step);
-            let outcome = outcome.map_err(|why| with_not_tested(why, &said));
+            let outcome = outcome.map_err(|why| with_reasons(why, &said));
             let mut done = lock();
             // Printed under the lock: two steps may end at once.
             let failed = outcome.as_ref().err().map(|why| format!("FAILED {}: {why}\n", step.name));
@@ -50,11 +50,29 @@ pub fn run(workspace: &Workspace, steps: &[&'static Step]) -> Vec<Done> {
     done
 }
 
-/// A failure, and with it all that was not tested for want of something: the table is to say so.
-fn with_not_tested(why: Failure, said: &str) -> Failure {
-    let mut lines: Vec<&str> = said.lines().filter(|line| line.starts_with("NOT TESTED")).collect();
-    lines.dedup();
-    if lines.is_empty() { why } else { Failure::Told(format!("{why}\n    {}", lines.join("\n    "))) }
+/// So many lines of a step's output are repeated below the table.
+const REASONS_MAX: usize = 40;
+
+/// A failure, and with it the lines that name what failed or was not tested: whoever has only the end of the output reads the table alone.
+fn with_reasons(why: Failure, said: &str) -> Failure {
+    let mut lines: Vec<&str> = Vec::new();
+    let mut follows_panic = false;
+    for line in said.lines() {
+        let names_test = line.starts_with("test ") && line.trim_end().ends_with("FAILED");
+        let is_summary = ["NOT TESTED", "FAILED ", "ERROR "].iter().any(|start| line.starts_with(start));
+        let is_panic = line.starts_with("thread '") && line.contains(" panicked at ");
+        if (names_test || is_summary || is_panic || follows_panic) && !lines.contains(&line) {
+            lines.push(line);
+        }
+        follows_panic = is_panic;
+    }
+    if lines.is_empty() {
+        return why;
+    }
+    let more = lines.len().saturating_sub(REASONS_MAX);
+    lines.truncate(REASONS_MAX);
+    let more = if more == 0 { String::new() } else { format!("\n    and {more} more lines") };
+    Failure::Told(format!("{why}\n    {}{more}", lines.join("\n    ")))
 }
 
 /// Runs a step in its own process; returns its result and output.
@@ -167,13 +185,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_tested_is_told_with_the_failure() {
-        let why = with_not_tested(
-            Failure::Told("no".into()),
-            "thread panicked at x:\nNOT TESTED, since so\nmore\n",
-        );
-        assert_eq!(why.to_string(), "no\n    NOT TESTED, since so");
-        assert_eq!(with_not_tested(Failure::Told("no".into()), "all well\n").to_string(), "no");
+    fn what_failed_or_was_not_tested_is_told_with_the_failure() {
+        let with = |said: &str| with_reasons(Failure::Told("no".into()), said).to_string();
+        assert_eq!(with("NOT TESTED, since so\nmore\n"), "no\n    NOT TESTED, since so");
+        assert_eq!(with("all well\ntest a ... ok\n"), "no");
+        let cargo = "test a ... FAILED\nthread 'a' (7) panicked at x.rs:1:\nleft is not right\n  note\ntest a ... FAILED\n";
+        let told = "no\n    test a ... FAILED\n    thread 'a' (7) panicked at x.rs:1:\n    left is not right";
+        assert_eq!(with(cargo), told);
+        let pytest = "collected\nFAILED tests/test_a.py::test_b - assert 1 == 2\n";
+        assert_eq!(with(pytest), "no\n    FAILED tests/test_a.py::test_b - assert 1 == 2");
+        let many: String = (0..50).map(|n| format!("test t{n} ... FAILED\n")).collect();
+        assert!(with(&many).ends_with("test t39 ... FAILED\n    and 10 more lines"));
     }
 
     #[test]
