@@ -403,6 +403,13 @@ class Master:
         """The events so far: workers added and lost, rounds, retries."""
         return [Entry(*entry) for entry in self._native.journal()]
 
+    def record_metric(self, name: str, value: float) -> None:
+        """Records a number that tells how far the program is, such as a loss, in the run file.
+
+        ``qjam report`` draws it over the rounds. It changes nothing else.
+        """
+        self._native.record_metric(str(name), float(value))
+
     def explain(self) -> str:
         """With ``auto`` workers: the measurements of each kind of work, and the number of workers chosen.
 

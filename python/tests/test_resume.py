@@ -154,3 +154,20 @@ def test_a_run_whose_exception_was_caught_has_finished(tmp_path: Path) -> None:
     assert run(tmp_path, [sys.executable, "program.py", "exception", "closed"]).returncode == 0
     listed = last_run(tmp_path)
     assert (listed["state"], listed["rounds"], listed.get("error")) == ("finished", 4, None)
+
+
+def test_metrics_are_in_the_page_of_the_run(tmp_path: Path) -> None:
+    program = """
+import qjam
+with qjam.Master("local:1", progress=False) as m:
+    for loss in (4.0, 2.0, float("nan")):
+        m.run(lambda _, chunk: sum(chunk), None, [1, 2, 3])
+        m.record_metric("loss", loss)
+"""
+    ended = run(tmp_path, [sys.executable, "-c", program])
+    assert ended.returncode == 0, ended.stderr
+    page = run(tmp_path, [str(worker()), "report", "--out", "-"])
+    assert page.returncode == 0, page.stderr
+    data = json.loads(page.stdout.split('id="data">')[1].split("</script>")[0])
+    [loss] = data["series"]
+    assert (loss["name"], loss["rounds"], loss["values"]) == ("loss", [1, 2, 3], [4.0, 2.0, None])

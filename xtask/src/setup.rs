@@ -119,6 +119,18 @@ pub fn mpi(workspace: &Workspace) -> StepResult {
     Ok(format!("{} installed", version.lines().next().unwrap_or_default()))
 }
 
+/// Installs a browser, for tests of pages.
+pub fn browser(workspace: &Workspace) -> StepResult {
+    const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+    let version = || NAMES.iter().find_map(|name| workspace.program(name).arg("--version").ask().ok());
+    if let Some(version) = version() {
+        return Ok(version.trim().to_owned());
+    }
+    system_packages(workspace, &["chromium"])?;
+    let missing = || Failure::Missing { tool: "chromium".into(), remedy: "install a Chromium".into() };
+    version().map(|version| format!("{} installed", version.trim())).ok_or_else(missing)
+}
+
 /// Whether there is the library that reads C headers.
 fn libclang() -> bool {
     let in_folder = |folder: &str| {

@@ -17,6 +17,7 @@ pub const SETUP: &[Step] = &[
     Step::new("ssh-server", Quick, setup::ssh_server).lane(Package),
     Step::new("mpi-library", Quick, setup::mpi).lane(Package),
     Step::new("cloud-servers", Quick, setup::cloud_servers).lane(Package),
+    Step::new("browser", Quick, setup::browser).lane(Package),
 ];
 
 /// Checks, cheapest first; those that run alone come last.

@@ -224,6 +224,11 @@ impl Master {
         })
     }
 
+    /// Records a number in the run file.
+    fn record_metric(&self, py: Python<'_>, name: &str, value: f64) -> PyResult<()> {
+        self.ask(py, |master| master.record_metric(name, value))
+    }
+
     /// What is known of each kind of work, in words.
     fn explain(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.ask(py, |master| {

@@ -48,13 +48,15 @@ impl Learner for Linear {
             spec = spec.with_start(start.tensor::<2>("coefficients").map_err(wrong)?.1);
         }
         let (rows, targets, weights) = (job.training.rows, job.targets()?, job.row_weights());
-        let (observer, settings) = (&mut job.observer, job.settings);
+        let (observer, settings, master) = (&mut job.observer, job.settings, job.master);
         let tell = |seen: &super::Progress<'_>| {
             let which = match seen.models {
                 1 => String::new(),
                 models => format!("model {} of {models}, ", seen.model + 1),
             };
             let (round, objective, gap) = (seen.round, seen.objective, seen.gap);
+            master.record_metric("objective", objective);
+            master.record_metric("gap", gap);
             observer(&Progress {
                 step: round as u64,
                 text: &format_args!("{which}round {round}: objective {objective:.8e}, gap {gap:.2e}"),

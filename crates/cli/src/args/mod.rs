@@ -59,8 +59,14 @@ pub(crate) enum Command {
     #[command(after_help = RUNS_HELP)]
     Runs(Runs),
     /// Show a run: its program, its data, where the time went, what happened to the workers
-    #[command(visible_alias = "report", after_help = RUN_HELP)]
+    #[command(after_help = RUN_HELP)]
     Show(Show),
+    /// Write a page about a run: time of every round, what each worker did, objective, errors; opens in any browser, offline
+    #[command(after_help = REPORT_HELP)]
+    Report(Report),
+    /// Compare two runs and name the first round in which they differ
+    #[command(after_help = COMPARE_HELP)]
+    Compare(Compare),
     /// Continue a killed or failed run: start its program again and take the recorded values from its file
     #[command(after_help = RESUME_HELP)]
     Resume(Again),
@@ -101,6 +107,23 @@ Examples:
   qjam show a1b2c3 --rounds
   qjam show ./20261115T063324Z-a1b2c3.run --json";
 
+const REPORT_HELP: &str = "\
+RUN is the name that `qjam runs` prints, the end of that name, `last`, or the path of the run file. Runs that failed, were killed \
+or are still going on have a page, too. The page is one file that loads nothing from elsewhere.
+
+Examples:
+  qjam report                          # qjam-RUN.html of the latest run
+  qjam report a1b2c3 --out fit.html --open";
+
+const COMPARE_HELP: &str = "\
+Rounds are compared in order: function, data, parameters, value. If the data differ, the chunk is named.
+
+The exit code is 0 if the runs are equal as far as their files tell, and 1 if they differ.
+
+Examples:
+  qjam compare a1b2c3 last
+  qjam compare a1b2c3 last --json | jq .difference";
+
 const RESUME_HELP: &str = "\
 The program starts from the beginning, with the same arguments in the same folder. A round with the same number, function, \
 data, parameters and seed as in the file takes its value from there; the first round that differs and all later ones are \
@@ -137,6 +160,33 @@ pub(crate) struct Show {
     /// Also list the rounds
     #[arg(long)]
     pub(crate) rounds: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Report {
+    /// The run: a name, the end of a name, `last`, or a file
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// Where to write the page; `-` is standard output [default: qjam-RUN.html]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Overwrite a file that is not a report
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Open the page in a browser
+    #[arg(long)]
+    pub(crate) open: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Compare {
+    /// A run: a name, the end of a name, `last`, or a file
+    pub(crate) first: String,
+    /// The other one
+    pub(crate) second: String,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -15,6 +15,7 @@ mod certificate;
 mod check;
 mod choices;
 mod clean;
+mod compare;
 mod demo;
 mod fit;
 mod hosts;
@@ -24,6 +25,7 @@ mod placing;
 mod predict;
 mod progress;
 mod reading;
+mod report;
 mod runs;
 mod show;
 mod spent;
@@ -43,6 +45,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Clean(args) => return clean::run(&args),
         Command::Runs(args) => runs::run(&args)?,
         Command::Show(args) => show::run(&args)?,
+        Command::Report(args) => report::run(&args)?,
+        Command::Compare(args) => return compare::run(&args),
         Command::Resume(args) => return again::resume(&args),
         Command::Replay(args) => return again::replay(&args),
         Command::Bench(Bench::Rounds(args)) => bench_rounds::run(&args)?,

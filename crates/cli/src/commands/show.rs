@@ -4,7 +4,7 @@ use super::runs::{began, named, word};
 use crate::args::Show;
 use crate::output;
 use qjam::journal::RoundReport;
-use qjam::runs::{Note, Round, Run, State};
+use qjam::runs::{DataInfo, FunctionInfo, Note, Round, Run, State};
 use serde::Serialize;
 
 /// So many notes of a kind are printed.
@@ -35,39 +35,18 @@ struct Report {
     open: Vec<u64>,
     results_kept: u64,
     total: RoundReport,
-    functions: Vec<Function>,
-    data: Vec<Data>,
-    lost: Vec<Noted>,
-    errors: Vec<Noted>,
-    waits: Vec<Noted>,
-    notes: Vec<Noted>,
+    functions: Vec<FunctionInfo>,
+    data: Vec<DataInfo>,
+    lost: Vec<Note>,
+    errors: Vec<Note>,
+    waits: Vec<Note>,
+    notes: Vec<Note>,
     checkpoints: u64,
     checkpoints_us: u64,
     cut_short: bool,
     full: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     list: Option<Vec<RoundRow>>,
-}
-
-#[derive(Serialize)]
-struct Function {
-    name: String,
-    rounds: u64,
-    total: RoundReport,
-}
-
-#[derive(Serialize)]
-struct Data {
-    hash: String,
-    chunks: u32,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Noted {
-    at_us: u64,
-    whom: String,
-    text: String,
 }
 
 #[derive(Serialize)]
@@ -243,9 +222,6 @@ fn hash(hash: Option<&str>) -> String {
 impl Report {
     fn new(run: Run, rounds: Option<Vec<Round>>) -> Report {
         let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-        let noted = |notes: Vec<Note>| -> Vec<Noted> {
-            notes.into_iter().map(|n| Noted { at_us: n.at_us, whom: n.whom, text: n.text }).collect()
-        };
         Report {
             file: run.path.display().to_string(),
             state: word(&run.state),
@@ -272,20 +248,12 @@ impl Report {
             open: run.open.into_iter().map(|(round, _)| round).collect(),
             results_kept: run.kept,
             total: run.total,
-            functions: run
-                .functions
-                .into_iter()
-                .map(|f| Function { name: f.name, rounds: f.rounds, total: f.total })
-                .collect(),
-            data: run
-                .data
-                .into_iter()
-                .map(|d| Data { hash: d.hash, chunks: d.chunks, bytes: d.bytes })
-                .collect(),
-            lost: noted(run.lost),
-            errors: noted(run.errors),
-            waits: noted(run.waits),
-            notes: noted(run.notes),
+            functions: run.functions,
+            data: run.data,
+            lost: run.lost,
+            errors: run.errors,
+            waits: run.waits,
+            notes: run.notes,
             checkpoints: run.checkpoints,
             checkpoints_us: run.checkpoints_us,
             cut_short: run.is_cut_short,

@@ -389,6 +389,24 @@ impl Master {
         self.ask(true, |driver| driver.record_failure(&why));
     }
 
+    /// Records a number that tells how far the program is, such as an objective or a duality gap, in the run file. `qjam report`
+    /// draws it over the rounds. It changes nothing else.
+    ///
+    /// ```
+    /// # use qjam::{Master, runs::Story};
+    /// # let folder = std::env::temp_dir().join(format!("qjam-metric-{}", std::process::id()));
+    /// let m = Master::builder().run_folder(&folder).connect("local:1")?;
+    /// m.record_metric("objective", 0.25);
+    /// drop(m);
+    /// let story = Story::read(&qjam::runs::find(Some(&folder), "last")?)?;
+    /// assert_eq!((story.metrics[0].name.as_str(), story.metrics[0].value), ("objective", 0.25));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn record_metric(&self, name: &str, value: f64) {
+        self.ask(false, |driver| driver.record_metric(name, value));
+    }
+
     /// Where the time of the last finished round went.
     pub fn last_round(&self) -> Option<RoundReport> {
         self.ask(false, |driver| driver.last_report())

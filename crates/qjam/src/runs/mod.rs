@@ -19,6 +19,7 @@ mod run;
 mod sample;
 mod saved;
 mod secrets;
+mod story;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -32,6 +33,7 @@ pub(crate) use recorder::Recorder;
 pub use run::{DataInfo, FunctionInfo, Note, Round, Run, State};
 pub(crate) use saved::Saved;
 pub use secrets::MASK;
+pub use story::{Happening, Kind, Metric, Share, Story};
 use trust::Trust;
 pub use trust::{Distrust, distrust};
 

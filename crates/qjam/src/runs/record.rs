@@ -98,7 +98,7 @@ pub(crate) enum StoredValue {
 }
 
 /// One record. Numbers of functions and data sets are given by the records that name them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Record {
     /// The first one.
     Began(Box<Began>),
@@ -170,6 +170,26 @@ pub(crate) enum Record {
     Observed {
         name: String,
         value: Option<Vec<u8>>,
+    },
+    /// How long each seat computed for a round, in microseconds.
+    Shares {
+        round: u64,
+        shares: Vec<(u32, u64)>,
+    },
+    /// Short names of the chunks of a data set, in order, to find the chunk in which two data sets differ. In a data set of very
+    /// many chunks, a name stands for several neighbours.
+    ChunkNames {
+        number: u32,
+        chunks_each: u32,
+        names: Vec<u64>,
+    },
+    /// A number that the program reported of itself: an objective, a gap.
+    Metric {
+        at_us: u64,
+        /// How many rounds had their value by then.
+        rounds: u64,
+        name: String,
+        value: f64,
     },
 }
 

@@ -15,6 +15,7 @@ use super::record::{
     self, Began, FileState, Hash, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, STATE_AT, StoredValue,
     shortened,
 };
+use super::story;
 use crate::dataset::CutData;
 use crate::execution::caught;
 use crate::function::{AnyBox, Function};
@@ -50,6 +51,11 @@ const BUFFER_BYTES: usize = 4 << 20;
 const RESULTS_BYTES_MAX: u64 = 256 << 20;
 const ROUNDS_MAX: u64 = 1_000_000;
 const ENTRIES_MAX: u64 = 100_000;
+/// So many metrics are recorded, with names no longer than this.
+const METRICS_MAX: u64 = 2_000_000;
+const METRIC_NAME_BYTES_MAX: usize = 64;
+/// The computing time of so many seats is recorded for each round.
+const SHARES_MAX: usize = 4096;
 /// In a full file the count of rounds is written so often.
 const COUNT_EVERY: Duration = Duration::from_secs(10);
 const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -83,6 +89,7 @@ pub(crate) struct Recorder {
     last_data: Option<(DataSetId, u32)>,
     results_bytes: u64,
     entries: u64,
+    metrics: u64,
     rounds: u64,
     finished: u64,
     failed: u64,
@@ -122,6 +129,7 @@ impl Recorder {
             last_data: None,
             results_bytes: 0,
             entries: 0,
+            metrics: 0,
             rounds: 0,
             finished: 0,
             failed: 0,
@@ -220,6 +228,26 @@ impl Recorder {
         }
     }
 
+    /// The program reports a number of itself.
+    pub(crate) fn metric(&mut self, name: &str, value: f64) {
+        if self.rounds <= ROUNDS_MAX && self.metrics < METRICS_MAX {
+            self.metrics += 1;
+            let (at_us, name) = (self.at_us(), shortened(name, METRIC_NAME_BYTES_MAX));
+            self.put(&Record::Metric { at_us, rounds: self.finished, name, value });
+        }
+    }
+
+    /// Notes how long each seat computed for a round that has its value.
+    pub(crate) fn shares(&mut self, round: u64, shares: impl Iterator<Item = (u32, u64)>) {
+        if self.rounds <= ROUNDS_MAX {
+            let mut shares: Vec<(u32, u64)> = shares.take(SHARES_MAX).collect();
+            shares.sort_unstable();
+            if !shares.is_empty() {
+                self.put(&Record::Shares { round, shares });
+            }
+        }
+    }
+
     /// The program got a value from elsewhere than its rounds.
     pub(crate) fn observed(&mut self, name: &str, value: &[u8]) {
         if self.rounds > ROUNDS_MAX {
@@ -284,6 +312,7 @@ impl Recorder {
         if number == next {
             let bytes = data.chunks.iter().map(|c| c.header.bytes).sum();
             self.put(&Record::Data { number, id: data.id.0, chunks: data.chunks.len() as u32, bytes });
+            self.put(&story::chunk_names(number, data));
         }
         self.last_data = Some((data.id, number));
         number

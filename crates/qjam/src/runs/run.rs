@@ -6,6 +6,7 @@ use super::reader::Reader;
 use super::record::{Began, FileState, Record, StoredValue};
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::journal::{RoundReport, What};
+use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io::{Read, Seek};
@@ -34,7 +35,7 @@ pub enum State {
 }
 
 /// Something that happened, when (in microseconds since the run began), and to whom.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Note {
     /// When.
@@ -46,7 +47,7 @@ pub struct Note {
 }
 
 /// What the rounds of one function took together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FunctionInfo {
     /// Its path in the program.
@@ -58,7 +59,7 @@ pub struct FunctionInfo {
 }
 
 /// A data set that rounds ran over.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DataInfo {
     /// The hash of its chunks' hashes.
@@ -77,6 +78,8 @@ pub struct Round {
     pub round: u64,
     /// When it began.
     pub began_us: u64,
+    /// When it had its value or failed, if it did.
+    pub ended_us: Option<u64>,
     /// The function's name.
     pub function: String,
     /// The hash of its data.
@@ -202,6 +205,7 @@ impl Run {
                     let begun = Round {
                         round,
                         began_us: at_us,
+                        ended_us: None,
                         function: functions.get(&function).cloned().unwrap_or_default(),
                         data: data.get(&over).cloned().unwrap_or_default(),
                         params: None,
@@ -213,8 +217,9 @@ impl Run {
                     };
                     rounds.insert(round, begun);
                 }
-                Record::RoundDone { round, params, report, kept, recalled, .. } => {
+                Record::RoundDone { round, at_us, params, report, kept, recalled } => {
                     let Some(begun) = rounds.get_mut(&round) else { continue };
+                    begun.ended_us = Some(at_us);
                     begun.params = params.map(|hash| hex(&hash));
                     begun.report = Some(report);
                     begun.recalled = recalled;
@@ -225,8 +230,9 @@ impl Run {
                     };
                     begun.kept_bytes = (kept == StoredValue::Bytes).then_some(item.tail_bytes as u64);
                 }
-                Record::RoundFailed { round, error, .. } => {
+                Record::RoundFailed { round, at_us, error } => {
                     if let Some(begun) = rounds.get_mut(&round) {
+                        begun.ended_us = Some(at_us);
                         begun.error = Some(error);
                     }
                 }
@@ -364,6 +370,8 @@ impl Gatherer {
                 note(&mut run.waits, at_us, String::new(), text);
             }
             Record::Observed { .. } => run.observed += 1,
+            Record::Metric { at_us, .. } => run.lasted_us = run.lasted_us.max(at_us),
+            Record::Shares { .. } | Record::ChunkNames { .. } => {}
             Record::Full { .. } => run.is_full = true,
             Record::Counted { at_us, finished, failed } => {
                 run.lasted_us = run.lasted_us.max(at_us);
@@ -458,6 +466,6 @@ fn add(total: &mut RoundReport, report: &RoundReport) {
     sum(&mut total.replayed, report.replayed);
 }
 
-fn hex(hash: &[u8; 32]) -> String {
+pub(super) fn hex(hash: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*hash).to_hex().to_string()
 }

@@ -118,6 +118,7 @@ fn fit_of<C: Points>(job: &mut Job<'_>, data: &DataSet<C>, by_batches: bool) -> 
     let tell = |seen: &Iteration| {
         let is_first = !std::mem::replace(&mut has_begun, true);
         let moved = seen.moved.sqrt();
+        master.record_metric("centres moved", moved);
         observer(&Progress {
             step: seen.number as u64,
             text: &format_args!("iteration {}: centres moved {moved:.3e}", seen.number),

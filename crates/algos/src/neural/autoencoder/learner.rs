@@ -54,9 +54,10 @@ fn fit_of<T: Input>(job: &mut Job<'_>, data: &DataSet<Dense<T>>) -> Result<Fitte
     job.must_fit(params.shape().hidden().saturating_mul(6))?;
     let data = &cut_for(data, &params.shape()).map_err(qjam::Error::from)?;
     let theta = super::initial(&params.shape(), job.settings.integer("random_state")?);
-    let (observer, mut first) = (&mut job.observer, None);
+    let (observer, master, mut first) = (&mut job.observer, job.master, None);
     let tell = |seen: &Evaluation<'_>| {
         first.get_or_insert(seen.value);
+        master.record_metric("cost", seen.value);
         let text = &format_args!("evaluation {}: cost {:.6}", seen.number, seen.value);
         observer(&Progress { step: seen.number as u64, text, phase_done: None });
     };

@@ -11,6 +11,7 @@ use crate::engine::Order;
 use crate::error::Error;
 use crate::execution::caught;
 use crate::function::AnyBox;
+use crate::id_map::IdMap;
 use crate::runs::{self, EarlierRun, Hash, Observations, Recalled, Recorder, Saved};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
@@ -76,13 +77,17 @@ impl Recording {
         &mut self,
         order: &Order,
         report: &RoundReport,
+        shares: &IdMap<SeatId, u64>,
         params_hash: Option<Hash>,
         value: &Result<AnyBox, Error>,
     ) {
         let round = order.round();
         let Some(recorder) = self.recorder.as_mut().filter(|_| !round.is_internal()) else { return };
         match value {
-            Ok(value) => recorder.round_done(report, params_hash, &order.function, value, false),
+            Ok(value) => {
+                recorder.round_done(report, params_hash, &order.function, value, false);
+                recorder.shares(round.0, shares.iter().map(|(seat, us)| (seat.0, *us)));
+            }
             Err(error) => recorder.round_failed(round.0, error, matches!(error, Error::Cancelled)),
         }
     }
@@ -263,6 +268,13 @@ impl Driver {
     /// Notes a value that the program got from elsewhere than its rounds.
     pub(crate) fn observe(&mut self, name: &str, value: &[u8]) {
         self.recording.observe(name, value);
+    }
+
+    /// Notes a number that the program reports of itself.
+    pub(crate) fn record_metric(&mut self, name: &str, value: f64) {
+        if let Some(recorder) = &mut self.recording.recorder {
+            recorder.metric(name, value);
+        }
     }
 
     /// Notes why the run failed, if that was not a round.

@@ -110,7 +110,7 @@ impl Driver {
         {
             self.weigher.end(*weighing, bytes);
         }
-        self.recording.end(&round.order, &report, round.params_hash, &value);
+        self.recording.end(&round.order, &report, &round.account.compute_us, round.params_hash, &value);
         if finished {
             self.learn(id, &report);
         }

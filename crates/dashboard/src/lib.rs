@@ -1,0 +1,8 @@
+//! What people look at after a run: a page of it, and the differences between two.
+//!
+//! Comes in: run files, through [`qjam::runs`]. Goes out: [`report::page`], one HTML file that needs no network, and
+//! [`compare::compare`], which names the first round in which two runs differ. Nothing here starts a worker or writes a file,
+//! and everything that a run file says is data: it is never put into a page as markup or as a script.
+
+pub mod compare;
+pub mod report;
