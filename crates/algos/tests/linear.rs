@@ -108,7 +108,7 @@ fn one_hash_on_every_engine() {
 fn newtons_steps_have_one_hash_on_every_engine() {
     let wide = data(3_000, 2_000, 12);
     let narrow = data(3_000, 60, 12);
-    let dense: Vec<f32> = (0..3_000 * 40).map(|i| ((i * i) % 101) as f32 / 50.0 - 1.0).collect();
+    let dense: Vec<f32> = (0..3_000_u64 * 40).map(|i| (i * i % 101) as f32 / 50.0 - 1.0).collect();
     let dense = DataSet::dense(dense, 40).unwrap();
     let (of_wide, of_narrow) = (DataSet::csr(&wide.0).unwrap(), DataSet::csr(&narrow.0).unwrap());
     let sets: [(Rows, &[f64], Solver); 3] = [

@@ -97,8 +97,9 @@ def _described(name: str, default: Any, option: Any, learner: str) -> List[str]:
 
 def options_of(estimator: Any, learner: str, leave: Any = ()) -> Dict[str, Any]:
     """What an estimator's parameters say, as plain values; what the table does not know stays away."""
-    known = {option["name"] for option in _table(learner)["options"]} - set(leave)
-    return {name: _plain(value) for name, value in estimator.get_params(deep=False).items() if name in known}
+    names = (option["name"] for option in _table(learner)["options"])
+    # Asked one by one: `get_params` reads the signature anew every time.
+    return {name: _plain(getattr(estimator, name)) for name in names if name not in leave and hasattr(estimator, name)}
 
 
 def _plain(value: Any) -> Any:

@@ -35,31 +35,50 @@ impl Shape {
 /// Prices in nanoseconds of one thread.
 mod price {
     /// A product of two numbers of a dense row, added to a sum: many at a time.
-    pub(super) const DENSE_PAIR: f64 = 0.06;
+    pub(super) const DENSE_PAIR: f64 = 0.025;
     /// One of a sparse row, which goes to a place of its own.
     pub(super) const SPARSE_PAIR: f64 = 1.0;
     /// A stored number of dense rows, read once and used twice.
-    pub(super) const DENSE_ENTRY: f64 = 0.8;
+    pub(super) const DENSE_ENTRY: f64 = 0.3;
     /// One of sparse rows.
-    pub(super) const SPARSE_ENTRY: f64 = 2.5;
-    /// A step of Cholesky's factors.
-    pub(super) const FACTOR: f64 = 0.25;
-    /// An element of the matrix that rounds sum up and the master reads, several times.
-    pub(super) const ELEMENT: f64 = 20.0;
+    pub(super) const SPARSE_ENTRY: f64 = 1.5;
+    /// A stored number that CoCoA descends along.
+    pub(super) const DENSE_DESCENT: f64 = 0.5;
+    /// One of sparse columns.
+    pub(super) const SPARSE_DESCENT: f64 = 1.2;
+    /// A product of Cholesky's factors.
+    pub(super) const FACTOR: f64 = 0.06;
+    /// An element of the matrix that rounds sum up, combine and the master reads.
+    pub(super) const ELEMENT: f64 = 12.0;
+    /// An element of it that the master descends along.
+    pub(super) const MASTER_DESCENT: f64 = 0.25;
     /// A round, whatever is in it.
     pub(super) const ROUND: f64 = 40_000.0;
 }
 
-/// Steps of Newton's method that a loss other than squares takes.
-const STEPS: f64 = 9.0;
-/// Rounds of conjugate gradients that a step takes, for squares and for other losses.
-const CG_ROUNDS_OF_SQUARES: f64 = 80.0;
-const CG_ROUNDS: f64 = 12.0;
+/// How long solvers usually take. What columns depend on each other decides it, and that no shape tells: sparse columns hardly do,
+/// dense ones mostly.
+struct Usual {
+    /// Steps of Newton's method for losses other than squares.
+    steps: f64,
+    /// Rounds of conjugate gradients in each.
+    rounds_in_step: f64,
+    /// Rounds of conjugate gradients for squares.
+    rounds_of_squares: f64,
+    /// How many times the cost of conjugate gradients the direct solver may cost: these may take many times as long as usual, it
+    /// never does.
+    risk: f64,
+}
+
+const DENSE: Usual = Usual { steps: 18.0, rounds_in_step: 40.0, rounds_of_squares: 150.0, risk: 3.0 };
+const SPARSE: Usual = Usual { steps: 9.0, rounds_in_step: 4.0, rounds_of_squares: 25.0, risk: 1.0 };
+
 /// Most columns whose products are summed up without being asked for: the matrix has 32 MiB, and is there several times.
 const PRODUCTS_MAX: usize = 2048;
-/// Passes that CoCoA needs with an l1 penalty, and passes of the master's coordinate descent over its matrix.
-const COCOA_PASSES: f64 = 60.0;
-const DESCENT_PASSES: f64 = 60.0;
+/// Passes that CoCoA needs with an l1 penalty, for squares and for a logistic loss.
+const COCOA_PASSES: [f64; 2] = [60.0, 300.0];
+/// Passes of the master's coordinate descent over its matrix: to the last digit for squares, to a better point for other losses.
+const DESCENT_PASSES: [f64; 2] = [300.0, 30.0];
 
 /// Which solver, and why. A function of the data's shape alone.
 pub(super) fn choose(spec: &Spec, shape: &Shape) -> Result<(Solver, String), LearnError> {
@@ -91,7 +110,7 @@ pub(super) fn choose(spec: &Spec, shape: &Shape) -> Result<(Solver, String), Lea
     let kind = if is_sparse { "sparse" } else { "dense" };
     let otherwise = if spec.is_smooth() { Solver::NewtonCg } else { Solver::Cocoa };
     let others_cost = match otherwise {
-        Solver::NewtonCg => conjugate_gradients_ns(spec, shape),
+        Solver::NewtonCg => usual(shape).risk * conjugate_gradients_ns(spec, shape),
         _ => cocoa_ns(spec, shape),
     };
     Ok(match columns <= PRODUCTS_MAX && direct_ns(spec, shape) <= others_cost {
@@ -112,8 +131,12 @@ fn positive(spec: &Spec, columns: usize) -> Result<(Solver, String), LearnError>
     }
 }
 
-fn steps(spec: &Spec) -> f64 {
-    if matches!(spec.kind, Kind::Logistic | Kind::Svm) { STEPS } else { 1.0 }
+fn usual(shape: &Shape) -> &'static Usual {
+    if shape.is_sparse { &SPARSE } else { &DENSE }
+}
+
+fn is_of_squares(spec: &Spec) -> bool {
+    !spec.kind.classifies()
 }
 
 /// A pass over the data that multiplies it by a vector, and a vector by it.
@@ -129,25 +152,31 @@ fn direct_ns(spec: &Spec, shape: &Shape) -> f64 {
         true => 0.5 * shape.entries * (shape.entries / rows).max(1.0) * price::SPARSE_PAIR,
         false => 0.5 * rows * columns * columns * price::DENSE_PAIR,
     };
+    let [of_squares, of_others] = DESCENT_PASSES;
+    let passes = if is_of_squares(spec) { of_squares } else { of_others };
     let solved = match spec.eta < 1.0 {
-        true => DESCENT_PASSES * columns * columns * price::FACTOR,
+        true => passes * columns * columns * price::MASTER_DESCENT,
         false => columns.powi(3) / 3.0 * price::FACTOR,
     };
     let matrix = columns * columns * price::ELEMENT;
-    pass_ns(shape) + steps(spec) * (pass_ns(shape) + products + solved + matrix)
+    let steps = if is_of_squares(spec) { 1.0 } else { usual(shape).steps };
+    pass_ns(shape) + steps * (pass_ns(shape) + products + solved + matrix)
 }
 
 /// A round for each step of conjugate gradients.
 fn conjugate_gradients_ns(spec: &Spec, shape: &Shape) -> f64 {
-    match steps(spec) > 1.0 {
+    let usual = usual(shape);
+    match is_of_squares(spec) {
+        true => (2.0 + usual.rounds_of_squares) * pass_ns(shape),
         // Second derivatives take another product of each row.
-        true => steps(spec) * (1.0 + 1.5 * CG_ROUNDS) * pass_ns(shape),
-        false => (2.0 + CG_ROUNDS_OF_SQUARES) * pass_ns(shape),
+        false => usual.steps * (1.0 + 1.5 * usual.rounds_in_step) * pass_ns(shape),
     }
 }
 
 /// Coordinate descent on partitions of the columns.
 fn cocoa_ns(spec: &Spec, shape: &Shape) -> f64 {
-    let per_entry = if matches!(spec.kind, Kind::Logistic) { 2.0 } else { 1.0 };
-    COCOA_PASSES * per_entry * pass_ns(shape)
+    let entry = if shape.is_sparse { price::SPARSE_DESCENT } else { price::DENSE_DESCENT };
+    let [of_squares, of_others] = COCOA_PASSES;
+    let passes = if is_of_squares(spec) { of_squares } else { of_others };
+    passes * (shape.entries * entry + price::ROUND)
 }

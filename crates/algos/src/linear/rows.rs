@@ -14,6 +14,8 @@ pub trait RowChunk: Chunk {
     fn write(&self, row: usize, to: &mut [f64]);
     /// The product of a row with a vector.
     fn times(&self, row: usize, with: &[f64]) -> f64;
+    /// The same, whose bits do not depend on zeros that a sparse row may store.
+    fn times_nonzero(&self, row: usize, with: &[f64]) -> f64;
     /// Adds a row times a factor to one number for each column.
     fn add_to(&self, row: usize, factor: f64, sums: &mut [f64]);
     /// Adds the squares of a row times a factor to one number for each column.
@@ -46,6 +48,9 @@ macro_rules! rows {
             }
             fn times(&self, row: usize, with: &[f64]) -> f64 {
                 Widened::dot(self.row(row), with)
+            }
+            fn times_nonzero(&self, row: usize, with: &[f64]) -> f64 {
+                self.times(row, with)
             }
             fn add_to(&self, row: usize, factor: f64, sums: &mut [f64]) {
                 Widened::add_scaled(sums, factor, self.row(row));
@@ -101,6 +106,12 @@ macro_rules! rows {
             }
             fn times(&self, row: usize, with: &[f64]) -> f64 {
                 sparse::dot(self.row(row), with)
+            }
+            fn times_nonzero(&self, row: usize, with: &[f64]) -> f64 {
+                let (columns, values) = self.row(row);
+                // One chain: a processor works on those of several rows at a time.
+                let products = columns.iter().zip(values).map(|(column, value)| f64::from(*value) * with[*column as usize]);
+                products.fold(0.0, |sum, product| sum + product)
             }
             fn add_to(&self, row: usize, factor: f64, sums: &mut [f64]) {
                 sparse::add_scaled(sums, factor, self.row(row));

@@ -25,7 +25,7 @@ pub fn add_slopes<C: RowChunk>(point: &Point, x: &C, out: &mut Slopes, ctx: &Ctx
     for first in (0..x.count()).step_by(BATCH) {
         let count = BATCH.min(x.count() - first);
         batch.clear();
-        batch.v.extend((first..first + count).map(|row| x.times(row, at) + intercept));
+        batch.v.extend((first..first + count).map(|row| x.times_nonzero(row, at) + intercept));
         let targets = batch.losses(level, point, from + first, out);
         for (i, row) in (first..first + count).enumerate() {
             let (w, u, h) = (batch.w[i], batch.u[i], batch.h[i]);
@@ -112,12 +112,12 @@ pub fn add_bends<C: RowChunk>(query: &BendQuery, x: &C, out: &mut Bends, ctx: &C
         }
         if let Some((intercept, at)) = query.at.split_last() {
             v.clear();
-            v.extend(rows.clone().map(|row| x.times(row, at) + intercept));
+            v.extend(rows.clone().map(|row| x.times_nonzero(row, at) + intercept));
             second_derivatives(level, query, from + first, &mut v, &mut h);
         }
         for (row, h) in rows.zip(&h) {
             if *h != 0.0 {
-                add_row(x, row, h * (x.times(row, along) + offset), &mut out.sums);
+                add_row(x, row, h * (x.times_nonzero(row, along) + offset), &mut out.sums);
             }
         }
     }
