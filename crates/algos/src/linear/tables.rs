@@ -292,6 +292,41 @@ const PRICE_SCALING: Opt = Opt {
     ..SCALING
 };
 
+/// The share of the l1 penalty.
+const L1_RATIO: Opt = Opt {
+    name: "l1_ratio",
+    flag: "l1-ratio",
+    kind: Kind::Real { min: 0.0, max: 1.0, open: false },
+    words: &[],
+    default: Preset::Real(0.5),
+    typed: false,
+    help: "How much of the price is on the size of coefficients: 1 is lasso, 0 ridge",
+    detail: "The paper's η is 1 less this.",
+};
+
+/// Options that regressions share, with their price, their solvers and what else one of them has.
+macro_rules! regression_options {
+    ($price:expr, $solver:expr $(, $more:expr)*) => {
+        [
+            $price,
+            $($more,)*
+            FIT_INTERCEPT,
+            POSITIVE_ONLY,
+            STANDARDIZE,
+            TOL,
+            MAX_ITER,
+            $solver,
+            SCALING,
+            PARTITIONS,
+            H,
+            SIGMA,
+            TUNING,
+            COMBINE,
+            RANDOM_STATE,
+        ]
+    };
+}
+
 /// Ridge regression.
 pub const RIDGE: Table = Table {
     name: "ridge",
@@ -302,22 +337,7 @@ pub const RIDGE: Table = Table {
     weighted: true,
     sparse: true,
     dtype: None,
-    options: &[
-        ALPHA_OR_NONE,
-        FIT_INTERCEPT,
-        POSITIVE_ONLY,
-        STANDARDIZE,
-        TOL,
-        MAX_ITER,
-        SMOOTH_SOLVER,
-        SCALING,
-        PARTITIONS,
-        H,
-        SIGMA,
-        TUNING,
-        COMBINE,
-        RANDOM_STATE,
-    ],
+    options: &regression_options!(ALPHA_OR_NONE, SMOOTH_SOLVER),
     examples: &[
         "fit ridge x.npy --labels y.npy --alpha 0.1 --out x.model",
         "fit ridge x.libsvm --alpha 10 --workers proc:4 --out x.model",
@@ -334,22 +354,7 @@ pub const LASSO: Table = Table {
     weighted: true,
     sparse: true,
     dtype: None,
-    options: &[
-        ALPHA,
-        FIT_INTERCEPT,
-        POSITIVE_ONLY,
-        STANDARDIZE,
-        TOL,
-        MAX_ITER,
-        SOLVER,
-        SCALING,
-        PARTITIONS,
-        H,
-        SIGMA,
-        TUNING,
-        COMBINE,
-        RANDOM_STATE,
-    ],
+    options: &regression_options!(ALPHA, SOLVER),
     examples: &["fit lasso x.libsvm --alpha 0.01 --out x.model"],
 };
 
@@ -363,32 +368,7 @@ pub const ELASTIC_NET: Table = Table {
     weighted: true,
     sparse: true,
     dtype: None,
-    options: &[
-        ALPHA,
-        Opt {
-            name: "l1_ratio",
-            flag: "l1-ratio",
-            kind: Kind::Real { min: 0.0, max: 1.0, open: false },
-            words: &[],
-            default: Preset::Real(0.5),
-            typed: false,
-            help: "How much of the price is on the size of coefficients: 1 is lasso, 0 ridge",
-            detail: "The paper's η is 1 less this.",
-        },
-        FIT_INTERCEPT,
-        POSITIVE_ONLY,
-        STANDARDIZE,
-        TOL,
-        MAX_ITER,
-        SOLVER,
-        SCALING,
-        PARTITIONS,
-        H,
-        SIGMA,
-        TUNING,
-        COMBINE,
-        RANDOM_STATE,
-    ],
+    options: &regression_options!(ALPHA, SOLVER, L1_RATIO),
     examples: &["fit elasticnet x.libsvm --alpha 0.01 --l1-ratio 0.9 --out x.model"],
 };
 

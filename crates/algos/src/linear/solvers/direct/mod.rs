@@ -161,6 +161,16 @@ struct Search<'a> {
     first_square: Option<f64>,
 }
 
+/// What is to be done after a round.
+enum Verdict {
+    /// Nothing: the objective, and why it ends.
+    Over(f64, Outcome),
+    /// To look at the same step again, made shorter.
+    Shorter(Step),
+    /// To make the next step.
+    GoOn,
+}
+
 impl Search<'_> {
     fn run(
         &mut self,
@@ -191,65 +201,82 @@ impl Search<'_> {
             if params.tolerance() > 0.0 && objective - self.bound <= ROUNDING * ROUNDING * whole {
                 return Ok(Some((objective, Outcome::Converged)));
             }
-            if let Some(taken) = step.take() {
-                // Where nothing but rounding is promised, rounding is allowed.
-                let allowed = taken.objective + KEPT * taken.length * taken.promised;
-                if objective > allowed + ROUNDING * objective.abs() {
-                    let (length, halvings) = (0.5 * taken.length, taken.halvings + 1);
-                    if halvings > HALVINGS_MAX || used_up {
-                        (self.b, self.c) = taken.from;
-                        let outcome = if used_up { Outcome::RoundsUsedUp } else { Outcome::Stalled };
-                        return Ok(Some((taken.objective, outcome)));
-                    }
-                    self.go(&taken.from, &taken.to, length);
-                    step = Some(Step { length, halvings, ..taken });
+            let verdict = match step.take() {
+                Some(taken) => self.judge(taken, &seen, objective, used_up)?,
+                None if used_up => Verdict::Over(objective, Outcome::RoundsUsedUp),
+                None => self.judge_start(&seen, objective)?,
+            };
+            match verdict {
+                Verdict::Over(objective, outcome) => return Ok(Some((objective, outcome))),
+                Verdict::Shorter(shorter) => {
+                    step = Some(shorter);
                     continue;
                 }
-                let near = (4.0 * params.tolerance()).max(ROUNDING) * objective.abs();
-                if of == Of::Logistic && (used_up || -taken.promised <= near) {
-                    self.certify(&seen)?;
-                }
-                if self.is_within(objective) {
-                    return Ok(Some((objective, Outcome::Converged)));
-                }
-                if used_up {
-                    return Ok(Some((objective, Outcome::RoundsUsedUp)));
-                }
-                if -taken.promised <= ROUNDING * objective.abs() {
-                    return Ok(Some((objective, Outcome::Stalled)));
-                }
-            } else if used_up {
-                return Ok(Some((objective, Outcome::RoundsUsedUp)));
-            } else if !self.task.start.is_empty() {
-                // It may be the optimum already.
-                if of == Of::Logistic {
-                    self.certify(&seen)?;
-                }
-                if self.is_within(objective) {
-                    return Ok(Some((objective, Outcome::Converged)));
-                }
+                Verdict::GoOn => {}
             }
             if wants {
                 curvature = Some(self.curvature(&seen));
             }
             let Some(known) = &curvature else { return Ok(None) };
-            match self.step(known, &seen, objective)? {
-                Some(taken) => {
-                    if self.is_least_squares() {
-                        // What is left to gain is half of what a straight line promises, and where coefficients are held at
-                        // 0 no more than all of it. No dual is feasible but the best.
-                        let share = if self.task.penalty.is_positive() { 1.0 } else { 0.5 };
-                        self.bound = self.bound.max(objective + share * taken.promised);
-                        if self.is_within(objective) {
-                            return Ok(Some((objective, Outcome::Converged)));
-                        }
-                    }
-                    self.go(&taken.from, &taken.to, 1.0);
-                    step = Some(taken);
+            let Some(taken) = self.step(known, &seen, objective)? else { return Ok(None) };
+            if self.is_least_squares() {
+                // What is left to gain is half of what a straight line promises, and where coefficients are held at
+                // 0 no more than all of it. No dual is feasible but the best.
+                let share = if self.task.penalty.is_positive() { 1.0 } else { 0.5 };
+                self.bound = self.bound.max(objective + share * taken.promised);
+                if self.is_within(objective) {
+                    return Ok(Some((objective, Outcome::Converged)));
                 }
-                None => return Ok(None),
             }
+            self.go(&taken.from, &taken.to, 1.0);
+            step = Some(taken);
         }
+    }
+
+    /// What the round after a step says of it. A step that leads uphill is gone back on by half.
+    fn judge(
+        &mut self,
+        taken: Step,
+        seen: &Slopes,
+        objective: f64,
+        used_up: bool,
+    ) -> Result<Verdict, LearnError> {
+        // Where nothing but rounding is promised, rounding is allowed.
+        let allowed = taken.objective + KEPT * taken.length * taken.promised;
+        if objective > allowed + ROUNDING * objective.abs() {
+            let (length, halvings) = (0.5 * taken.length, taken.halvings + 1);
+            if halvings > HALVINGS_MAX || used_up {
+                (self.b, self.c) = taken.from;
+                let outcome = if used_up { Outcome::RoundsUsedUp } else { Outcome::Stalled };
+                return Ok(Verdict::Over(taken.objective, outcome));
+            }
+            self.go(&taken.from, &taken.to, length);
+            return Ok(Verdict::Shorter(Step { length, halvings, ..taken }));
+        }
+        let near = (4.0 * self.narrow.params.tolerance()).max(ROUNDING) * objective.abs();
+        if self.task.of == Of::Logistic && (used_up || -taken.promised <= near) {
+            self.certify(seen)?;
+        }
+        Ok(match () {
+            () if self.is_within(objective) => Verdict::Over(objective, Outcome::Converged),
+            () if used_up => Verdict::Over(objective, Outcome::RoundsUsedUp),
+            () if -taken.promised <= ROUNDING * objective.abs() => Verdict::Over(objective, Outcome::Stalled),
+            () => Verdict::GoOn,
+        })
+    }
+
+    /// What the first round says: a point that was given may be the optimum already.
+    fn judge_start(&mut self, seen: &Slopes, objective: f64) -> Result<Verdict, LearnError> {
+        if self.task.start.is_empty() {
+            return Ok(Verdict::GoOn);
+        }
+        if self.task.of == Of::Logistic {
+            self.certify(seen)?;
+        }
+        Ok(match self.is_within(objective) {
+            true => Verdict::Over(objective, Outcome::Converged),
+            false => Verdict::GoOn,
+        })
     }
 
     /// Whether nothing but squares of residuals costs anything.
