@@ -126,14 +126,21 @@ fn squared_distances_body<T: Widened>(row: &[T], points: &[T], out: &mut [f64]) 
 #[inline(always)]
 fn squares_of<T: Widened, const N: usize>(row: &[T], points: &[T]) -> [f64; N] {
     const PARTS: usize = 8;
+    let lines: [&[T]; N] = std::array::from_fn(|n| &points[n * row.len()..][..row.len()]);
+    let (whole, rest) = row.as_chunks::<PARTS>();
     let mut parts = [[0.0; PARTS]; N];
-    for (p, x) in row.chunks(PARTS).enumerate() {
-        for (n, parts) in parts.iter_mut().enumerate() {
-            let point = &points[n * row.len() + p * PARTS..][..x.len()];
-            for ((part, x), c) in parts.iter_mut().zip(x).zip(point) {
+    for (p, x) in whole.iter().enumerate() {
+        for (parts, line) in parts.iter_mut().zip(lines) {
+            for ((part, x), c) in parts.iter_mut().zip(x).zip(&line.as_chunks::<PARTS>().0[p]) {
                 let difference = x.widened() - c.widened();
                 *part += difference * difference;
             }
+        }
+    }
+    for (parts, line) in parts.iter_mut().zip(lines) {
+        for ((part, x), c) in parts.iter_mut().zip(rest).zip(&line[row.len() - rest.len()..]) {
+            let difference = x.widened() - c.widened();
+            *part += difference * difference;
         }
     }
     parts.map(|parts| parts.iter().sum())

@@ -114,7 +114,7 @@ pub(super) fn choose(spec: &Spec, shape: &Shape) -> Result<(Solver, String), Lea
         _ => cocoa_ns(spec, shape),
     };
     Ok(match columns <= PRODUCTS_MAX && direct_ns(spec, shape) <= others_cost {
-        true => (Solver::Direct, format!("{columns} {kind} columns are few")),
+        true => (Solver::Direct, format!("{columns} columns are few")),
         false => (otherwise, format!("{columns} {kind} columns are many")),
     })
 }
