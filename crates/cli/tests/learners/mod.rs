@@ -58,13 +58,13 @@ fn rows(folder: &Folder, target: Target, count: usize) -> PathBuf {
     path
 }
 
-/// What makes a fit one of many rounds, and a linear one with several partitions that exchange; one by conjugate gradients.
+/// What makes a fit one of many rounds, and a linear one with several partitions that exchange.
 pub(crate) fn options(name: &str) -> &'static [&'static str] {
     match name {
         "kmeans" => &["--k", "7", "--tol", "0"],
         "minibatch-kmeans" => &["--k", "7", "--batch", "200"],
         "autoencoder" => &["--hidden", "6", "--evaluations", "60"],
-        "logistic" => &["--solver", "newton-cg", "--multi-class", "ovr", "--tol", "1e-10"],
+        "logistic" => &["--solver", "cocoa", "--partitions", "3", "--multi-class", "ovr"],
         "ridge" => &["--solver", "cocoa", "--partitions", "3", "--tol", "1e-7"],
         "lasso" | "elasticnet" => {
             &["--solver", "cocoa", "--partitions", "3", "--tol", "1e-7", "--alpha", "0.01"]
