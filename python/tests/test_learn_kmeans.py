@@ -85,6 +85,15 @@ def test_a_sparse_matrix_gives_the_bits_of_the_dense_one() -> None:
     assert KMeans(1, random_state=0).fit(unsorted).cluster_centers_.tolist() == [[1.25, 0.0, 0.0, 1.0]]
 
 
+@pytest.mark.parametrize("learner", [KMeans, MiniBatchKMeans])
+def test_answers_about_little_data_are_those_of_rounds(learner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = blobs()
+    model = learner(9, random_state=5).fit(X)
+    here = model.predict(X), model.transform(X)
+    monkeypatch.setattr("qjam.learn._centres._SMALL_WORK", 0)
+    assert same_bits(here[0], model.predict(X)) and same_bits(here[1], model.transform(X))
+
+
 def test_a_row_of_weight_two_is_the_row_twice_and_one_of_weight_zero_is_none() -> None:
     X = blobs(300, 3, 4)
     weights = np.arange(300) % 3

@@ -306,6 +306,82 @@ def test_what_was_chosen_is_told() -> None:
     assert "direct" in direct.solver_ and direct.choices_ == []
 
 
+SMOOTH = ["ridge", "logistic l2", "svm"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("model", SMOOTH)
+def test_conjugate_gradients_find_scikit_learns_coefficients(model: str, make: Any, weighted: bool) -> None:
+    X, theirs = rows(), expected(model, True, weighted)
+    ours = clone(PAIRS[model][0]).set_params(solver="newton-cg", tol=1e-13)
+    ours.fit(make(X), answers(ours, X), sample_weight=row_weights(X) if weighted else None)
+    assert np.abs(ours.coef_ - theirs.coef_).max() < 1e-6
+    assert np.abs(ours.intercept_ - theirs.intercept_).max() < 1e-6
+    assert ours.solver_ == "newton-cg" and 0 <= ours.dual_gap_ + 1e-12 <= 1e-6 * ours.objective_
+
+
+def test_more_columns_than_rows_are_no_trouble_at_the_default_penalty() -> None:
+    random = np.random.default_rng(4)
+    X = random.normal(size=(150, 2500))
+    y = X @ random.normal(size=2500)
+    ours = Ridge(tol=1e-13).fit(X, y)
+    theirs = sklearn.linear_model.Ridge().fit(X, y)
+    assert ours.solver_ == "newton-cg" and ours.converged_ and ours.rounds_ < 200
+    assert np.abs(ours.coef_ - theirs.coef_).max() < 1e-6 and ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-6)
+    # What is told of a gap holds for the optimum.
+    rough = Ridge(tol=1e-3).fit(X, y)
+    assert ours.objective_ <= rough.objective_ <= ours.objective_ + rough.dual_gap_ * (1 + 1e-9)
+
+
+def test_without_a_penalty_ridge_is_least_squares_and_of_many_optima_finds_the_shortest() -> None:
+    X = rows()
+    plain = sklearn.linear_model.LinearRegression()
+    for made in (X, sp.csr_matrix(X)):
+        ours = Ridge(alpha=0, tol=1e-12).fit(made, targets(X))
+        assert np.abs(ours.coef_ - plain.fit(X, targets(X)).coef_).max() < 1e-6
+        assert ours.intercept_ == pytest.approx(plain.intercept_, abs=1e-6)
+    twice = np.column_stack((X, X))
+    ours, theirs = Ridge(alpha=0).fit(twice, targets(X)), plain.fit(twice, targets(X))
+    assert np.abs(ours.coef_ - theirs.coef_).max() < 1e-6
+    with pytest.raises(ValueError, match="cocoa needs an alpha over 0"):
+        Ridge(alpha=0, solver="cocoa").fit(X, targets(X))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("model", ["ridge", "lasso", "elastic net"])
+def test_positive_coefficients_are_scikit_learns(model: str, make: Any) -> None:
+    X = rows()
+    y = targets(X)
+    ours = clone(PAIRS[model][0]).set_params(positive=True, tol=1e-12).fit(make(X), y)
+    theirs = clone(PAIRS[model][1]).set_params(positive=True)
+    if model == "ridge":
+        theirs.set_params(solver="lbfgs", max_iter=100_000)
+    theirs.fit(X, y)
+    assert (ours.coef_ >= 0).all() and (ours.coef_ > 0).any()
+    assert np.abs(ours.coef_ - theirs.coef_).max() < 1e-6 and ours.converged_
+    with pytest.raises(ValueError, match="cocoa finds coefficients of any sign"):
+        ours.set_params(solver="cocoa").fit(make(X), y)
+
+
+#: Every model with the solvers that begin where they are told; a dual has other variables.
+WARM = [(model, "auto") for model in PAIRS if model != "svm hinge"]
+WARM += [(model, "newton-cg") for model in SMOOTH]
+WARM += [(model, "cocoa") for model in PAIRS if "svm" not in model]
+WARM += [(model, "lbfgs") for model in PAIRS if "logistic" in model]
+
+
+@pytest.mark.parametrize("model,solver", WARM)
+def test_a_warm_start_at_the_optimum_only_finds_that_out(model: str, solver: str) -> None:
+    X = rows(300, 12)
+    ours = clone(PAIRS[model][0]).set_params(solver=solver, tol=1e-10, warm_start=True)
+    ours.fit(X, answers(ours, X))
+    cold = ours.coef_.copy()
+    ours.set_params(tol=1e-6).fit(X, answers(ours, X))
+    assert ours.converged_ and ours.rounds_ <= 4
+    assert np.abs(ours.coef_ - cold).max() < 1e-5
+
+
 def test_an_objective_is_that_of_scikit_learns_documentation() -> None:
     X = rows()
     y, weights = targets(X), row_weights(X)
@@ -380,8 +456,10 @@ def test_wrong_input_is_told_what_is_wrong(learner: Any) -> None:
     with pytest.raises(ValueError, match="non-zero"):
         learner().fit(X, y, sample_weight=np.zeros(len(X)))
     price = "alpha" if learner in REGRESSORS else "C"
-    for value in (0, -1, -1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match=f"{price} is .*; give a finite number over 0"):
+    # Ridge alone does without a penalty.
+    least = "that is not negative" if learner is Ridge else "over 0"
+    for value in (-1, -1.0, np.inf, np.nan, *([] if learner is Ridge else [0])):
+        with pytest.raises(ValueError, match=f"{price} is .*; give a finite number {least}"):
             learner(**{price: value}).fit(X, y)
     for more, words in (
         ({"solver": "sag"}, "solver is .*sag.*; give auto, "),

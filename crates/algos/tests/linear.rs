@@ -105,6 +105,42 @@ fn one_hash_on_every_engine() {
 }
 
 #[test]
+fn newtons_steps_have_one_hash_on_every_engine() {
+    let wide = data(3_000, 2_000, 12);
+    let narrow = data(3_000, 60, 12);
+    let dense: Vec<f32> = (0..3_000_u64 * 40).map(|i| (i * i % 101) as f32 / 50.0 - 1.0).collect();
+    let dense = DataSet::dense(dense, 40).unwrap();
+    let (of_wide, of_narrow) = (DataSet::csr(&wide.0).unwrap(), DataSet::csr(&narrow.0).unwrap());
+    let sets: [(Rows, &[f64], Solver); 3] = [
+        ((&of_wide).into(), &wide.1, Solver::NewtonCg),
+        ((&of_narrow).into(), &narrow.1, Solver::Direct),
+        ((&dense).into(), &narrow.1, Solver::NewtonCg),
+    ];
+    let weights: Vec<f64> = (0..3_000).map(|row| 0.5 + f64::from(row % 3)).collect();
+    let all = |workers: &str| -> Vec<u64> {
+        let m = Master::builder().no_run_file().connect(workers).unwrap();
+        let mut found = vec![];
+        for (rows, targets, solver) in &sets {
+            let labels: Vec<f64> = targets.iter().map(|t| f64::from(*t > 1.5)).collect();
+            for kind in [Kind::Ridge, Kind::Logistic, Kind::Svm] {
+                let spec = Spec::new(kind).with_solver(*solver).unwrap();
+                let targets = if kind == Kind::Ridge { *targets } else { &labels[..] };
+                let trained = train(&m, rows, targets, Some(&weights), &spec, |_| {}).unwrap();
+                assert_eq!((trained.solver, trained.outcome), (*solver, Outcome::Converged));
+                let numbers = trained.model.coefficients().iter().chain(trained.model.intercepts());
+                found.extend(numbers.chain([&trained.objective, &trained.gap]).map(|v| v.to_bits()));
+                found.push(trained.rounds as u64);
+            }
+        }
+        found
+    };
+    let expected = all("local:1");
+    for workers in ["local:2", "local:5", "proc:2"] {
+        assert!(all(workers) == expected, "{workers}: other bits");
+    }
+}
+
+#[test]
 fn killed_workers_change_nothing() {
     let (columns, targets) = columns(4);
     let run =

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from .. import _native
 from .._workers import WorkersLike
-from ._input import as_matrix, as_rows, fitted, is_data, of_data, weights_for
+from ._input import as_matrix, as_rows, fitted, is_data, memory_of, of_data, weights_for
 from ._masters import kept, shares
 from ._models import answered, loaded, saved
 from ._tables import fitted_numbers
@@ -66,8 +66,7 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         True
         """
         fitted(self)
-        rows, centres, workers = self._rows(X)
-        return answered(workers, rows, self._learner, {"centres": centres}, "predict")
+        return self._ask(X, "predict")
 
     def transform(self, X: Any) -> Any:
         """The distance of every row to every centre."""
@@ -81,8 +80,18 @@ class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin
         return -float(answered(workers, rows, self._learner, {"centres": centres}, "score"))
 
     def _transform(self, X: Any) -> Any:
+        return self._ask(X, "transform")
+
+    def _ask(self, X: Any, question: _native.Question) -> Any:
+        """What the centres say about rows. Naming little work as a data set would take longer than the answer."""
+        centres = np.asarray(self.cluster_centers_)
+        if isinstance(X, np.ndarray) and centres.dtype == np.float64:
+            X = as_matrix(self, X, reset=False)
+            if X.dtype == np.float64 and X.shape[0] * centres.size <= _SMALL_WORK:
+                tensors = {"centres": np.ascontiguousarray(centres)}
+                return _native.model_answer_here(memory_of(X), self._learner, tensors, question)
         rows, centres, workers = self._rows(X)
-        return answered(workers, rows, self._learner, {"centres": centres}, "transform")
+        return answered(workers, rows, self._learner, {"centres": centres}, question)
 
     def _rows(self, X: Any, sample_weight: Any = None) -> Tuple[_native.Rows, Any, WorkersLike]:
         """Rows to compare with the centres, the centres in the same kind of numbers, and who does it."""

@@ -79,7 +79,9 @@ class Classification(ClassifierMixin, Linear):
             return None
         self.densify()
         shape = (1 if len(classes) == 2 else len(classes), self.n_features_in_)
-        return self.coef_ if self.coef_.shape == shape else None
+        if self.coef_.shape != shape:
+            return None
+        return self.coef_, np.broadcast_to(np.ravel(self.intercept_), shape[:1])
 
     def _learn(
         self,
@@ -305,6 +307,7 @@ class LinearSVC(Classification):
         verbose: int = 0,
         random_state: Any = None,
         max_iter: int = 10_000,
+        warm_start: bool = False,
         solver: str = "auto",
         standardize: bool = False,
         scaling: str = "scikit-learn",
@@ -325,6 +328,7 @@ class LinearSVC(Classification):
         self.verbose = verbose
         self.random_state = random_state
         self.max_iter = max_iter
+        self.warm_start = warm_start
         self.solver = solver
         self.standardize = standardize
         self.scaling = scaling
@@ -346,13 +350,15 @@ class LinearSVC(Classification):
         kind: Any,
     ) -> None:
         if len(self.classes_) == 2 or of_classes is None:
-            trained = [self._train(rows, indices, times(weights, of_classes, indices), options)]
+            trained = [self._train(rows, indices, times(weights, of_classes, indices), options, start)]
         else:
             # The weight of a class counts where it is told from the others, and not where it is one of the others: so liblinear.
             trained = []
             for one, weight in enumerate(of_classes):
                 is_it = indices == one
-                trained.append(self._train(rows, is_it, times(weights, [1.0, weight], is_it.astype(int)), options))
+                of_rows = times(weights, [1.0, weight], is_it.astype(int))
+                begin = None if start is None else (start[0][one], start[1][one])
+                trained.append(self._train(rows, is_it, of_rows, options, begin))
         self._tell(trained, stacklevel=4)
         # 64-bit numbers in any case, as scikit-learn has it here.
         self.coef_ = np.concatenate([one["coefficients"] for one in trained])

@@ -97,8 +97,16 @@ class Linear(BaseEstimator):
         options: Dict[str, Any],
         start: Optional[Any] = None,
     ) -> Dict[str, Any]:
-        """Has one model trained: one number for each row is its target, or the index of its class."""
-        first = None if start is None else {"coefficients": np.atleast_2d(np.ascontiguousarray(start, np.float64))}
+        """Has one model trained: one number for each row is its target, or the index of its class. ``start`` is a pair of
+        coefficients and intercepts to begin with.
+        """
+        first = None
+        if start is not None:
+            coefficients, intercepts = (np.asarray(part, np.float64) for part in start)
+            first = {
+                "coefficients": np.ascontiguousarray(np.atleast_2d(coefficients)),
+                "intercepts": np.ascontiguousarray(np.ravel(intercepts)),
+            }
         fit = fit_of(
             self.workers,
             rows,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from functools import lru_cache
 from typing import Any, Callable, Dict, Optional, TypeVar
 
 from .. import _native
@@ -96,7 +97,12 @@ def kept(workers: WorkersLike, rows: _native.Rows) -> _native.Rows:
 
 def shares(workers: WorkersLike) -> bool:
     """Whether data must be where other processes of this machine can see it."""
-    return _native.worker_kinds(_text(workers))[1]
+    return _shares(_text(workers))
+
+
+@lru_cache(maxsize=64)
+def _shares(text: str) -> bool:
+    return _native.worker_kinds(text)[1]
 
 
 def close_workers(workers: Optional[WorkersLike] = None) -> None:

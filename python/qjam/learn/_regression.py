@@ -69,7 +69,7 @@ class Regression(MultiOutputMixin, RegressorMixin, Linear):
         before = np.atleast_2d(getattr(self, "coef_", np.empty((0, 0))))
         if not getattr(self, "warm_start", False) or before.shape != shape:
             return [None] * outputs
-        return list(before)
+        return list(zip(before, np.broadcast_to(np.ravel(self.intercept_), (outputs,))))
 
     def _keep(self, trained: List[Dict[str, Any]], y: Any, kind: Any) -> None:
         coefficients = np.concatenate([one["coefficients"] for one in trained]).astype(kind, copy=False)
@@ -120,6 +120,8 @@ class Ridge(Regression):
         copy_X: bool = True,
         max_iter: int = 10_000,
         tol: float = 1e-4,
+        warm_start: bool = False,
+        positive: bool = False,
         solver: str = "auto",
         standardize: bool = False,
         scaling: str = "scikit-learn",
@@ -136,6 +138,8 @@ class Ridge(Regression):
         self.copy_X = copy_X
         self.max_iter = max_iter
         self.tol = tol
+        self.warm_start = warm_start
+        self.positive = positive
         self.solver = solver
         self.standardize = standardize
         self.scaling = scaling
@@ -201,6 +205,7 @@ class Lasso(Sparsest):
         max_iter: int = 10_000,
         tol: float = 1e-4,
         warm_start: bool = False,
+        positive: bool = False,
         solver: str = "auto",
         standardize: bool = False,
         scaling: str = "scikit-learn",
@@ -218,6 +223,7 @@ class Lasso(Sparsest):
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
+        self.positive = positive
         self.solver = solver
         self.standardize = standardize
         self.scaling = scaling
@@ -256,6 +262,7 @@ class ElasticNet(Sparsest):
         max_iter: int = 10_000,
         tol: float = 1e-4,
         warm_start: bool = False,
+        positive: bool = False,
         solver: str = "auto",
         standardize: bool = False,
         scaling: str = "scikit-learn",
@@ -274,6 +281,7 @@ class ElasticNet(Sparsest):
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
+        self.positive = positive
         self.solver = solver
         self.standardize = standardize
         self.scaling = scaling

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, Callable, Dict, List, Type, TypeVar
 
@@ -50,6 +51,12 @@ _BESIDES_LINEAR = {
 }
 
 
+@lru_cache(maxsize=None)
+def _table(learner: str) -> Dict[str, Any]:
+    """The learner's table, which nobody changes: making it anew would take longer than some fits."""
+    return _native.learner_options(learner)
+
+
 def _value(default: Any) -> str:
     return repr(default)
 
@@ -58,7 +65,7 @@ def documented(learner: str) -> Callable[[C], C]:
     """Adds the description of a class's parameters to its documentation, in the order of its signature."""
 
     def add(cls: C) -> C:
-        table = _native.learner_options(learner)
+        table = _table(learner)
         known = {option["name"]: option for option in table["options"]}
         lines = [f"{table['about']}.", "", *str(table["detail"]).splitlines(), ""]
         lines += [line[4:] if line.startswith("    ") else line for line in (cls.__doc__ or "").strip().splitlines()]
@@ -90,8 +97,9 @@ def _described(name: str, default: Any, option: Any, learner: str) -> List[str]:
 
 def options_of(estimator: Any, learner: str, leave: Any = ()) -> Dict[str, Any]:
     """What an estimator's parameters say, as plain values; what the table does not know stays away."""
-    known = {option["name"] for option in _native.learner_options(learner)["options"]} - set(leave)
-    return {name: _plain(value) for name, value in estimator.get_params(deep=False).items() if name in known}
+    names = (option["name"] for option in _table(learner)["options"])
+    # Asked one by one: `get_params` reads the signature anew every time.
+    return {name: _plain(getattr(estimator, name)) for name in names if name not in leave and hasattr(estimator, name)}
 
 
 def _plain(value: Any) -> Any:
@@ -107,7 +115,7 @@ def _plain(value: Any) -> Any:
 
 def word_of(learner: str, name: str, word: str) -> str:
     """A word, if the option has it. Where the command takes a file, Python does not."""
-    option = next(option for option in _native.learner_options(learner)["options"] if option["name"] == name)
+    option = next(option for option in _table(learner)["options"] if option["name"] == name)
     words = [known for known, _ in option["words"]]
     if word not in words:
         raise ValueError(f"{name} is {word!r}; give {', '.join(map(repr, words))}, an array or a function")
@@ -134,7 +142,7 @@ def fitted_numbers(estimator: Any, names: Dict[str, str]) -> Dict[str, float]:
 
 def made_from(cls: Callable[..., E], learner: str, options: Dict[str, Any], workers: Any) -> E:
     """An estimator with the options in a model file, as far as they are known here and mean the same."""
-    table = {option["name"]: option for option in _native.learner_options(learner)["options"]}
+    table = {option["name"]: option for option in _table(learner)["options"]}
     known = {}
     for name, value in options.items():
         option = table.get(name)

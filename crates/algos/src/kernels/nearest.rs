@@ -31,7 +31,7 @@ const AHEAD: usize = 8;
 const BLOCK_ROWS: usize = 8 * TALL;
 
 /// `f32` or `f64`: the numbers rows and centres are made of.
-pub trait Real: Element + Wire + Default + PartialOrd + std::fmt::Debug {
+pub trait Real: Element + Wire + Default + PartialOrd + std::fmt::Debug + super::vectors::Widened {
     /// Centres side by side in one panel: two of the widest registers of 32-bit numbers.
     const WIDTH: usize;
     /// Half of the distance from 1 to the next number.

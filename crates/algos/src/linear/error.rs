@@ -89,6 +89,26 @@ pub enum LearnError {
         "linear: the columns depend on each other so much that the direct solver cannot tell them apart beside this penalty; give auto or cocoa, or a larger penalty"
     )]
     Singular,
+    /// A solver that keeps no coefficient from being negative.
+    #[error("linear: {solver} finds coefficients of any sign; with positive give the solver auto or direct")]
+    NotPositive {
+        /// What it is called.
+        solver: &'static str,
+    },
+    /// More columns than coefficients of one sign are found for.
+    #[error("linear: positive takes up to {most} columns, whose products are summed up; there are {columns}")]
+    PositiveTooWide {
+        /// Columns of the data.
+        columns: usize,
+        /// Most it takes.
+        most: usize,
+    },
+    /// A solver that needs a penalty.
+    #[error("linear: {solver} needs an alpha over 0; give the solver auto, direct or newton-cg")]
+    NoPenalty {
+        /// What it is called.
+        solver: &'static str,
+    },
     /// More coefficients than the direct solver can take.
     #[error(
         "linear: the direct solver would sum up the products of all pairs of {coefficients} coefficients of all classes; it takes up to {most}: give auto or lbfgs"

@@ -46,6 +46,9 @@ impl Learner for Linear {
         if let Some(start) = job.training.start {
             let wrong = |source| LearnerError::Parts { learner: self.0.name(), source };
             spec = spec.with_start(start.tensor::<2>("coefficients").map_err(wrong)?.1);
+            if start.get("intercepts").is_some() {
+                spec = spec.with_start_intercepts(start.tensor::<1>("intercepts").map_err(wrong)?.1);
+            }
         }
         let (rows, targets, weights) = (job.training.rows, job.targets()?, job.row_weights());
         let (observer, settings, master) = (&mut job.observer, job.settings, job.master);
@@ -90,6 +93,8 @@ fn sorted(e: LearnError, settings: &Settings) -> LearnerError {
         }
         LearnError::TooManyClasses { .. } => LearnerError::remedied(e, [option("multi_class", "ovr")]),
         LearnError::TooWide { .. }
+        | LearnError::NoPenalty { .. }
+        | LearnError::NotPositive { .. }
         | LearnError::TooMany { .. }
         | LearnError::NotApart
         | LearnError::Singular => LearnerError::remedied(e, [option("solver", "auto")]),

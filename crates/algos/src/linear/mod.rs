@@ -2,7 +2,7 @@
 //!
 //! Ridge, lasso, elastic net, logistic regression and support vector machines share all of it. [`tables`] and [`params`] are what
 //! can be chosen, [`train`](fn@train) makes classes ([`classes`]), weights and scales ([`scaled`]) ready and chooses one of the
-//! [`solvers`] by the shape of the data, [`model`] is what comes out. How an objective is scaled is in [`scaling`].
+//! [`solvers`] by what the shape of the data lets it cost, [`model`] is what comes out. How an objective is scaled is in [`scaling`].
 //!
 //! ```
 //! use qjam::{Csr, DataSet, Master};
@@ -27,6 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod choice;
 pub mod classes;
 mod error;
 pub mod learner;

@@ -345,10 +345,9 @@ impl Reduce for Decisions {
 fn decisions<C: RowChunk>(coefficients: &[f64], intercepts: &[f64], x: &C) -> Decisions {
     let width = x.width();
     let (mut values, mut bad) = (Vec::with_capacity(x.count() * intercepts.len()), None);
-    let mut room = vec![];
     for row in 0..x.count() {
         for (output, intercept) in intercepts.iter().enumerate() {
-            values.push(x.times(row, &coefficients[output * width..][..width], &mut room) + intercept);
+            values.push(x.times(row, &coefficients[output * width..][..width]) + intercept);
         }
         bad = bad.or_else(|| x.bad(row).map(|(column, value)| (row as u64, column, value)));
     }

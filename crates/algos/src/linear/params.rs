@@ -74,6 +74,8 @@ pub enum Solver {
     Direct,
     /// Coordinate descent on partitions.
     Cocoa,
+    /// Products of second derivatives with vectors in rounds, and Newton's steps by conjugate gradients from them.
+    NewtonCg,
     /// Slopes in rounds, and quasi-Newton steps from them.
     Lbfgs,
     /// Mini-batch coordinate descent, a baseline.
@@ -89,6 +91,7 @@ impl Solver {
             Solver::Auto => "auto",
             Solver::Direct => "direct",
             Solver::Cocoa => "cocoa",
+            Solver::NewtonCg => "newton-cg",
             Solver::Lbfgs => "lbfgs",
             Solver::MinibatchScd => "minibatch-scd",
             Solver::MinibatchSgd => "minibatch-sgd",
@@ -115,6 +118,7 @@ pub struct Spec {
     /// 1 is ridge and 0 is lasso.
     pub(in crate::linear) eta: f64,
     pub(in crate::linear) form: Form,
+    pub(in crate::linear) positive: bool,
     pub(in crate::linear) intercept: bool,
     pub(in crate::linear) intercept_scaling: f64,
     pub(in crate::linear) standardize: bool,
@@ -127,6 +131,7 @@ pub struct Spec {
     pub(in crate::linear) sigma: Option<f64>,
     pub(in crate::linear) params: Params,
     pub(in crate::linear) start: Vec<f64>,
+    pub(in crate::linear) start_intercepts: Vec<f64>,
 }
 
 /// What is wrong with a specification.
@@ -151,6 +156,17 @@ pub enum SpecError {
         "linear: a plain hinge has no direct solver; give the solver auto or cocoa, or the loss squared_hinge"
     )]
     NoDirectSolver,
+    /// Coefficients of one sign are for regressions alone.
+    #[error("linear: {learner} takes coefficients of any sign; positive is for ridge, lasso and elasticnet")]
+    NotPositive {
+        /// Which learner.
+        learner: &'static str,
+    },
+    /// Conjugate gradients need an objective with second derivatives.
+    #[error(
+        "linear: newton-cg takes no l1 penalty and no plain hinge; give the solver auto, or another penalty or loss"
+    )]
+    NotSmooth,
     /// L-BFGS is for logistic regression alone.
     #[error("linear: {learner} is not looked for by lbfgs; give the solver auto, direct or cocoa")]
     NoGradientSolver {
@@ -188,6 +204,7 @@ impl Spec {
             lambda: 1.0,
             eta,
             form: Form::ScikitLearn,
+            positive: false,
             intercept: true,
             intercept_scaling: 1.0,
             standardize: false,
@@ -200,6 +217,7 @@ impl Spec {
             sigma: None,
             params: Params::default(),
             start: vec![],
+            start_intercepts: vec![],
         }
     }
 
@@ -214,7 +232,7 @@ impl Spec {
         let mut spec = Spec::new(kind).with_form(form(settings.word("scaling")?));
         spec = match kind.classifies() {
             true => spec.with_c(settings.real("C")?)?,
-            false => spec.with_lambda(settings.real("alpha")?)?,
+            false => spec.with_lambda(settings.real("alpha")?)?.with_positive(settings.flag("positive")?)?,
         };
         if kind == Kind::ElasticNet {
             spec = spec.with_l1_ratio(settings.real("l1_ratio")?)?;
@@ -247,6 +265,7 @@ impl Spec {
         let solver = match settings.word("solver")? {
             Some("direct") => Solver::Direct,
             Some("cocoa") => Solver::Cocoa,
+            Some("newton-cg") => Solver::NewtonCg,
             Some("lbfgs") => Solver::Lbfgs,
             Some("minibatch-scd") => Solver::MinibatchScd,
             Some("minibatch-sgd") => Solver::MinibatchSgd,
@@ -292,9 +311,10 @@ impl Spec {
         self.lambda
     }
 
-    /// Another λ.
+    /// Another λ. That of ridge may be 0: then coefficients cost nothing, which is ordinary least squares.
     pub fn with_lambda(self, lambda: f64) -> Result<Spec, SpecError> {
-        match lambda > 0.0 && lambda.is_finite() {
+        let least_squares = self.kind == Kind::Ridge && lambda == 0.0;
+        match least_squares || (lambda > 0.0 && lambda.is_finite()) {
             true => Ok(Spec { lambda, ..self }),
             false => Err(SpecError::Price { name: "λ", value: lambda }),
         }
@@ -319,6 +339,14 @@ impl Spec {
     /// What λ stands beside.
     pub fn with_form(self, form: Form) -> Spec {
         Spec { form, ..self }
+    }
+
+    /// Whether coefficients may not be negative; for regressions alone.
+    pub fn with_positive(self, positive: bool) -> Result<Spec, SpecError> {
+        match positive && self.kind.classifies() {
+            true => Err(SpecError::NotPositive { learner: self.kind.name() }),
+            false => Ok(Spec { positive, ..self }),
+        }
     }
 
     /// Whether there is an intercept.
@@ -359,10 +387,18 @@ impl Spec {
         if solver == Solver::Lbfgs && self.kind != Kind::Logistic {
             return Err(SpecError::NoGradientSolver { learner: self.kind.name() });
         }
+        if solver == Solver::NewtonCg && !self.is_smooth() {
+            return Err(SpecError::NotSmooth);
+        }
         match solver == Solver::Direct && self.kind == Kind::Svm && self.margin == Margin::Hinge {
             true => Err(SpecError::NoDirectSolver),
             false => Ok(Spec { solver, ..self }),
         }
+    }
+
+    /// Whether the objective has second derivatives almost everywhere, as Newton's method needs them.
+    pub(in crate::linear) fn is_smooth(&self) -> bool {
+        self.eta >= 1.0 && !self.positive && (self.kind != Kind::Svm || self.margin != Margin::Hinge)
     }
 
     /// The name that [`Spec::with_solver`] had.
@@ -386,10 +422,15 @@ impl Spec {
         &self.params
     }
 
-    /// Coefficients to begin with, one row for each class that has any; none for zeros. Support vector machines, which look
-    /// for something else, begin at zeros in any case.
+    /// Coefficients to begin with, one row for each class that has any; none for zeros. Where they are within the tolerance already,
+    /// rounds do nothing but find that out. A support vector machine that is looked for by its dual begins at zeros in any case.
     pub fn with_start(self, coefficients: Vec<f64>) -> Spec {
         Spec { start: coefficients, ..self }
+    }
+
+    /// Intercepts that go with the coefficients to begin with, one for each row of them; none for zeros.
+    pub fn with_start_intercepts(self, intercepts: Vec<f64>) -> Spec {
+        Spec { start_intercepts: intercepts, ..self }
     }
 
     /// Params for so many partitions, where work and σ' may have been given.
@@ -477,8 +518,9 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_in_words() {
-        let refused = Spec::new(Kind::Ridge).with_lambda(0.0).unwrap_err().to_string();
+        let refused = Spec::new(Kind::Lasso).with_lambda(0.0).unwrap_err().to_string();
         assert_eq!(refused, "linear: λ is 0; give a positive, finite number");
+        assert!(Spec::new(Kind::Ridge).with_lambda(0.0).is_ok());
         let refused = Spec::new(Kind::ElasticNet).with_l1_ratio(1.5).unwrap_err().to_string();
         assert!(refused.contains("1.5; give a number from 0 (ridge) to 1 (lasso)"), "{refused}");
         let mut settings = settings(Kind::Logistic, &[("penalty", "l2"), ("l1-ratio", "0.3")]);

@@ -1,6 +1,7 @@
 //! Rows as learners see them that take few columns at a time: a product with a vector, and rows in full.
 
-use crate::kernels::vectors;
+use crate::kernels::sparse;
+use crate::kernels::vectors::Widened;
 use qjam::{Chunk, Csr, Ctx, Dense, Reduce};
 
 /// Chunks of rows: `Dense<f32>`, `Dense<f64>`, `Csr<f32>`, `Csr<f64>`.
@@ -11,8 +12,16 @@ pub trait RowChunk: Chunk {
     fn width(&self) -> usize;
     /// Writes a row in full.
     fn write(&self, row: usize, to: &mut [f64]);
-    /// The product of a row with a vector. `room` is for a row in full.
-    fn times(&self, row: usize, with: &[f64], room: &mut Vec<f64>) -> f64;
+    /// The product of a row with a vector.
+    fn times(&self, row: usize, with: &[f64]) -> f64;
+    /// The same, whose bits do not depend on zeros that a sparse row may store.
+    fn times_nonzero(&self, row: usize, with: &[f64]) -> f64;
+    /// Adds a row times a factor to one number for each column.
+    fn add_to(&self, row: usize, factor: f64, sums: &mut [f64]);
+    /// Adds the squares of a row times a factor to one number for each column.
+    fn add_squares_to(&self, row: usize, factor: f64, squares: &mut [f64]);
+    /// Adds the products of all pairs of a row's values times a factor to the upper triangle of a matrix with lines of `width`.
+    fn add_products_to(&self, row: usize, factor: f64, products: &mut [f64], width: usize);
     /// Tells every stored value of a row with its column.
     fn each(&self, row: usize, tell: &mut impl FnMut(usize, f64));
     /// Column and value of the first number of a row that is not finite.
@@ -37,10 +46,27 @@ macro_rules! rows {
             fn write(&self, row: usize, to: &mut [f64]) {
                 to.iter_mut().zip(self.row(row)).for_each(|(to, from)| *to = f64::from(*from));
             }
-            fn times(&self, row: usize, with: &[f64], room: &mut Vec<f64>) -> f64 {
-                room.resize(with.len(), 0.0);
-                self.write(row, room);
-                vectors::dot(room, with)
+            fn times(&self, row: usize, with: &[f64]) -> f64 {
+                Widened::dot(self.row(row), with)
+            }
+            fn times_nonzero(&self, row: usize, with: &[f64]) -> f64 {
+                self.times(row, with)
+            }
+            fn add_to(&self, row: usize, factor: f64, sums: &mut [f64]) {
+                Widened::add_scaled(sums, factor, self.row(row));
+            }
+            fn add_squares_to(&self, row: usize, factor: f64, squares: &mut [f64]) {
+                for (value, square) in self.row(row).iter().zip(squares) {
+                    let value = f64::from(*value);
+                    *square += factor * (value * value);
+                }
+            }
+            fn add_products_to(&self, row: usize, factor: f64, products: &mut [f64], width: usize) {
+                let row = self.row(row);
+                for (column, value) in row.iter().enumerate() {
+                    let line = &mut products[column * width + column..][..width - column];
+                    Widened::add_scaled(line, factor * f64::from(*value), &row[column..]);
+                }
             }
             fn each(&self, row: usize, tell: &mut impl FnMut(usize, f64)) {
                 self.row(row).iter().enumerate().for_each(|(column, value)| tell(column, f64::from(*value)));
@@ -78,8 +104,32 @@ macro_rules! rows {
                 let (columns, values) = self.row(row);
                 columns.iter().zip(values).for_each(|(column, value)| to[*column as usize] = f64::from(*value));
             }
-            fn times(&self, row: usize, with: &[f64], _: &mut Vec<f64>) -> f64 {
-                crate::kernels::sparse::dot(self.row(row), with)
+            fn times(&self, row: usize, with: &[f64]) -> f64 {
+                sparse::dot(self.row(row), with)
+            }
+            fn times_nonzero(&self, row: usize, with: &[f64]) -> f64 {
+                let (columns, values) = self.row(row);
+                // One chain: a processor works on those of several rows at a time.
+                let products = columns.iter().zip(values).map(|(column, value)| f64::from(*value) * with[*column as usize]);
+                products.fold(0.0, |sum, product| sum + product)
+            }
+            fn add_to(&self, row: usize, factor: f64, sums: &mut [f64]) {
+                sparse::add_scaled(sums, factor, self.row(row));
+            }
+            fn add_squares_to(&self, row: usize, factor: f64, squares: &mut [f64]) {
+                let (columns, values) = self.row(row);
+                for (column, value) in columns.iter().zip(values) {
+                    let value = f64::from(*value);
+                    squares[*column as usize] += factor * (value * value);
+                }
+            }
+            fn add_products_to(&self, row: usize, factor: f64, products: &mut [f64], width: usize) {
+                let (columns, values) = self.row(row);
+                // Columns of a row are in order: the rest of the row is what lies right of the diagonal.
+                for (n, (column, value)) in columns.iter().zip(values).enumerate() {
+                    let line = &mut products[*column as usize * width..][..width];
+                    sparse::add_scaled(line, factor * f64::from(*value), (&columns[n..], &values[n..]));
+                }
             }
             #[inline(always)]
             fn each(&self, row: usize, tell: &mut impl FnMut(usize, f64)) {

@@ -58,6 +58,8 @@ impl Scaling {
 pub struct Penalty {
     l1: f64,
     l2: f64,
+    /// Whether coefficients may not be negative.
+    positive: bool,
 }
 
 /// What is wrong with a penalty.
@@ -98,12 +100,25 @@ impl Penalty {
         if !(0.0..=1.0).contains(&eta) {
             return Err(PenaltyError::Eta { value: eta });
         }
-        Ok(Penalty { l1: scaled * (1.0 - eta), l2: scaled * eta })
+        Ok(Penalty { l1: scaled * (1.0 - eta), l2: scaled * eta, positive: false })
     }
+
+    /// None: coefficients cost nothing.
+    pub(super) const NONE: Penalty = Penalty { l1: 0.0, l2: 0.0, positive: false };
 
     /// The same with another weight of half the sum of squares.
     pub(super) fn with_l2(self, l2: f64) -> Penalty {
         Penalty { l2, ..self }
+    }
+
+    /// The same where coefficients may not be negative, or may.
+    pub(super) fn with_positive(self, positive: bool) -> Penalty {
+        Penalty { positive, ..self }
+    }
+
+    /// Whether coefficients may not be negative.
+    pub fn is_positive(&self) -> bool {
+        self.positive
     }
 
     /// Weight of the sum of absolute values.

@@ -16,6 +16,13 @@ const ALPHA: Opt = Opt {
     detail: "Over 0. What it stands beside is said by `--scaling`.",
 };
 
+/// The same where it may be 0.
+const ALPHA_OR_NONE: Opt = Opt {
+    kind: Kind::Real { min: 0.0, max: f64::INFINITY, open: false },
+    detail: "What it stands beside is said by `--scaling`. With 0 it is ordinary least squares; of all optima that dependent columns have, the shortest is found.",
+    ..ALPHA
+};
+
 const C: Opt = Opt {
     name: "C",
     flag: "c",
@@ -36,6 +43,17 @@ const FIT_INTERCEPT: Opt = Opt {
     typed: false,
     help: "Whether there is an intercept",
     detail: "",
+};
+
+const POSITIVE_ONLY: Opt = Opt {
+    name: "positive",
+    flag: "positive",
+    kind: Kind::Flag,
+    words: &[],
+    default: Preset::Flag(false),
+    typed: false,
+    help: "Whether coefficients may not be negative",
+    detail: "The solver is `direct` then, which takes up to 8192 columns.",
 };
 
 const STANDARDIZE: Opt = Opt {
@@ -169,13 +187,13 @@ const COMBINE: Opt = Opt {
     detail: "",
 };
 
-/// The words of `solver`, for learners that have a direct way.
+/// The words of `solver`, for learners with an l1 penalty.
 const SOLVER: Opt = Opt {
     name: "solver",
     flag: "solver",
     kind: Kind::Word,
     words: &[
-        ("auto", "direct where columns are few, else CoCoA; the result says which and why"),
+        ("auto", "the one that costs least by the shape of the data; the result says which and why"),
         ("direct", "sums of products of columns in rounds, and exact steps from them: for few columns"),
         ("cocoa", "coordinate descent on parts of the columns, with one vector exchanged a round: for many"),
         ("minibatch-scd", "mini-batch coordinate descent, to compare with"),
@@ -187,17 +205,29 @@ const SOLVER: Opt = Opt {
     detail: "",
 };
 
+const NEWTON_CG: (&str, &str) = (
+    "newton-cg",
+    "Newton's steps by conjugate gradients, with a vector exchanged a round: for many columns, without l1",
+);
+
+/// The same where an objective has second derivatives.
+const SMOOTH_SOLVER: Opt = Opt {
+    words: &[SOLVER.words[0], SOLVER.words[1], SOLVER.words[2], NEWTON_CG, SOLVER.words[3], SOLVER.words[4]],
+    ..SOLVER
+};
+
 const DUAL_SOLVER: Opt = Opt {
     words: &[
         (
             "auto",
-            "direct where columns are few and the hinge is squared, else CoCoA; the result says which and why",
+            "the one that costs least by the shape of the data, and CoCoA for a plain hinge; the result says which and why",
         ),
         (
             "direct",
             "sums of products of columns in rounds, and exact steps from them: for few columns and a squared hinge",
         ),
         ("cocoa", "coordinate descent on parts of the rows, with one vector exchanged a round"),
+        NEWTON_CG,
         ("minibatch-scd", "mini-batch coordinate descent, to compare with"),
         ("minibatch-sgd", "mini-batch gradient descent, to compare with; it has no certificate"),
     ],
@@ -208,13 +238,17 @@ const CLASS_SOLVER: Opt = Opt {
     words: &[
         (
             "auto",
-            "for two classes direct where columns are few, else CoCoA; for more, direct where there are few coefficients, else lbfgs; the result says which and why",
+            "for two classes the one that costs least by the shape of the data; for more, direct where there are few coefficients, else lbfgs; the result says which and why",
         ),
         ("direct", "sums of products of columns in rounds, and exact steps from them: for few columns"),
         ("lbfgs", "slopes in rounds, and quasi-Newton steps from them"),
         (
             "cocoa",
             "coordinate descent on parts of the columns, with one vector exchanged a round: for two classes, or each against the rest",
+        ),
+        (
+            NEWTON_CG.0,
+            "Newton's steps by conjugate gradients, with a vector exchanged a round: for classes as cocoa, without l1",
         ),
         ("minibatch-scd", "mini-batch coordinate descent, to compare with; for classes as cocoa"),
         (
@@ -258,6 +292,41 @@ const PRICE_SCALING: Opt = Opt {
     ..SCALING
 };
 
+/// The share of the l1 penalty.
+const L1_RATIO: Opt = Opt {
+    name: "l1_ratio",
+    flag: "l1-ratio",
+    kind: Kind::Real { min: 0.0, max: 1.0, open: false },
+    words: &[],
+    default: Preset::Real(0.5),
+    typed: false,
+    help: "How much of the price is on the size of coefficients: 1 is lasso, 0 ridge",
+    detail: "The paper's η is 1 less this.",
+};
+
+/// Options that regressions share, with their price, their solvers and what else one of them has.
+macro_rules! regression_options {
+    ($price:expr, $solver:expr $(, $more:expr)*) => {
+        [
+            $price,
+            $($more,)*
+            FIT_INTERCEPT,
+            POSITIVE_ONLY,
+            STANDARDIZE,
+            TOL,
+            MAX_ITER,
+            $solver,
+            SCALING,
+            PARTITIONS,
+            H,
+            SIGMA,
+            TUNING,
+            COMBINE,
+            RANDOM_STATE,
+        ]
+    };
+}
+
 /// Ridge regression.
 pub const RIDGE: Table = Table {
     name: "ridge",
@@ -268,21 +337,7 @@ pub const RIDGE: Table = Table {
     weighted: true,
     sparse: true,
     dtype: None,
-    options: &[
-        ALPHA,
-        FIT_INTERCEPT,
-        STANDARDIZE,
-        TOL,
-        MAX_ITER,
-        SOLVER,
-        SCALING,
-        PARTITIONS,
-        H,
-        SIGMA,
-        TUNING,
-        COMBINE,
-        RANDOM_STATE,
-    ],
+    options: &regression_options!(ALPHA_OR_NONE, SMOOTH_SOLVER),
     examples: &[
         "fit ridge x.npy --labels y.npy --alpha 0.1 --out x.model",
         "fit ridge x.libsvm --alpha 10 --workers proc:4 --out x.model",
@@ -299,7 +354,7 @@ pub const LASSO: Table = Table {
     weighted: true,
     sparse: true,
     dtype: None,
-    options: RIDGE.options,
+    options: &regression_options!(ALPHA, SOLVER),
     examples: &["fit lasso x.libsvm --alpha 0.01 --out x.model"],
 };
 
@@ -313,31 +368,7 @@ pub const ELASTIC_NET: Table = Table {
     weighted: true,
     sparse: true,
     dtype: None,
-    options: &[
-        ALPHA,
-        Opt {
-            name: "l1_ratio",
-            flag: "l1-ratio",
-            kind: Kind::Real { min: 0.0, max: 1.0, open: false },
-            words: &[],
-            default: Preset::Real(0.5),
-            typed: false,
-            help: "How much of the price is on the size of coefficients: 1 is lasso, 0 ridge",
-            detail: "The paper's η is 1 less this.",
-        },
-        FIT_INTERCEPT,
-        STANDARDIZE,
-        TOL,
-        MAX_ITER,
-        SOLVER,
-        SCALING,
-        PARTITIONS,
-        H,
-        SIGMA,
-        TUNING,
-        COMBINE,
-        RANDOM_STATE,
-    ],
+    options: &regression_options!(ALPHA, SOLVER, L1_RATIO),
     examples: &["fit elasticnet x.libsvm --alpha 0.01 --l1-ratio 0.9 --out x.model"],
 };
 

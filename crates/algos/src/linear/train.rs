@@ -1,6 +1,7 @@
 //! Training a linear learner: classes, weights and scales are made ready, a solver is chosen by the shape of the data, and
 //! what it finds becomes a model in the units of the data.
 
+use super::choice::{Shape, choose};
 use super::classes::Classes;
 use super::error::LearnError;
 use super::model::LinearModel;
@@ -9,7 +10,7 @@ use super::rows::Survey;
 use super::scaled::{deviations, scaled, surveyed};
 use super::scaling::Penalty;
 use super::solvers::coordinate::baselines::{Problem, RowLoss, minibatch_sgd};
-use super::solvers::coordinate::cocoa::{CocoaRound, Fit, Outcome};
+use super::solvers::coordinate::cocoa::{CocoaRound, Fit, FitError, Outcome};
 use super::solvers::coordinate::learners::Margin;
 use super::solvers::coordinate::partition::{PrepareError, must_be_targets};
 use super::solvers::coordinate::wide::{self, Dealt};
@@ -93,14 +94,18 @@ pub fn train(
     };
     let models = classes.as_ref().map_or(1, Classes::models);
     let together = classes.as_ref().filter(|classes| is_together(spec, classes));
-    if !spec.start.is_empty() && spec.start.len() != models * columns && spec.kind != Kind::Svm {
+    if !spec.start.is_empty() && spec.start.len() != models * columns {
         return Err(LearnError::Start { found: spec.start.len(), expected: models * columns });
+    }
+    if let Some(value) = spec.start.iter().chain(&spec.start_intercepts).find(|value| !value.is_finite()) {
+        return Err(FitError::Start { value: *value }.into());
     }
     let (solver, why) = match together {
         Some(classes) => choose_together(spec, columns, classes.values().len())?,
-        None => choose(spec, examples, columns)?,
+        None => choose(spec, &Shape::of(examples)?)?,
     };
-    let survey = match matches!(solver, Solver::Direct | Solver::Lbfgs) || spec.standardize {
+    let by_rows = matches!(solver, Solver::Direct | Solver::NewtonCg | Solver::Lbfgs);
+    let survey = match by_rows || spec.standardize {
         true => Some(surveyed(master, examples)?),
         false => None,
     };
@@ -169,54 +174,6 @@ pub(super) fn must_be_weights(weights: Option<&[f64]>, rows: usize) -> Result<f6
     }
 }
 
-/// Columns up to which products of all pairs are summed up, unless a solver is asked for: about as many as take CoCoA as much
-/// computing. Measured, see `docs/decisions/solvers.md`.
-const DENSE_MAX: usize = 1000;
-const LOGISTIC_MAX: usize = 500;
-/// With l1, what is solved on the master is no longer one system of equations.
-const DENSE_L1_MAX: usize = 200;
-const SPARSE_MAX: usize = 50;
-const SPARSE_SVM_MAX: usize = 200;
-/// Products of dense columns up to which a problem is small.
-const SMALL: f64 = 2e8;
-
-/// Which solver, and why. A function of the data's shape alone.
-fn choose(spec: &Spec, examples: &Rows, columns: usize) -> Result<(Solver, String), LearnError> {
-    if spec.solver == Solver::Lbfgs {
-        return Err(LearnError::NotApart);
-    }
-    let has_direct = spec.kind != Kind::Svm || spec.margin != Margin::Hinge;
-    match spec.solver {
-        Solver::Auto => {}
-        Solver::Direct if !has_direct => {}
-        Solver::Direct if columns > direct::COLUMNS_MAX => {
-            return Err(LearnError::TooWide { columns, most: direct::COLUMNS_MAX });
-        }
-        other => return Ok((other, "it was asked for".into())),
-    }
-    if !has_direct {
-        return Ok((
-            Solver::Cocoa,
-            "a support vector machine with a plain hinge is found by its dual".into(),
-        ));
-    }
-    let (is_sparse, has_l1) = (examples.is_sparse(), spec.eta < 1.0);
-    let most = match (is_sparse, spec.kind) {
-        (true, Kind::Svm) => SPARSE_SVM_MAX,
-        (true, _) => SPARSE_MAX,
-        (false, _) if has_l1 => DENSE_L1_MAX,
-        (false, Kind::Logistic) => LOGISTIC_MAX,
-        (false, _) => DENSE_MAX,
-    };
-    let products = examples.records() as usize as f64 * columns as f64 * columns as f64;
-    let is_small = !is_sparse && !has_l1 && products <= SMALL && columns <= DENSE_MAX;
-    let kind = if examples.is_sparse() { "sparse" } else { "dense" };
-    Ok(match columns <= most || is_small {
-        true => (Solver::Direct, format!("{columns} columns are few")),
-        false => (Solver::Cocoa, format!("{columns} {kind} columns are many")),
-    })
-}
-
 /// Whether all classes are learnt together: more than two of them, or as many as there are where slopes were asked for.
 pub(super) fn is_together(spec: &Spec, classes: &Classes) -> bool {
     let several = classes.values().len() > 2 && spec.multi_class == MultiClass::Softmax;
@@ -239,9 +196,7 @@ fn choose_together(spec: &Spec, columns: usize, classes: usize) -> Result<(Solve
             return Err(LearnError::TooMany { coefficients, most: direct::COLUMNS_MAX });
         }
         Solver::Direct | Solver::Lbfgs => return Ok((spec.solver, "it was asked for".into())),
-        Solver::Cocoa => return Err(LearnError::NotTogether { solver: "cocoa", classes }),
-        Solver::MinibatchScd => return Err(LearnError::NotTogether { solver: "minibatch-scd", classes }),
-        Solver::MinibatchSgd => return Err(LearnError::NotTogether { solver: "minibatch-sgd", classes }),
+        other => return Err(LearnError::NotTogether { solver: other.name(), classes }),
     }
     let most = if spec.eta < 1.0 { TOGETHER_L1_MAX } else { TOGETHER_MAX };
     Ok(match coefficients <= most {
@@ -296,17 +251,20 @@ impl Training<'_> {
         weights: Option<&[f64]>,
         tell: Tell<'_>,
     ) -> Result<(), LearnError> {
-        if self.solver == Solver::Direct {
+        if matches!(self.solver, Solver::Direct | Solver::NewtonCg) {
             if self.directly(model, targets, weights, tell)? {
                 return Ok(());
             }
             if self.spec.solver == Solver::Direct {
                 return Err(LearnError::Singular);
             }
-            self.solver = Solver::Cocoa;
             self.trained.why =
                 "the columns depend on each other so much that products of them cannot tell them apart"
                     .into();
+            self.solver = if self.spec.is_smooth() { Solver::NewtonCg } else { Solver::Cocoa };
+            if self.solver == Solver::NewtonCg && self.directly(model, targets, weights, tell)? {
+                return Ok(());
+            }
         }
         match (self.solver, self.spec.kind) {
             (Solver::MinibatchSgd, _) => self.by_gradients(targets, weights, tell),
@@ -347,7 +305,11 @@ impl Training<'_> {
     /// The penalty in the ½-sum form.
     fn penalty(&self) -> Result<Penalty, LearnError> {
         let spec = self.spec;
-        Ok(Penalty::beside(spec.lambda, spec.eta, spec.scaling(), self.weight)?)
+        if spec.lambda == 0.0 {
+            return Ok(Penalty::NONE.with_positive(spec.positive));
+        }
+        let penalty = Penalty::beside(spec.lambda, spec.eta, spec.scaling(), self.weight)?;
+        Ok(penalty.with_positive(spec.positive))
     }
 
     /// Coefficients to begin with, in the data's units.
@@ -382,6 +344,7 @@ impl Training<'_> {
             deviations: &self.deviations,
             intercept: self.spec.intercept,
             intercept_price,
+            by_conjugate_gradients: self.solver == Solver::NewtonCg,
             params: self.spec.params(),
         };
         let task = direct::Task {
@@ -389,7 +352,8 @@ impl Training<'_> {
             targets,
             weights,
             penalty,
-            start: if self.spec.kind == Kind::Svm { &[] } else { self.start(model) },
+            start: self.start(model),
+            start_intercept: self.spec.start_intercepts.get(model).copied().unwrap_or(0.0),
         };
         let solved = narrow.solve(&task, &mut |round, objective, gap| tell(round, objective, gap, None))?;
         let Some(solved) = solved else { return Ok(false) };
@@ -414,12 +378,10 @@ impl Training<'_> {
         let Some(survey) = &self.survey else { return Ok(()) };
         let (k, columns) = (classes.values().len(), self.columns);
         let penalty = self.penalty()?;
-        let start: Vec<f64> = match k == 2 {
-            true => {
-                [-0.5, 0.5].iter().flat_map(|half| self.spec.start.iter().map(move |a| half * a)).collect()
-            }
-            false => self.spec.start.clone(),
-        };
+        let of_two =
+            |of: &[f64]| [-0.5, 0.5].iter().flat_map(|half| of.iter().map(move |a| half * a)).collect();
+        let of_classes = |of: &[f64]| -> Vec<f64> { if k == 2 { of_two(of) } else { of.to_vec() } };
+        let start = [of_classes(&self.spec.start), of_classes(&self.spec.start_intercepts)].concat();
         let task = softmax::Task {
             master: self.master,
             examples: self.examples,

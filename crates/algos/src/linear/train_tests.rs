@@ -398,39 +398,165 @@ fn rows_of_32_bits_are_learnt_from_as_if_they_had_64() {
 }
 
 #[test]
-fn the_shape_of_the_data_says_which_solver_and_how_many_partitions() {
-    let m = master();
-    let l1 = || Spec::new(Kind::Logistic).with_l1_ratio(0.5).unwrap();
-    let few = Params::default().with_rounds_max(2).unwrap();
-    for (spec, most_dense, most_sparse) in [
-        (Spec::new(Kind::Ridge), None, 50),
-        (Spec::new(Kind::Lasso), Some(200), 50),
-        (Spec::new(Kind::Logistic), None, 50),
-        (l1(), Some(200), 50),
-        (Spec::new(Kind::Svm), None, 200),
+fn the_cost_of_the_datas_shape_says_which_solver_and_the_bytes_how_many_partitions() {
+    use super::choice::{Shape, choose};
+    let l1 = || Spec::new(Kind::Logistic).with_l1_ratio(1.0).unwrap();
+    let hinge = || Spec::new(Kind::Svm).with_margin(Margin::Hinge);
+    let dense =
+        |rows: f64, columns: usize| Shape { rows, columns, entries: rows * columns as f64, is_sparse: false };
+    let sparse = |rows: f64, columns: usize, per_row: f64| Shape {
+        rows,
+        columns,
+        entries: rows * per_row,
+        is_sparse: true,
+    };
+    for (spec, shape, expected) in [
+        (Spec::new(Kind::Ridge), dense(20_000.0, 200), Solver::Direct),
+        (Spec::new(Kind::Ridge), dense(2000.0, 3000), Solver::NewtonCg),
+        (Spec::new(Kind::Ridge), sparse(8000.0, 10_000, 100.0), Solver::NewtonCg),
+        (Spec::new(Kind::Ridge), sparse(50_000.0, 300, 12.0), Solver::Direct),
+        (Spec::new(Kind::Lasso), sparse(50_000.0, 300, 12.0), Solver::Direct),
+        (Spec::new(Kind::Lasso), sparse(8000.0, 10_000, 100.0), Solver::Cocoa),
+        (Spec::new(Kind::Logistic), sparse(50_000.0, 300, 12.0), Solver::Direct),
+        (Spec::new(Kind::Logistic), sparse(11_314.0, 50_000, 120.0), Solver::NewtonCg),
+        (l1(), sparse(50_000.0, 300, 12.0), Solver::Direct),
+        (l1(), sparse(11_314.0, 50_000, 120.0), Solver::Cocoa),
+        (Spec::new(Kind::Svm), sparse(50_000.0, 300, 12.0), Solver::Direct),
+        (hinge(), sparse(50_000.0, 300, 12.0), Solver::Cocoa),
     ] {
-        let spec = spec.with_params(few.clone());
-        for (columns, sparse) in [
-            (most_sparse, true),
-            (most_sparse + 1, true),
-            (200, false),
-            (201, false),
-            (1000, false),
-            (1001, false),
-        ] {
-            let case = case(8, columns);
-            let expected = match (sparse, most_dense) {
-                (true, _) => columns <= most_sparse,
-                // Eight rows are small.
-                (false, most) => columns <= most.unwrap_or(1000),
-            };
-            let found = fitted(&m, &case, &spec, false, sparse).solver;
-            let what = format!("{:?} η {} {columns} {sparse}", spec.kind(), spec.eta);
-            assert_eq!(found, if expected { Solver::Direct } else { Solver::Cocoa }, "{what}");
-        }
+        let (found, why) = choose(&spec, &shape).unwrap();
+        assert_eq!(found, expected, "{:?} η {} {shape:?}: {why}", spec.kind(), spec.eta);
+        // Another solver that was asked for is another solver.
+        let asked = spec.with_solver(Solver::Cocoa).unwrap();
+        assert_eq!(choose(&asked, &shape).unwrap().0, Solver::Cocoa);
     }
     assert_eq!([1, 1 << 18, 1 << 25].map(partitions_for), [1, 2, 9]);
     assert_eq!([1, 1 << 18, 1 << 25, (1 << 25) + 1].map(row_partitions_for), [1, 1, 1, 2]);
+}
+
+#[test]
+fn conjugate_gradients_come_to_the_point_of_the_direct_solver_and_certify_it() {
+    let (case, m) = (case(80, 9), master());
+    let has_both = |spec: &Spec| spec.clone().with_solver(Solver::NewtonCg).is_ok();
+    for spec in specs().into_iter().filter(has_both) {
+        for spec in [spec.clone(), spec.clone().with_intercept(false), spec.with_standardize(true)] {
+            for (weighted, sparse) in [(true, false), (false, true)] {
+                let at =
+                    |solver| fitted(&m, &case, &spec.clone().with_solver(solver).unwrap(), weighted, sparse);
+                let (direct, rounds) = (at(Solver::Direct), at(Solver::NewtonCg));
+                let what = format!("{:?} intercept {} sparse {sparse}", spec.kind(), spec.intercept);
+                assert!(apart(&direct, &rounds) < 1e-8, "{what}: {:e}", apart(&direct, &rounds));
+                assert!(rounds.gap <= 1e-12 * rounds.objective, "{what}: {:e}", rounds.gap);
+                assert_eq!(rounds.solver, Solver::NewtonCg);
+            }
+        }
+    }
+}
+
+#[test]
+fn more_columns_than_rows_are_fitted_to_the_tolerance_in_few_rounds() {
+    let m = master();
+    let mut random = Rng::keyed(3, 0, 0);
+    let (rows, columns) = (60, 200);
+    let values: Vec<f64> = (0..rows * columns).map(|_| random.normal() + 3.0).collect();
+    let targets: Vec<f64> = (0..rows).map(|_| random.normal()).collect();
+    let data = DataSet::dense(values, columns).unwrap().chunk_records(13).unwrap();
+    for tolerance in [1e-4, 1e-10] {
+        let params = Params::default().with_tolerance(tolerance).unwrap();
+        let spec = Spec::new(Kind::Ridge).with_solver(Solver::NewtonCg).unwrap().with_params(params);
+        let found = train(&m, &(&data).into(), &targets, None, &spec, |_| {}).unwrap();
+        assert_eq!(found.outcome, Outcome::Converged);
+        assert!(found.gap <= tolerance * found.objective && found.rounds < 150, "{} rounds", found.rounds);
+    }
+}
+
+#[test]
+fn least_squares_without_a_penalty_recover_a_planted_line_and_of_many_optima_the_shortest() {
+    let (case, m) = (case(80, 6), master());
+    let planted: Vec<f64> = (0..6).map(|j| if j < 5 { f64::from(j) - 1.5 } else { 0.0 }).collect();
+    let exact: Vec<f64> = case
+        .values
+        .chunks(6)
+        .map(|row| 2.0 + row.iter().zip(&planted).map(|(x, a)| x * a).sum::<f64>())
+        .collect();
+    let none = Spec::new(Kind::Ridge).with_lambda(0.0).unwrap();
+    for solver in [Solver::Auto, Solver::NewtonCg] {
+        let spec = none.clone().with_solver(solver).unwrap();
+        let found = train(&m, &(&case.dense()).into(), &exact, None, &spec, |_| {}).unwrap();
+        let worst =
+            found.model.coefficients().iter().zip(&planted).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(worst < 1e-7 && (found.model.intercepts()[0] - 2.0).abs() < 1e-7, "{solver:?}: {worst:e}");
+        let noisy = train(&m, &(&case.dense()).into(), &case.targets, None, &spec, |_| {}).unwrap();
+        assert_eq!(noisy.outcome, Outcome::Converged, "{solver:?}");
+    }
+    // Twins share what one of them would have.
+    let twins = DataSet::dense((0..12).map(|i| f64::from(i / 2 % 4)).collect(), 2).unwrap();
+    let found = train(&m, &(&twins).into(), &[0.0, 4.0, 8.0, 12.0, 0.0, 4.0], None, &none, |_| {}).unwrap();
+    assert!(
+        found.model.coefficients().iter().all(|a| (a - 2.0).abs() < 1e-9),
+        "{:?}",
+        found.model.coefficients()
+    );
+    let refused = none.with_solver(Solver::Cocoa).unwrap();
+    let said = train(&m, &(&twins).into(), &[0.0; 6], None, &refused, |_| {}).unwrap_err().to_string();
+    assert_eq!(said, "linear: cocoa needs an alpha over 0; give the solver auto, direct or newton-cg");
+}
+
+#[test]
+fn coefficients_that_may_not_be_negative_are_those_of_the_columns_that_are_left() {
+    let (case, m) = (case(80, 6), master());
+    for kind in [Kind::Ridge, Kind::Lasso, Kind::ElasticNet] {
+        for lambda in [0.0, 0.05] {
+            let Ok(spec) = Spec::new(kind).with_lambda(lambda) else { continue };
+            let spec = spec.with_positive(true).unwrap().with_params(tight());
+            let found = fitted(&m, &case, &spec, true, true);
+            let kept: Vec<usize> = (0..6).filter(|j| found.model.coefficients()[*j] > 0.0).collect();
+            assert!(found.model.coefficients().iter().all(|a| *a >= 0.0) && kept.len() < 5, "{kind:?}");
+            assert!(found.gap <= 1e-9 * found.objective, "{kind:?} {lambda}: {:e}", found.gap);
+            let values = case.values.chunks(6).flat_map(|row| kept.iter().map(|j| row[*j])).collect();
+            let data = DataSet::dense(values, kept.len()).unwrap();
+            let free = spec.with_positive(false).unwrap();
+            let weights = Some(&case.weights[..]);
+            let expected = train(&m, &(&data).into(), &case.targets, weights, &free, |_| {}).unwrap();
+            let same = kept.iter().zip(expected.model.coefficients());
+            assert!(
+                same.into_iter().all(|(j, b)| (found.model.coefficients()[*j] - b).abs() < 1e-7),
+                "{kind:?}"
+            );
+        }
+    }
+    assert!(Spec::new(Kind::Svm).with_positive(true).is_err());
+    let cocoa = Spec::new(Kind::Lasso).with_positive(true).unwrap().with_solver(Solver::Cocoa).unwrap();
+    let said =
+        train(&m, &(&case.dense()).into(), &case.targets, None, &cocoa, |_| {}).unwrap_err().to_string();
+    assert_eq!(
+        said,
+        "linear: cocoa finds coefficients of any sign; with positive give the solver auto or direct"
+    );
+}
+
+#[test]
+fn a_fit_that_begins_at_the_optimum_makes_no_more_rounds_than_to_find_that_out() {
+    let (case, m) = (case(80, 9), master());
+    let tolerance = Params::default().with_tolerance(1e-6).unwrap();
+    for spec in specs() {
+        for solver in [Solver::Direct, Solver::NewtonCg, Solver::Cocoa] {
+            let dual = spec.kind() == Kind::Svm && solver == Solver::Cocoa;
+            let Ok(spec) = spec.clone().with_solver(solver) else { continue };
+            if dual {
+                continue;
+            }
+            let first = fitted(&m, &case, &spec, true, true);
+            let again = spec.with_params(tolerance.clone()).with_start(first.model.coefficients().to_vec());
+            let again = again.with_start_intercepts(first.model.intercepts().to_vec());
+            let found = fitted(&m, &case, &again, true, true);
+            let what = format!("{:?} {solver:?} η {}: {} rounds", again.kind(), again.eta, found.rounds);
+            assert_eq!(found.outcome, Outcome::Converged, "{what}");
+            // One looks at the data and one at the point; a logistic loss takes another for its bound.
+            assert!(found.rounds <= 3, "{what}");
+            assert!(apart(&found, &first) < 1e-4, "{what}");
+        }
+    }
 }
 
 /// At the optimum changes are nothing but rounding; a step along one of them once led far away, to an objective that was not that

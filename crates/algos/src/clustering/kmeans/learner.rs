@@ -288,6 +288,16 @@ impl<T: Real> learner::Model for Model<T> {
     fn answer(&self, question: Question, about: &About<'_>) -> Result<Answer, LearnerError> {
         with_rows!(about.rows, data => answer(&self.converted(), question, about, data))
     }
+
+    fn answer_here(&self, question: Question, rows: &[f64]) -> Result<Answer, LearnerError> {
+        let model = self.converted::<f64>();
+        Ok(match question {
+            Question::Predict => Answer::Labels(model.predict(rows)?),
+            Question::Transform => Answer::Doubles(model.transform(rows)?, model.centres().len()),
+            Question::Score => Answer::Number(model.inertia(rows)?),
+            other => return Err(LearnerError::unanswered(NAME, other)),
+        })
+    }
 }
 
 fn answer<C: Points>(

@@ -165,6 +165,14 @@ impl<T: Real> Measure<T> {
     /// The distances of rows to all centres, those of the first row first.
     pub(super) fn distances(&self, rows: impl View<T>) -> Vec<T> {
         let mut out = Vec::with_capacity(rows.len() * self.squares.len());
+        if let Some(dense) = rows.dense() {
+            let mut squares = vec![0.0; self.squares.len()];
+            for i in 0..dense.len() {
+                T::squared_distances(dense.row(i), self.targets.values(), &mut squares);
+                out.extend(squares.iter().map(|square| T::from_f64(square.sqrt())));
+            }
+            return out;
+        }
         for i in 0..rows.len() {
             let centres = self.targets.values().chunks_exact(self.targets.dims()).zip(&self.squares);
             out.extend(centres.map(|(c, square)| T::from_f64(rows.squared_distance(i, c, *square).sqrt())));

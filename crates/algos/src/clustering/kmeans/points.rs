@@ -563,20 +563,9 @@ impl<C: 'static, M: Memory> Wire for Kept<C, M> {
 
 /// The squared distance of two points in doubles, by differences and in eight partial sums.
 pub(super) fn squared_distance<T: Real>(a: &[T], b: &[T]) -> f64 {
-    let len = a.len().min(b.len());
-    let ((a, a_rest), (b, b_rest)) = (a[..len].as_chunks::<8>(), b[..len].as_chunks::<8>());
-    let mut parts = [0.0; 8];
-    for (a, b) in a.iter().zip(b) {
-        for ((part, a), b) in parts.iter_mut().zip(a).zip(b) {
-            let d = a.to_f64() - b.to_f64();
-            *part += d * d;
-        }
-    }
-    for ((part, a), b) in parts.iter_mut().zip(a_rest).zip(b_rest) {
-        let d = a.to_f64() - b.to_f64();
-        *part += d * d;
-    }
-    parts.iter().sum()
+    let mut square = [0.0];
+    T::squared_distances(a, b, &mut square);
+    square[0]
 }
 
 /// The squared length of a centre as [`View::squared_distance`] wants it: one chain in the order of columns.

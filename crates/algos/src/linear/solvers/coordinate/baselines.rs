@@ -325,13 +325,13 @@ pub fn one_walk<C: RowChunk>(walk: &Walk, x: &C, ctx: &Ctx) -> Walked {
     let from = walk.starts[ctx.chunk() as usize] as usize;
     let mut rng = Rng::keyed(walk.seed, walk.round, ctx.chunk());
     let mut out = Walked { loss: 0.0, gradient: vec![0.0; width + 1], weight: 0.0 };
-    let (mut room, mut squares, zeros) = (vec![], vec![0.0; width], vec![0.0; width]);
+    let (mut squares, zeros) = (vec![0.0; width], vec![0.0; width]);
     for row in 0..x.count() {
         if walk.share < 1.0 && rng.uniform() >= walk.share {
             continue;
         }
         let weight = walk.weights.get(from + row).copied().unwrap_or(1.0);
-        let v = x.times(row, &walk.at[..width], &mut room) + walk.at[width];
+        let v = x.times(row, &walk.at[..width]) + walk.at[width];
         let (loss, slope) = walk.loss.at(v, walk.targets[from + row]);
         out.loss += weight * loss;
         out.weight += weight;

@@ -241,6 +241,8 @@ pub fn fit_from<C: Columns>(
         };
         let placed = held.run(place::<C>, &start)?;
         descent.begin_at(placed.product, placed.terms);
+        // It may be the optimum: the first round is to tell.
+        descent.certificates.at_once = !start.coordinates.is_empty();
     }
     let outcome = loop {
         let seen = descent.round(&mut held)?;
@@ -690,12 +692,14 @@ struct Certificates {
     /// The gap shrinks about as this power of what a pass gains: 1 where both are squares of a distance, ½ where the gap
     /// is the distance.
     power: f64,
+    /// Whether the next round is to have one in any case.
+    at_once: bool,
 }
 
 impl Default for Certificates {
     fn default() -> Self {
         let never = f64::INFINITY;
-        Certificates { last: 0.0, rate: never, rate_then: never, gap_then: never, power: 1.0 }
+        Certificates { last: 0.0, rate: never, rate_then: never, gap_then: never, power: 1.0, at_once: false }
     }
 }
 
@@ -724,6 +728,7 @@ impl Certificates {
         };
         let between = if is_rounding { PASSES_LEAST + 1.0 } else { PASSES_BETWEEN };
         let due = (hopeful && since >= PASSES_LEAST) || since >= between || self.rate == 0.0;
+        let due = due || std::mem::take(&mut self.at_once);
         if due {
             self.last = passes;
         }

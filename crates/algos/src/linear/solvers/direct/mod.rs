@@ -11,9 +11,16 @@
 //! certifies; if rounding in the products was felt, another step from its slopes puts that right. A logistic loss and a squared
 //! hinge take a step of Newton's method each round, with the penalty as it is, and halve it where it would go too far.
 //! The intercept of a support vector machine costs something, as liblinear has it.
+//!
+//! Where columns are many, second derivatives are not summed up: [`conjugate`] gradients find the same step from products of
+//! their matrix with vectors, each of which is a round ([`by_rows`]). It stops where the certificate of the next point is
+//! expected to be within the tolerance, or, where the loss is no sum of squares, where a better step would not pay.
 
+pub mod by_rows;
+mod conjugate;
 pub(in crate::linear) mod quadratic;
 pub mod slopes;
+mod step;
 
 use crate::linear::error::LearnError;
 use crate::linear::rows::Survey;
@@ -21,9 +28,10 @@ use crate::linear::scaled;
 use crate::linear::scaling::Penalty;
 use crate::linear::solvers::coordinate::cocoa::{FitError, Outcome};
 use crate::linear::solvers::coordinate::params::Params;
+use by_rows::add_slopes;
 use qjam::{Master, Rows, with_rows};
-use quadratic::Quadratic;
-use slopes::{Of, Point, Slopes, slopes};
+use slopes::{Of, Point, Second, Slopes, slopes};
+use step::{Curvature, Step};
 
 /// Most columns: products of all pairs have to fit in memory, several times.
 pub const COLUMNS_MAX: usize = 8192;
@@ -44,6 +52,8 @@ pub(in crate::linear) struct Narrow<'a> {
     pub(in crate::linear) intercept: bool,
     /// What the intercept costs: half its square times this.
     pub(in crate::linear) intercept_price: f64,
+    /// Whether steps are found by conjugate gradients, a round each, instead of from sums of products.
+    pub(in crate::linear) by_conjugate_gradients: bool,
     pub(in crate::linear) params: &'a Params,
 }
 
@@ -55,6 +65,8 @@ pub(in crate::linear) struct Task<'a> {
     pub(in crate::linear) penalty: Penalty,
     /// In the data's units; none for zeros.
     pub(in crate::linear) start: &'a [f64],
+    /// The intercept that goes with them.
+    pub(in crate::linear) start_intercept: f64,
 }
 
 /// What was found, in the ½-sum form.
@@ -78,12 +90,16 @@ impl Narrow<'_> {
         let rows = self.survey.counts.iter().sum::<u64>() as f64;
         // An intercept that costs something is that of the columns as they are.
         let means = match self.intercept && self.intercept_price == 0.0 {
+            _ if self.by_rows() => vec![],
             true => self.survey.sums.iter().map(|sum| sum / rows).collect(),
             false => vec![0.0; columns],
         };
-        let mut b = vec![0.0; columns];
+        let (mut b, mut c) = (vec![0.0; columns], 0.0);
         if !task.start.is_empty() {
             b.iter_mut().enumerate().for_each(|(j, b)| *b = task.start[j] * self.deviation(j));
+        }
+        if !task.start.is_empty() && self.intercept {
+            c = task.start_intercept + task.start.iter().zip(&means).map(|(a, mean)| a * mean).sum::<f64>();
         }
         let point = Point {
             of: task.of,
@@ -92,10 +108,19 @@ impl Narrow<'_> {
             targets: task.targets.to_vec(),
             weights: task.weights.unwrap_or_default().to_vec(),
             starts: scaled::starts(&self.survey.counts),
-            products: true,
+            second: Second::None,
             scales: (1.0, 1.0),
         };
-        let mut search = Search { narrow: self, task, point, b, c: 0.0, bound: f64::NEG_INFINITY, rounds: 0 };
+        let mut search = Search {
+            narrow: self,
+            task,
+            point,
+            b,
+            c,
+            bound: f64::NEG_INFINITY,
+            rounds: 0,
+            first_square: None,
+        };
         let Some((objective, outcome)) = search.run(observer)? else {
             return Ok(None);
         };
@@ -114,6 +139,11 @@ impl Narrow<'_> {
     fn deviation(&self, column: usize) -> f64 {
         self.deviations.get(column).copied().unwrap_or(1.0)
     }
+
+    /// Whether rows are taken as they are stored.
+    fn by_rows(&self) -> bool {
+        self.by_conjugate_gradients || self.examples.is_sparse()
+    }
 }
 
 /// On the way to an optimum.
@@ -127,17 +157,18 @@ struct Search<'a> {
     c: f64,
     bound: f64,
     rounds: usize,
+    /// The slopes at the first point, as conjugate gradients measure them.
+    first_square: Option<f64>,
 }
 
-/// A step that was taken, to be judged by the next round.
-struct Step {
-    from: (Vec<f64>, f64),
-    to: (Vec<f64>, f64),
-    /// The objective before it, and what a straight line promises of all of it.
-    objective: f64,
-    promised: f64,
-    length: f64,
-    halvings: usize,
+/// What is to be done after a round.
+enum Verdict {
+    /// Nothing: the objective, and why it ends.
+    Over(f64, Outcome),
+    /// To look at the same step again, made shorter.
+    Shorter(Step),
+    /// To make the next step.
+    GoOn,
 }
 
 impl Search<'_> {
@@ -146,10 +177,10 @@ impl Search<'_> {
         observer: &mut dyn FnMut(usize, f64, f64),
     ) -> Result<Option<(f64, Outcome)>, LearnError> {
         let (params, of) = (self.narrow.params, self.task.of);
-        let (mut quadratic, mut step): (Option<Quadratic>, Option<Step>) = (None, None);
-        let (mut intercept_bend, mut whole) = ((vec![], 0.0), None);
+        let (mut curvature, mut step): (Option<Curvature>, Option<Step>) = (None, None);
+        let mut whole = None;
         loop {
-            let wants = of != Of::Squares || quadratic.is_none();
+            let wants = of != Of::Squares || curvature.is_none();
             let mut seen = self.slopes(wants, (1.0, 1.0))?;
             // What there is to explain; beside it a gap may be nothing but rounding.
             let whole = *whole.get_or_insert(seen.value);
@@ -170,62 +201,113 @@ impl Search<'_> {
             if params.tolerance() > 0.0 && objective - self.bound <= ROUNDING * ROUNDING * whole {
                 return Ok(Some((objective, Outcome::Converged)));
             }
-            if let Some(taken) = step.take() {
-                // Where nothing but rounding is promised, rounding is allowed.
-                let allowed = taken.objective + KEPT * taken.length * taken.promised;
-                if objective > allowed + ROUNDING * objective.abs() {
-                    let (length, halvings) = (0.5 * taken.length, taken.halvings + 1);
-                    if halvings > HALVINGS_MAX || used_up {
-                        (self.b, self.c) = taken.from;
-                        let outcome = if used_up { Outcome::RoundsUsedUp } else { Outcome::Stalled };
-                        return Ok(Some((taken.objective, outcome)));
-                    }
-                    self.go(&taken.from, &taken.to, length);
-                    step = Some(Step { length, halvings, ..taken });
+            let verdict = match step.take() {
+                Some(taken) => self.judge(taken, &seen, objective, used_up)?,
+                None if used_up => Verdict::Over(objective, Outcome::RoundsUsedUp),
+                None => self.judge_start(&seen, objective)?,
+            };
+            match verdict {
+                Verdict::Over(objective, outcome) => return Ok(Some((objective, outcome))),
+                Verdict::Shorter(shorter) => {
+                    step = Some(shorter);
                     continue;
                 }
-                let is_within = |bound: f64| {
-                    params.tolerance() > 0.0 && objective - bound <= params.tolerance() * objective.abs()
-                };
-                let near = (4.0 * params.tolerance()).max(ROUNDING) * objective.abs();
-                if of == Of::Logistic && (used_up || -taken.promised <= near) {
-                    self.certify(&seen)?;
-                }
-                if is_within(self.bound) {
-                    return Ok(Some((objective, Outcome::Converged)));
-                }
-                if used_up {
-                    return Ok(Some((objective, Outcome::RoundsUsedUp)));
-                }
-                if -taken.promised <= ROUNDING * objective.abs() {
-                    return Ok(Some((objective, Outcome::Stalled)));
-                }
-            } else if used_up {
-                return Ok(Some((objective, Outcome::RoundsUsedUp)));
+                Verdict::GoOn => {}
             }
             if wants {
-                let (h, bend) = self.bends(&seen);
-                (quadratic, intercept_bend) = (Some(h), bend);
+                curvature = Some(self.curvature(&seen));
             }
-            let Some(h) = &quadratic else { return Ok(None) };
-            match self.step(h, &intercept_bend, &seen, objective) {
-                Some(taken) => {
-                    self.go(&taken.from, &taken.to, 1.0);
-                    step = Some(taken);
+            let Some(known) = &curvature else { return Ok(None) };
+            let Some(taken) = self.step(known, &seen, objective)? else { return Ok(None) };
+            if self.is_least_squares() {
+                // What is left to gain is half of what a straight line promises, and where coefficients are held at
+                // 0 no more than all of it. No dual is feasible but the best.
+                let share = if self.task.penalty.is_positive() { 1.0 } else { 0.5 };
+                self.bound = self.bound.max(objective + share * taken.promised);
+                if self.is_within(objective) {
+                    return Ok(Some((objective, Outcome::Converged)));
                 }
-                None => return Ok(None),
             }
+            self.go(&taken.from, &taken.to, 1.0);
+            step = Some(taken);
         }
     }
 
+    /// What the round after a step says of it. A step that leads uphill is gone back on by half.
+    fn judge(
+        &mut self,
+        taken: Step,
+        seen: &Slopes,
+        objective: f64,
+        used_up: bool,
+    ) -> Result<Verdict, LearnError> {
+        // Where nothing but rounding is promised, rounding is allowed.
+        let allowed = taken.objective + KEPT * taken.length * taken.promised;
+        if objective > allowed + ROUNDING * objective.abs() {
+            let (length, halvings) = (0.5 * taken.length, taken.halvings + 1);
+            if halvings > HALVINGS_MAX || used_up {
+                (self.b, self.c) = taken.from;
+                let outcome = if used_up { Outcome::RoundsUsedUp } else { Outcome::Stalled };
+                return Ok(Verdict::Over(taken.objective, outcome));
+            }
+            self.go(&taken.from, &taken.to, length);
+            return Ok(Verdict::Shorter(Step { length, halvings, ..taken }));
+        }
+        let near = (4.0 * self.narrow.params.tolerance()).max(ROUNDING) * objective.abs();
+        if self.task.of == Of::Logistic && (used_up || -taken.promised <= near) {
+            self.certify(seen)?;
+        }
+        Ok(match () {
+            () if self.is_within(objective) => Verdict::Over(objective, Outcome::Converged),
+            () if used_up => Verdict::Over(objective, Outcome::RoundsUsedUp),
+            () if -taken.promised <= ROUNDING * objective.abs() => Verdict::Over(objective, Outcome::Stalled),
+            () => Verdict::GoOn,
+        })
+    }
+
+    /// What the first round says: a point that was given may be the optimum already.
+    fn judge_start(&mut self, seen: &Slopes, objective: f64) -> Result<Verdict, LearnError> {
+        if self.task.start.is_empty() {
+            return Ok(Verdict::GoOn);
+        }
+        if self.task.of == Of::Logistic {
+            self.certify(seen)?;
+        }
+        Ok(match self.is_within(objective) {
+            true => Verdict::Over(objective, Outcome::Converged),
+            false => Verdict::GoOn,
+        })
+    }
+
+    /// Whether nothing but squares of residuals costs anything.
+    fn is_least_squares(&self) -> bool {
+        let penalty = &self.task.penalty;
+        self.task.of == Of::Squares && penalty.l1() == 0.0 && penalty.l2() == 0.0
+    }
+
+    fn is_within(&self, objective: f64) -> bool {
+        let tolerance = self.narrow.params.tolerance();
+        tolerance > 0.0 && objective - self.bound <= tolerance * objective.abs()
+    }
+
     /// A round at the present point.
-    fn slopes(&mut self, products: bool, scales: (f64, f64)) -> Result<Slopes, LearnError> {
+    fn slopes(&mut self, second: bool, scales: (f64, f64)) -> Result<Slopes, LearnError> {
         let narrow = self.narrow;
         self.point.at = (0..self.b.len()).map(|j| self.b[j] / narrow.deviation(j)).collect();
         self.point.at.push(self.c);
-        (self.point.products, self.point.scales) = (products, scales);
+        self.point.second = match (second, narrow.by_conjugate_gradients) {
+            (false, _) => Second::None,
+            (true, true) => Second::Diagonal,
+            (true, false) => Second::Products,
+        };
+        self.point.scales = scales;
         self.rounds += 1;
-        Ok(with_rows!(narrow.examples, data => narrow.master.run(slopes::<_>, &self.point, data))?)
+        Ok(match narrow.by_rows() {
+            true => {
+                with_rows!(narrow.examples, data => narrow.master.run(add_slopes::<_>, &self.point, data))
+            }
+            false => with_rows!(narrow.examples, data => narrow.master.run(slopes::<_>, &self.point, data)),
+        }?)
     }
 
     fn cost(&self, b: &[f64], c: f64) -> f64 {
@@ -281,11 +363,14 @@ impl Search<'_> {
     /// By what slopes have to be multiplied to be allowed at most, and the conjugates of the penalty there.
     fn feasible(&self, slopes: &[f64]) -> (f64, f64) {
         let (l1, l2) = (self.task.penalty.l1(), self.task.penalty.l2());
+        let is_positive = self.task.penalty.is_positive();
+        // A coefficient that may not be negative is held where its slope pulls it down.
+        let steep = |slope: &f64| if is_positive { -slope } else { slope.abs() };
         if l2 > 0.0 {
-            let beyond = |slope: &f64| (slope.abs() - l1).max(0.0);
+            let beyond = |slope: &f64| (steep(slope) - l1).max(0.0);
             return (1.0, slopes.iter().map(|slope| beyond(slope).powi(2)).sum::<f64>() / (2.0 * l2));
         }
-        let steepest = slopes.iter().fold(0.0_f64, |most, slope| most.max(slope.abs()));
+        let steepest = slopes.iter().fold(0.0_f64, |most, slope| most.max(steep(slope)));
         let most = if self.task.of == Of::Logistic { 1.0 } else { f64::INFINITY };
         (if steepest > 0.0 { (l1 / steepest).min(most) } else { most.min(1e300) }, 0.0)
     }
@@ -305,52 +390,6 @@ impl Search<'_> {
         let found = self.slopes(false, (scale * sides.0, scale * sides.1))?;
         self.bound = self.bound.max(found.bound - conjugates);
         Ok(())
-    }
-
-    /// Second derivatives in scaled coefficients, with the intercept where it is best; and those of the intercept.
-    fn bends(&self, seen: &Slopes) -> (Quadratic, (Vec<f64>, f64)) {
-        let (n, width) = (self.b.len(), self.b.len() + 1);
-        let own = seen.products[n * width + n] + self.narrow.intercept_price;
-        let ones: Vec<f64> =
-            (0..n).map(|j| seen.products[j * width + n] / self.narrow.deviation(j)).collect();
-        let with = self.narrow.intercept && own > 0.0;
-        let mut h = Vec::with_capacity(n * n);
-        for i in 0..n {
-            for j in 0..n {
-                let scale = self.narrow.deviation(i) * self.narrow.deviation(j);
-                let value = seen.products[i * width + j] / scale;
-                h.push(if with { value - ones[i] * ones[j] / own } else { value });
-            }
-        }
-        (Quadratic::new(n, h), (ones, own))
-    }
-
-    /// The step to the lowest point of the quadratic function that agrees with the loss here; `None` where there is none.
-    fn step(&self, h: &Quadratic, bend: &(Vec<f64>, f64), seen: &Slopes, objective: f64) -> Option<Step> {
-        let columns = self.b.len();
-        let minus = |j: usize| seen.minus.get(j).copied().unwrap_or(0.0);
-        let slopes = self.of_scaled((0..columns).map(|j| seen.plus[j] + minus(j)));
-        let slope_c = if self.narrow.intercept { seen.plus[columns] + minus(columns) } else { 0.0 };
-        let whole_c = slope_c + self.narrow.intercept_price * self.c;
-        let (ones, own) = bend;
-        let with = self.narrow.intercept && *own > 0.0;
-        let share = if with { whole_c / own } else { 0.0 };
-        let mut r = h.times(&self.b);
-        r.iter_mut().enumerate().for_each(|(j, r)| *r -= slopes[j] - share * ones[j]);
-        let to = h.lowest(&r, self.task.penalty.l1(), self.task.penalty.l2(), &self.b)?;
-        let by: Vec<f64> = to.iter().zip(&self.b).map(|(to, from)| to - from).collect();
-        let along: f64 = by.iter().zip(ones).map(|(by, ones)| by * ones).sum();
-        let by_c = if with { -(whole_c + along) / own } else { 0.0 };
-        let straight: f64 = by.iter().zip(&slopes).map(|(by, slope)| by * slope).sum();
-        let promised = straight + slope_c * by_c + self.cost(&to, self.c + by_c) - self.cost(&self.b, self.c);
-        Some(Step {
-            from: (self.b.clone(), self.c),
-            to: (to, self.c + by_c),
-            objective,
-            promised: promised.min(0.0),
-            length: 1.0,
-            halvings: 0,
-        })
     }
 
     fn go(&mut self, from: &(Vec<f64>, f64), to: &(Vec<f64>, f64), length: f64) {

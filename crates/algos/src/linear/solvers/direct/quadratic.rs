@@ -5,6 +5,7 @@
 //! so it goes on until steps are nothing but rounding.
 
 use crate::kernels::vectors::{add_scaled, dot};
+use crate::linear::scaling::Penalty;
 
 /// A symmetric matrix of sums of products, row by row.
 #[derive(Clone, Debug)]
@@ -37,10 +38,19 @@ impl Quadratic {
     }
 
     /// The lowest point, looked for from `start`; `None` where the matrix is nearly singular.
-    pub(in crate::linear) fn lowest(&self, r: &[f64], l1: f64, l2: f64, start: &[f64]) -> Option<Vec<f64>> {
-        match l1 > 0.0 {
-            true => Some(self.descend(r, l1, l2, start)),
-            false => self.solve(r, l2),
+    ///
+    /// `enough` is for functions that only resemble another: coordinate descent ends with the pass that gains no more than
+    /// this share of what all passes have gained. With 0 it goes on until steps are nothing but rounding.
+    pub(in crate::linear) fn lowest(
+        &self,
+        r: &[f64],
+        penalty: &Penalty,
+        start: &[f64],
+        enough: f64,
+    ) -> Option<Vec<f64>> {
+        match penalty.l1() > 0.0 || penalty.is_positive() {
+            true => Some(self.descend(r, penalty, start, enough)),
+            false => self.solve(r, penalty.l2()),
         }
     }
 
@@ -88,8 +98,10 @@ impl Quadratic {
     }
 
     /// Coordinate descent: whole passes until one moves something, then passes over those that are not 0.
-    fn descend(&self, r: &[f64], l1: f64, l2: f64, start: &[f64]) -> Vec<f64> {
-        let mut x = start.to_vec();
+    fn descend(&self, r: &[f64], penalty: &Penalty, start: &[f64], enough: f64) -> Vec<f64> {
+        let (l1, l2) = (penalty.l1(), penalty.l2());
+        let least = if penalty.is_positive() { 0.0 } else { f64::NEG_INFINITY };
+        let mut x: Vec<f64> = start.iter().map(|x| x.max(least)).collect();
         // The slope of the smooth part without l2: H x − r.
         let mut slope = vec![0.0; self.n];
         let renew = |x: &[f64], slope: &mut [f64]| {
@@ -100,9 +112,10 @@ impl Quadratic {
         };
         renew(&x, &mut slope);
         let (mut whole, mut quiet, mut products) = (true, 0, 0.0);
-        let (mut least, mut in_vain) = (f64::INFINITY, 0);
+        let (mut moved_least, mut in_vain) = (f64::INFINITY, 0);
+        let mut gained = 0.0;
         while products < PRODUCTS_MAX {
-            let (mut moved, mut size) = (0.0_f64, 0.0_f64);
+            let (mut moved, mut size, mut gain) = (0.0_f64, 0.0_f64, 0.0);
             products += self.n as f64;
             for j in 0..self.n {
                 let bend = self.h[j * self.n + j];
@@ -110,7 +123,7 @@ impl Quadratic {
                     continue;
                 }
                 let pull = bend * x[j] - slope[j];
-                let to = soft(pull, l1) / (bend + l2);
+                let to = (soft(pull, l1) / (bend + l2)).max(least);
                 let by = to - x[j];
                 if by != 0.0 {
                     products += self.n as f64;
@@ -118,14 +131,21 @@ impl Quadratic {
                     x[j] = to;
                     // In the units of the objective's root, so that columns compare.
                     moved = moved.max(by.abs() * (bend + l2).sqrt());
+                    gain += 0.5 * (bend + l2) * by * by;
                 }
                 // Of what a coordinate is made of, since that is what is rounded: itself may be next to nothing.
                 size = size.max(pull.abs() / (bend + l2).sqrt());
             }
-            in_vain = if moved < least { 0 } else { in_vain + 1 };
-            least = least.min(moved);
+            in_vain = if moved < moved_least { 0 } else { in_vain + 1 };
+            moved_least = moved_least.min(moved);
+            gained += gain;
+            if whole && gain <= enough * gained {
+                break;
+            }
             let is_rounding = moved <= 1e-13 * size && in_vain >= PASSES_IN_VAIN;
-            if moved <= 4.0 * f64::EPSILON * size || is_rounding {
+            if gain <= enough * gained {
+                whole = true;
+            } else if moved <= 4.0 * f64::EPSILON * size || is_rounding {
                 if whole {
                     quiet += 1;
                     if quiet == 2 {
@@ -218,6 +238,7 @@ fn back(l: &[f64], n: usize, mut b: Vec<f64>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linear::scaling::Scaling;
     use qjam::Rng;
 
     fn case(n: usize, rows: usize) -> (Quadratic, Vec<f64>) {
@@ -237,14 +258,24 @@ mod tests {
         (Quadratic::new(n, h), (0..n).map(along).collect())
     }
 
+    fn penalty(l1: f64, l2: f64, positive: bool) -> Penalty {
+        let l1_only = Penalty::beside(l1.max(1e-300), 0.0, Scaling::HalfSum, 1.0).unwrap();
+        let l1_only = if l1 > 0.0 { l1_only } else { Penalty::NONE };
+        l1_only.with_l2(l2).with_positive(positive)
+    }
+
     #[test]
     fn lowest_points_have_no_slope_that_the_penalty_does_not_meet() {
         for (n, rows) in [(1, 3), (7, 30), (20, 10)] {
             let (quadratic, r) = case(n, rows);
-            for (l1, l2) in [(0.0, 0.5), (2.0, 0.5), (2.0, 0.0)] {
-                let x = quadratic.lowest(&r, l1, l2, &vec![0.0; n]).unwrap();
+            for (l1, l2, positive) in
+                [(0.0, 0.5, false), (2.0, 0.5, false), (2.0, 0.0, false), (0.0, 0.5, true), (2.0, 0.0, true)]
+            {
+                let x = quadratic.lowest(&r, &penalty(l1, l2, positive), &vec![0.0; n], 0.0).unwrap();
+                assert!(!positive || x.iter().all(|x| *x >= 0.0));
                 for (j, slope) in quadratic.times(&x).iter().zip(&r).map(|(h, r)| h - r).enumerate() {
                     let wrong = match x[j] == 0.0 {
+                        true if positive => (-slope - l1).max(0.0),
                         true => (slope.abs() - l1).max(0.0),
                         false => (slope + l2 * x[j] + l1 * x[j].signum()).abs(),
                     };
@@ -257,11 +288,13 @@ mod tests {
     #[test]
     fn columns_that_depend_on_each_other_are_noticed() {
         let singular = Quadratic::new(2, vec![1.0, 1.0, 1.0, 1.0]);
-        assert_eq!(singular.lowest(&[1.0, 1.0], 0.0, 0.0, &[0.0; 2]), None);
-        let eased = singular.lowest(&[1.0, 1.0], 0.0, 0.5, &[0.0; 2]).unwrap();
+        let lowest =
+            |of: &Quadratic, r: &[f64], l2: f64| of.lowest(r, &penalty(0.0, l2, false), &[0.0; 2], 0.0);
+        assert_eq!(lowest(&singular, &[1.0, 1.0], 0.0), None);
+        let eased = lowest(&singular, &[1.0, 1.0], 0.5).unwrap();
         assert!((eased[0] - 0.4).abs() < 1e-15 && eased[0] == eased[1]);
         // A column of zeros is in nobody's way.
         let empty = Quadratic::new(2, vec![2.0, 0.0, 0.0, 0.0]);
-        assert_eq!(empty.lowest(&[1.0, 0.0], 0.0, 0.0, &[0.0; 2]), Some(vec![0.5, 0.0]));
+        assert_eq!(lowest(&empty, &[1.0, 0.0], 0.0), Some(vec![0.5, 0.0]));
     }
 }

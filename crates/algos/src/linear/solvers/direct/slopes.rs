@@ -1,8 +1,8 @@
-//! One round over rows: the loss at a point, its slopes, and, if asked for, the sums of products of all pairs of columns.
+//! One round over dense rows: the loss at a point, its slopes, and, if asked for, the sums of products of all pairs of columns.
 //!
 //! Columns are seen with the means of all rows taken off, so that large means cost no digits, and with one more column of
-//! ones, whose coefficient is the intercept. Rows are written in full a few at a time, whether they are stored so or
-//! not. Products, losses and sums go through `kernels`: their bits are those of the data alone.
+//! ones, whose coefficient is the intercept. Products, losses and sums go through `kernels`: their bits are those of the
+//! data alone. [`by_rows`](super::by_rows) gives the same sums for sparse rows, and where no products are wanted.
 
 use crate::kernels::gram::Gram;
 use crate::kernels::vectors::{add_scaled, dot};
@@ -11,7 +11,7 @@ use crate::linear::rows::RowChunk;
 use qjam::{Csr, Ctx, Dense};
 
 /// Rows that are worked on together.
-const BATCH: usize = 128;
+pub(super) const BATCH: usize = 128;
 
 /// What a loss is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, qjam::Wire)]
@@ -24,6 +24,17 @@ pub enum Of {
     SquaredHinge,
 }
 
+/// Which second derivatives a round sums up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, qjam::Wire)]
+pub enum Second {
+    /// None.
+    None,
+    /// Those of single coefficients.
+    Diagonal,
+    /// Those of all pairs of coefficients.
+    Products,
+}
+
 /// Where the slopes are wanted.
 #[derive(Clone, Debug, qjam::Wire)]
 pub struct Point {
@@ -31,7 +42,7 @@ pub struct Point {
     pub of: Of,
     /// Coefficients of the columns less their means, and the intercept.
     pub at: Vec<f64>,
-    /// What is taken off each column.
+    /// What is taken off each column; none where rows are taken as they are stored.
     pub means: Vec<f64>,
     /// Targets or labels of all rows.
     pub targets: Vec<f64>,
@@ -39,14 +50,14 @@ pub struct Point {
     pub weights: Vec<f64>,
     /// Where the rows of each chunk begin.
     pub starts: Vec<u64>,
-    /// Whether sums of products are wanted.
-    pub products: bool,
+    /// Which second derivatives are wanted.
+    pub second: Second,
     /// By what the slopes of rows with label 1 and −1 are multiplied for the bound of a logistic loss.
     pub scales: (f64, f64),
 }
 
 /// Sums over rows.
-#[derive(Clone, Debug, qjam::Wire, qjam::Sum)]
+#[derive(Clone, Debug, Default, qjam::Wire, qjam::Sum)]
 pub struct Slopes {
     /// The loss.
     pub value: f64,
@@ -62,8 +73,29 @@ pub struct Slopes {
     pub bounds: [f64; 3],
     /// Of a logistic loss: less the conjugate at the slopes times the scales. Of a squared hinge: less that at the slopes.
     pub bound: f64,
-    /// Sums of products, weighted by second derivatives; empty if they are not wanted.
+    /// Sums of products, weighted by second derivatives; empty if they are not wanted. Those of sparse rows have their upper
+    /// triangle alone.
     pub products: Vec<f64>,
+    /// Sums of the squares of columns, weighted by second derivatives; empty if the diagonal is not wanted.
+    pub diagonal: Vec<f64>,
+    /// The weighted sums of columns that go with the diagonal, and the sum of second derivatives.
+    pub bent_ones: Vec<f64>,
+}
+
+impl Slopes {
+    /// Zeros, for a point with this many coefficients and the intercept.
+    pub(super) fn zeros(point: &Point) -> Slopes {
+        let (width, squares) = (point.at.len(), point.of == Of::Squares);
+        let diagonal = if point.second == Second::Diagonal { width } else { 0 };
+        Slopes {
+            plus: vec![0.0; width],
+            minus: vec![0.0; if squares { 0 } else { width }],
+            ones: vec![0.0; if squares { width } else { 0 }],
+            diagonal: vec![0.0; diagonal.saturating_sub(1)],
+            bent_ones: vec![0.0; diagonal],
+            ..Slopes::default()
+        }
+    }
 }
 
 /// The slopes of the rows of a chunk.
@@ -72,17 +104,8 @@ pub fn slopes<C: RowChunk>(point: &Point, x: &C, ctx: &Ctx) -> Slopes {
     let (width, level) = (point.at.len(), Level::best());
     let from = point.starts[ctx.chunk() as usize] as usize;
     let squares = point.of == Of::Squares;
-    let mut out = Slopes {
-        value: 0.0,
-        weight: 0.0,
-        plus: vec![0.0; width],
-        minus: vec![0.0; if squares { 0 } else { width }],
-        ones: vec![0.0; if squares { width } else { 0 }],
-        bounds: [0.0; 3],
-        bound: 0.0,
-        products: vec![],
-    };
-    let mut gram = point.products.then(|| Gram::new(width));
+    let mut out = Slopes::zeros(point);
+    let mut gram = (point.second == Second::Products).then(|| Gram::new(width));
     let mut rows = vec![1.0; BATCH * width];
     let mut batch = Batch::default();
     for first in (0..x.count()).step_by(BATCH) {
@@ -94,17 +117,7 @@ pub fn slopes<C: RowChunk>(point: &Point, x: &C, ctx: &Ctx) -> Slopes {
             row.iter_mut().zip(&point.means).for_each(|(x, mean)| *x -= mean);
             batch.v.push(dot(row, &point.at));
         }
-        let range = from + first..from + first + count;
-        let targets = &point.targets[range.clone()];
-        match point.weights.is_empty() {
-            true => batch.w.resize(count, 1.0),
-            false => batch.w.extend_from_slice(&point.weights[range]),
-        }
-        match point.of {
-            Of::Squares => batch.squares(targets, &mut out),
-            Of::Logistic => batch.logistic(level, targets, point.scales, &mut out),
-            Of::SquaredHinge => batch.squared_hinge(targets, &mut out),
-        }
+        let targets = batch.losses(level, point, from + first, &mut out);
         for (i, row) in rows.chunks_exact(width).take(count).enumerate() {
             if squares {
                 add_scaled(&mut out.ones, batch.w[i], row);
@@ -123,17 +136,40 @@ qjam::register!(slopes::<Dense<f32>>, slopes::<Dense<f64>>, slopes::<Csr<f32>>, 
 
 /// Numbers of a few rows: products, weights, slopes, second derivatives.
 #[derive(Default)]
-struct Batch {
-    v: Vec<f64>,
-    w: Vec<f64>,
-    u: Vec<f64>,
-    h: Vec<f64>,
+pub(super) struct Batch {
+    pub(super) v: Vec<f64>,
+    pub(super) w: Vec<f64>,
+    pub(super) u: Vec<f64>,
+    pub(super) h: Vec<f64>,
     room: [Vec<f64>; 4],
 }
 
 impl Batch {
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         [&mut self.v, &mut self.w, &mut self.u, &mut self.h].into_iter().for_each(Vec::clear);
+    }
+
+    /// Adds the losses of the rows from `first` on, whose products are in `v`, and notes their slopes and second derivatives.
+    /// Gives their targets.
+    pub(super) fn losses<'a>(
+        &mut self,
+        level: Level,
+        point: &'a Point,
+        first: usize,
+        out: &mut Slopes,
+    ) -> &'a [f64] {
+        let range = first..first + self.v.len();
+        let targets = &point.targets[range.clone()];
+        match point.weights.is_empty() {
+            true => self.w.resize(self.v.len(), 1.0),
+            false => self.w.extend_from_slice(&point.weights[range]),
+        }
+        match point.of {
+            Of::Squares => self.squares(targets, out),
+            Of::Logistic => self.logistic(level, targets, point.scales, out),
+            Of::SquaredHinge => self.squared_hinge(targets, out),
+        }
+        targets
     }
 
     fn squares(&mut self, targets: &[f64], out: &mut Slopes) {

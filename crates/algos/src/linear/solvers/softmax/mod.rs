@@ -23,6 +23,7 @@ mod middle;
 mod newton;
 pub mod slopes;
 
+use crate::kernels::vectors::dot;
 use crate::linear::error::LearnError;
 use crate::linear::rows::Survey;
 use crate::linear::scaled;
@@ -53,7 +54,8 @@ pub(in crate::linear) struct Task<'a> {
     pub(in crate::linear) of_rows: &'a [u32],
     pub(in crate::linear) classes: usize,
     pub(in crate::linear) weights: Option<&'a [f64]>,
-    /// Coefficients to begin with, class by class, in the data's units; none for zeros.
+    /// Coefficients to begin with, class by class, in the data's units, and intercepts after them, if any are known; none for
+    /// zeros.
     pub(in crate::linear) start: &'a [f64],
 }
 
@@ -163,7 +165,7 @@ impl<'a> Problem<'a> {
         self.task.deviations.get(column).copied().unwrap_or(1.0)
     }
 
-    /// Where to begin: where it was said, with the intercepts that are best if all coefficients are 0.
+    /// Where to begin: where it was said; without intercepts, with those that are best if all coefficients are 0.
     fn start(&self) -> Vec<f64> {
         let (k, columns) = (self.k, self.columns);
         let mut x = vec![0.0; (columns + 1) * k];
@@ -174,7 +176,14 @@ impl<'a> Problem<'a> {
                 }
             }
         }
-        if self.task.intercept {
+        let given = self.task.start.get(k * columns..).unwrap_or_default();
+        if self.task.intercept && given.len() == k {
+            for (c, intercept) in given.iter().enumerate() {
+                let of_class = &self.task.start[c * columns..][..columns];
+                x[columns * k + c] = intercept + dot(of_class, &self.means);
+            }
+            settle(&mut x[columns * k..]);
+        } else if self.task.intercept {
             let mut all = vec![0.0; k];
             for (row, class) in self.task.of_rows.iter().enumerate() {
                 if let Some(all) = all.get_mut(*class as usize) {

@@ -72,6 +72,12 @@ pub(in crate::linear) fn run(
         } else if used_up {
             problem.certify(&x, &seen)?;
             return Ok(Some((x, objective, Outcome::RoundsUsedUp)));
+        } else if !problem.task.start.is_empty() {
+            // It may be the optimum already.
+            problem.certify(&x, &seen)?;
+            if problem.is_within(objective) {
+                return Ok(Some((x, objective, Outcome::Converged)));
+            }
         }
         let Some(taken) = next(problem, &x, &seen) else { return Ok(None) };
         x.clone_from(&taken.to);
@@ -82,7 +88,6 @@ pub(in crate::linear) fn run(
 /// The step to the lowest point of the quadratic function that agrees with the loss here; `None` where there is none.
 fn next(problem: &Problem<'_>, x: &[f64], seen: &Evaluated) -> Option<Step> {
     let (k, n) = (problem.k, problem.priced());
-    let (l1, l2) = (problem.task.penalty.l1(), problem.task.penalty.l2());
     let intercept = problem.task.intercept;
     let bends = Bends { products: &seen.sums.products, k, width: n + k };
     // Rows of the second derivatives: of coefficients beside each other, and beside intercepts.
@@ -132,7 +137,7 @@ fn next(problem: &Problem<'_>, x: &[f64], seen: &Evaluated) -> Option<Step> {
     let b = &x[..n];
     let at_b = quadratic.times(b);
     r.iter_mut().enumerate().for_each(|(j, r)| *r += at_b[j] - slopes[j]);
-    let mut to = quadratic.lowest(&r, l1, l2, b)?;
+    let mut to = quadratic.lowest(&r, &problem.task.penalty, b, 0.0)?;
     problem.ease(&mut to, &[]);
     let by: Vec<f64> = to.iter().zip(b).map(|(to, from)| to - from).collect();
     let mut by_c = vec![0.0; k];
