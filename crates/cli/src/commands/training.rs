@@ -60,6 +60,7 @@ pub(crate) fn train(
             spent.overhead_us += report.overhead_us;
             spent.retries += report.retries;
         }
+        m.record_metric("cost", evaluation.value);
         each(evaluation.number as u32, evaluation.value);
         last = Instant::now();
     })?;
