@@ -76,6 +76,7 @@ mod transport;
 mod execution;
 
 pub mod engine;
+pub mod fused;
 pub mod worker;
 
 pub mod hosts;

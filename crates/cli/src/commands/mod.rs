@@ -16,6 +16,7 @@ mod check;
 mod choices;
 mod clean;
 mod demo;
+mod detached;
 mod fit;
 mod hosts;
 mod inspect;
