@@ -8,7 +8,7 @@ use bytes::Bytes;
 use qjam_core::bucket::message::is_job;
 use qjam_core::bucket::{Listed, Order, RoundAt, Storage, keys};
 use qjam_core::time::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// All that is in a bucket.
@@ -125,9 +125,15 @@ pub(crate) async fn blobs_by_job(bucket: &Bucket) -> Result<BTreeMap<String, Vec
     Ok(jobs)
 }
 
-/// Whether a blob of a round says that it had a value.
-fn has_value(name: &str) -> bool {
-    matches!(name, "end/value" | "end/followed")
+/// How many rounds have, or had, their value. Values of detached jobs are removed when something has followed them, and the last ones
+/// with the end of the job.
+fn rounds_done<'a>(blobs: impl Iterator<Item = (&'a str, &'a str)>, state: JobState) -> u64 {
+    let is_done = |name: &str| match state {
+        JobState::Finished => name == "sent",
+        _ => matches!(name, "end/value" | "end/followed"),
+    };
+    let done: BTreeSet<&str> = blobs.filter(|(_, name)| is_done(name)).map(|(round, _)| round).collect();
+    done.len() as u64
 }
 
 async fn entry(
@@ -142,9 +148,6 @@ async fn entry(
         Err(e) => return Err(e),
     };
     let in_rounds = || blobs.iter().filter_map(|blob| blob.name.strip_prefix("rounds/")?.split_once('/'));
-    let mut done: Vec<&str> = in_rounds().filter(|(_, name)| has_value(name)).map(|(round, _)| round).collect();
-    done.dedup();
-    let rounds = done.len() as u64;
     let begun = in_rounds().filter(|(_, name)| name.starts_with("order/")).map(|(round, _)| round);
     let latest = begun
         .max()
@@ -167,6 +170,7 @@ async fn entry(
         Some(_) => JobState::Orphaned,
         None => JobState::Stopped,
     };
+    let rounds = rounds_done(in_rounds(), state);
     let youngest = blobs.iter().map(|blob| blob.age).min().unwrap_or_default();
     Ok(JobEntry {
         job: job.to_owned(),

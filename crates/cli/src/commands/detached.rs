@@ -76,7 +76,8 @@ fn print_job(job: &DetachedJob, json: bool) -> anyhow::Result<()> {
     }
     let workers = match workers {
         0 => format!("no worker is there yet: qjam store serve {}", reading::quoted(&url)),
-        n => format!("{} there", output::count(u64::from(*n), "worker is").replace("worker iss", "workers are")),
+        1 => "1 worker is there".into(),
+        n => format!("{n} workers are there"),
     };
     output::line(format!("job {shown} is in {url}; {workers}"));
     output::line("");

@@ -252,7 +252,9 @@ fn resume(args: &Resume) -> anyhow::Result<ExitCode> {
     let job = block_on(qjam_store::find(&bucket, &args.job))?;
     let manifest = block_on(Manifest::read(&bucket, &job))?;
     if block_on(qjam_store::is_detached(&bucket, &job))? {
-        bail!("job {job} needs nobody to go on with it; `qjam store attach` follows it and brings its model home");
+        bail!(
+            "job {job} needs nobody to go on with it; `qjam store attach` follows it and brings its model home"
+        );
     }
     let Some((program, arguments)) = manifest.command.split_first() else {
         bail!("job {job} does not say how its program is started");

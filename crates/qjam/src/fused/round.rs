@@ -75,12 +75,8 @@ impl FusedRound {
         if call.function.chunk_type() != TypeId::of::<C>() {
             return Err(StepError::Chunks { function: call.function.name().to_owned() });
         }
-        let loop_state = LoopState {
-            step: name.to_owned(),
-            kept: encoded(kept).to_vec(),
-            states: None,
-            progress: None,
-        };
+        let loop_state =
+            LoopState { step: name.to_owned(), kept: encoded(kept).to_vec(), states: None, progress: None };
         loop_state.round(RoundId(0), call, data.erased().clone())
     }
 
@@ -128,7 +124,8 @@ impl FusedRound {
         let fault = |fault: qjam_core::job::Fault| FollowError::Round(fault.into());
         let params = order.params.open(&order.function).map_err(fault)?;
         let step = lookup(&loop_state.step)?;
-        let next = caught(|| (step.take)(&loop_state.kept, EndedRound { params, value })).map_err(fault)??;
+        let next =
+            caught(|| (step.take)(&loop_state.kept, EndedRound { params, value })).map_err(fault)??;
         match next {
             Next::Stop(kept) => Ok(Followed::Stop(kept)),
             Next::Round { kept, call, progress } => {

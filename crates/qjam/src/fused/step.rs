@@ -158,7 +158,8 @@ impl EndedRound {
         R: 'static,
     {
         let wrong = |expected| move |_| StepError::Type { expected };
-        let params = self.params.downcast::<P>().map_err(|_| StepError::Type { expected: type_name::<P>() })?;
+        let params =
+            self.params.downcast::<P>().map_err(|_| StepError::Type { expected: type_name::<P>() })?;
         let value = self.value.downcast::<R>().map_err(wrong(type_name::<R>()))?;
         Ok((params, *value))
     }
@@ -178,7 +179,8 @@ where
     F: Fn(T, EndedRound) -> Result<Next<T>, StepError> + Copy + Send + Sync + 'static,
     T: Wire,
 {
-    let take = move |bytes: &[u8], ended: EndedRound| Ok(step(kept(bytes)?, ended)?.map(|kept| encoded(&kept)));
+    let take =
+        move |bytes: &[u8], ended: EndedRound| Ok(step(kept(bytes)?, ended)?.map(|kept| encoded(&kept)));
     ErasedStep { name: type_name_of_val(&step), take: Box::new(take) }
 }
 

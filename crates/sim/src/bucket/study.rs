@@ -188,7 +188,8 @@ pub fn trouble(sizes: &[u32]) -> Table {
 /// What an iteration costs in requests.
 pub fn requests(sizes: &[u32]) -> Table {
     let title = "Requests of an iteration for each worker. Simulated.";
-    let columns = ["workers", "get", "put", "delete", "list", "send", "receive", "acknowledge or extend", "all"];
+    let columns =
+        ["workers", "get", "put", "delete", "list", "send", "receive", "acknowledge or extend", "all"];
     let mut table = Table::new("bucket-requests", title, &columns);
     let rows = for_each(sizes, |&workers| ending(&cloud(workers, Shape::SquareRoot)).requests);
     for (&workers, counted) in sizes.iter().zip(rows) {

@@ -6,8 +6,8 @@ use super::params::{MINIBATCH, TABLE};
 use super::{Centres, Fit, FitError, Iteration, Model, ModelError, Outcome, Params, Points};
 use crate::kernels::nearest::Real;
 use crate::learner::{
-    self, About, Answer, Detachable, DetachedRows, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, Weights,
-    count, sort_model_errors,
+    self, About, Answer, Detachable, DetachedRows, Fitted, Job, Learner, LearnerError, Progress, Question,
+    Report, Scope, Weights, count, sort_model_errors,
 };
 use crate::models::{Format, Parts, PartsError, Values};
 use crate::options::{Settings, Table, Value};
@@ -66,7 +66,12 @@ impl Detachable for KMeans {
         with_rows!(job.training.rows, data => detach(job, data))
     }
 
-    fn conclude(&self, settings: &Settings, rows: &DetachedRows, kept: &[u8]) -> Result<Fitted, LearnerError> {
+    fn conclude(
+        &self,
+        settings: &Settings,
+        rows: &DetachedRows,
+        kept: &[u8],
+    ) -> Result<Fitted, LearnerError> {
         match rows.is_single {
             true => conclude::<f32>(settings, rows, kept),
             false => conclude::<f64>(settings, rows, kept),

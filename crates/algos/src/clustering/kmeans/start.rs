@@ -182,7 +182,13 @@ pub(super) fn seed_of(seed: u64, nth: u64) -> u64 {
 
 impl<T> Draw<T> {
     /// Asks for one row.
-    pub(super) fn one(dims: u64, chosen: Vec<T>, (seed, step): (u64, u64), evenly: bool, weighted: bool) -> Self {
+    pub(super) fn one(
+        dims: u64,
+        chosen: Vec<T>,
+        (seed, step): (u64, u64),
+        evenly: bool,
+        weighted: bool,
+    ) -> Self {
         Draw { dims, chosen, seed, step, rate: 0.0, evenly, weighted }
     }
 }
@@ -251,12 +257,7 @@ impl<C: Points> Chooser<'_, C> {
     }
 
     /// Draws one row after the other until there are `k`. What is in `values` at first, the rows have been told.
-    fn grow(
-        &mut self,
-        values: Vec<C::Number>,
-        k: usize,
-        evenly: bool,
-    ) -> Result<Vec<C::Number>, FitError> {
+    fn grow(&mut self, values: Vec<C::Number>, k: usize, evenly: bool) -> Result<Vec<C::Number>, FitError> {
         let mut growth = Growth::new(values, evenly);
         while growth.values.len() < k * self.dims {
             let drawn = self.draw(growth.chosen(), 0.0, growth.is_even())?;

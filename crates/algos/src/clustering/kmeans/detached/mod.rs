@@ -88,10 +88,14 @@ pub fn first_round<C: Points>(
     given: Option<Centres<C::Number>>,
 ) -> Result<FusedRound, DetachError> {
     if params.skips_bad_rows() {
-        return Err(DetachError::Option("cannot leave rows out; `--missing drop` does that when the file is read"));
+        return Err(DetachError::Option(
+            "cannot leave rows out; `--missing drop` does that when the file is read",
+        ));
     }
     if params.start() == Start::Parallel && given.is_none() {
-        return Err(DetachError::Option("cannot draw its first centres by k-means‖; choose k-means++ or random"));
+        return Err(DetachError::Option(
+            "cannot draw its first centres by k-means‖; choose k-means++ or random",
+        ));
     }
     let dims = checked_dims(params, data)?;
     if let Some(given) = &given {
