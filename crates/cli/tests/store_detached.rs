@@ -253,6 +253,17 @@ fn wrong_calls_are_explained() {
     fs::write(&other, [&build[..], b"other"].concat()).expect("an executable");
     let said = bucket.command_of(&other, &["store", "attach", &url, "night"]).output().expect("it starts");
     assert!(err(&said).contains("submitted it with another build of this program"), "{}", err(&said));
+    // Somebody damages what is there.
+    let orders = files(&bucket.file("bucket/blobs/jobs"));
+    let of_night = |path: &&std::path::PathBuf| path.to_string_lossy().contains("/night-");
+    for order in orders.iter().filter(of_night).filter(|path| path.ends_with("order/00000")) {
+        fs::remove_file(order).expect("an order");
+    }
+    let said = attach("night");
+    assert!(
+        said.contains("somebody has removed or damaged blobs of its round") && said.contains("gc --job"),
+        "{said}"
+    );
     // Whoever submitted it was killed before the last blob was there.
     for active in files(&bucket.file("bucket/blobs/active")) {
         fs::remove_file(active).expect("a file");

@@ -11,7 +11,7 @@ use crate::{Address, Bucket, Seal, StoreError, build};
 use bytes::Bytes;
 use qjam::fused::StepProgress;
 use qjam_core::bucket::settings::Backoff;
-use qjam_core::bucket::{Order, RoundAt, Storage, keys};
+use qjam_core::bucket::{Listed, Order, RoundAt, Storage, keys};
 
 /// A detached job that is followed.
 pub struct Attached {
@@ -89,16 +89,29 @@ impl Attached {
             let active = job::all_active(&self.bucket).await?;
             if !active.iter().any(|active| active.job == self.job) {
                 // It may have ended since.
-                return match end_of(&self.bucket, &self.job).await? {
-                    Some(end) => Ok(standing_of(end)),
-                    None => Err(self.incomplete()),
-                };
+                return self
+                    .ended_or("whoever submitted it was ended before all of it was in the bucket")
+                    .await;
             }
             let workers = self.bucket.list(WORKERS).await?;
             let workers = workers.iter().filter(|blob| blob.age <= WORKER_GONE).count() as u32;
-            let (round, progress) = self.round().await?;
+            let listed = self.bucket.list(&rounds(&self.job)).await?;
+            let Some(round) = round_under_way(&listed) else {
+                return self.ended_or("somebody has removed or damaged blobs of its round").await;
+            };
+            let progress = self.progress(round).await?;
             Ok(Standing::Running(RunningJob { round, progress, workers }))
         })
+    }
+
+    /// How the job ended, if it has; otherwise nobody can go on with it.
+    async fn ended_or(&self, problem: &str) -> Result<Standing, StoreError> {
+        if let Some(end) = end_of(&self.bucket, &self.job).await? {
+            return Ok(standing_of(end));
+        }
+        let job = self.job.clone();
+        let remedy = format!("remove it by `qjam store gc --job {job}`, and submit it again");
+        Err(StoreError::Attach { job, problem: format!("{problem}; {remedy}") })
     }
 
     /// Lets some time pass, but no more than until there may be something new.
@@ -106,28 +119,31 @@ impl Attached {
         block_on(self.bucket.idle(self.backoff.wait()));
     }
 
-    /// The round under way, and what the loop says there. An order is read once.
-    async fn round(&mut self) -> Result<(u64, Option<StepProgress>), StoreError> {
-        let listed = self.bucket.list(&rounds(&self.job)).await?;
-        let number = |name: &str| name.split_once("/order/").and_then(|(round, _)| round.parse().ok());
-        let round: u64 = listed.iter().filter_map(|blob| number(&blob.name)).max().unwrap_or(0);
-        if self.seen.as_ref().is_none_or(|(seen, _)| *seen != round) {
-            let at = RoundAt { job: self.job.clone(), round };
-            let order = self.bucket.get(&keys::order(&at, 0)).await?.and_then(Order::read);
-            self.seen = Some((round, order.as_ref().and_then(progress_of)));
-            self.backoff.reset();
+    /// What the loop says in a round. An order is read once.
+    async fn progress(&mut self, round: u64) -> Result<Option<StepProgress>, StoreError> {
+        match &self.seen {
+            Some((seen, progress)) if *seen == round => Ok(progress.clone()),
+            _ => {
+                let at = RoundAt { job: self.job.clone(), round };
+                let order = self.bucket.get(&keys::order(&at, 0)).await?.and_then(Order::read);
+                let progress = order.as_ref().and_then(progress_of);
+                self.seen = Some((round, progress.clone()));
+                self.backoff.reset();
+                Ok(progress)
+            }
         }
-        Ok(self.seen.clone().unwrap_or((round, None)))
     }
+}
 
-    fn incomplete(&self) -> StoreError {
-        let problem = format!(
-            "whoever submitted it was ended before all of it was in the bucket; remove it by `qjam store gc --job {}`, and \
-             submit it again",
-            self.job
-        );
-        StoreError::Attach { job: self.job.clone(), problem }
-    }
+/// The last round whose order is there. `None` if nobody can go on: a later one was sent, has not ended, and has no order.
+fn round_under_way(blobs: &[Listed]) -> Option<u64> {
+    let names = || blobs.iter().filter_map(|blob| blob.name.split_once('/'));
+    let last =
+        |is_it: fn(&str) -> bool| names().filter(|(_, name)| is_it(name)).map(|(round, _)| round).max();
+    let ordered = last(|name| name.starts_with("order/"));
+    let sent = last(|name| name == "sent");
+    let is_lost = sent > ordered && sent > last(|name| name.starts_with("end/"));
+    if is_lost { None } else { ordered.or(sent)?.parse().ok() }
 }
 
 fn standing_of(end: JobEnd) -> Standing {

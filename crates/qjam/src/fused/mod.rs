@@ -36,7 +36,7 @@
 //! let last = loop {
 //!     let parts = round.order().run(0..round.order().blocks(), None).map_err(|e| format!("{e:?}"))?;
 //!     match round.follow(parts)? {
-//!         Followed::Round(next) => round = next,
+//!         Followed::Round(next) => round = *next,
 //!         Followed::Stop(kept) => break qjam::fused::kept::<u64>(kept)?,
 //!     }
 //! };

@@ -38,7 +38,7 @@ struct LoopState {
 /// What follows a round.
 pub enum Followed {
     /// Another one.
-    Round(FusedRound),
+    Round(Box<FusedRound>),
     /// Nothing: this is what the loop kept last, for [`kept`](super::kept) to read.
     Stop(Bytes),
 }
@@ -134,7 +134,7 @@ impl FusedRound {
                 }
                 let loop_state = LoopState { kept: kept.to_vec(), progress, ..loop_state.clone() };
                 let round = RoundId(order.round().0 + 1);
-                Ok(Followed::Round(loop_state.round(round, call, order.data.clone())?))
+                Ok(Followed::Round(Box::new(loop_state.round(round, call, order.data.clone())?)))
             }
         }
     }

@@ -355,7 +355,10 @@ fn rests(job: &Job, storage: &SimStorage, clock: &Clock, tasks: &mut Tasks<'_>) 
     // Whoever still runs a task of a round that is over sees so within this time, and what it had comes back once more.
     let ended = clock.now().max(Time(job.faults.until_us));
     let awaited = Span(job.settings.seen_within.0 * (1 + job.faults.foreign));
-    let settled = ended + Span(3 * job.settings.hidden.0) + awaited;
+    // A submitter that dies again and again before it has sent everything leaves very many messages, each of which is looked at.
+    let each = job.settings.running_after.0 + 10 * job.latency.most_us;
+    let looked_at = Span(each * storage.messages_of(JOB).len() as u64);
+    let settled = ended + Span(3 * job.settings.hidden.0) + awaited + looked_at;
     let until = settled + IDLE;
     while clock.now() < settled && tasks.turn() {}
     checks::queues_drain(&storage.messages_of(JOB))?;

@@ -31,7 +31,7 @@ fn run<C: Points>(first: FusedRound, data: &DataSet<C>) -> Result<(Kept, u64), F
         match (round.follow(parts)?, round.follow(again)?) {
             (Followed::Round(next), Followed::Round(other)) => {
                 assert_eq!(next.to_bytes(), other.to_bytes(), "two steppers agree");
-                round = next;
+                round = *next;
             }
             (Followed::Stop(kept), Followed::Stop(_)) => {
                 return Ok((qjam::fused::kept(kept).unwrap(), rounds));
@@ -105,6 +105,6 @@ fn what_cannot_be_detached_or_fitted_is_said() {
     let mut bad = rows(300, 2);
     bad[401] = f64::NAN;
     let bad = DataSet::dense(bad, 2).unwrap();
-    let said = run(first_round(&params, &bad, None).unwrap(), &bad).err().expect("it is refused").to_string();
+    let said = run(first_round(&params, &bad, None).unwrap(), &bad).expect_err("it is refused").to_string();
     assert!(said.contains("row 200, column 1 (counted from 0) is NaN"), "{said}");
 }
