@@ -51,9 +51,9 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// All of them.
+    /// All of them, but for removals.
     pub fn all(&self) -> u64 {
-        self.gets + self.puts + self.deletes + self.lists + self.sends + self.receives + self.settles
+        self.gets + self.puts + self.lists + self.sends + self.receives + self.settles
     }
 }
 
