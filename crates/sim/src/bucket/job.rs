@@ -118,6 +118,14 @@ impl Job {
         mix(self.seed)
     }
 
+    /// Whether the worker that has begun a step dies, and after which time: in the step, while it writes the order or sends messages,
+    /// or when it has.
+    fn stepper_death(&self, (n, takes): (usize, Span), rng: &mut Rng) -> Option<(usize, Span)> {
+        let requests = u64::from(self.head().plan.tasks()) / 8 + 12;
+        let dies = rng.percent(self.faults.stepper_death_percent);
+        dies.then(|| (n, Span(rng.below(takes.0 + requests * self.latency.most_us + 1))))
+    }
+
     fn head(&self) -> RoundHead {
         RoundHead { plan: Plan::new(self.cut, self.tasks_max, self.shape), fused: self.fused }
     }
@@ -303,15 +311,9 @@ pub(super) fn play(job: &Job, beyond: bool) -> Result<JobEnding, Violation> {
             ids[n] = tasks.start(Span(faults.magnitude(1_000, 10_000_000)), serve(n, ending.deaths));
             next_death = clock.now() + Span(pause(job.faults.death_every_us, &mut faults).0);
         }
-        if let Some((n, takes)) = counts.stepping.take()
-            && !is_calm
-            && faults.percent(job.faults.stepper_death_percent)
-        {
-            // In the step, while it writes the order or sends messages, or when it has.
-            let requests = u64::from(job.head().plan.tasks()) / 8 + 12;
-            let after = faults.below(takes.0 + requests * job.latency.most_us + 1);
-            stepper_deaths.push((clock.now() + Span(after), n, ids[n]));
-        }
+        let death =
+            counts.stepping.take().filter(|_| !is_calm).and_then(|step| job.stepper_death(step, &mut faults));
+        stepper_deaths.extend(death.map(|(n, after)| (clock.now() + after, n, ids[n])));
         for (_, n, id) in stepper_deaths.extract_if(.., |(at, ..)| *at <= clock.now()) {
             if tasks.kill(id) {
                 ending.deaths += 1;
