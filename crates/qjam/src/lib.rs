@@ -39,6 +39,7 @@
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`]; [`watched`] for what a library runs |
+//! | loops of rounds that nobody waits for | [`fused`] |
 //! | look after hosts | [`hosts`] |
 //! | how much memory there is and is taken | [`memory`] |
 //! | what every run leaves, and going on from it | [`runs`] |
@@ -76,6 +77,8 @@ mod transport;
 mod execution;
 
 pub mod engine;
+#[doc(inline)]
+pub use engine::fused;
 pub mod worker;
 
 pub mod hosts;

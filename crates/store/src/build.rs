@@ -22,7 +22,7 @@ pub(crate) const BUILDS: &str = "builds/";
 const KEPT: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// The hash of this executable.
-fn own_build() -> Option<&'static str> {
+pub(crate) fn own_build() -> Option<&'static str> {
     static BUILD: OnceLock<Option<String>> = OnceLock::new();
     BUILD.get_or_init(|| job::build_of("/proc/self/exe".as_ref()).ok()).as_deref()
 }

@@ -5,25 +5,22 @@ use crate::ending::{ResultBlob, RoundEnd};
 use crate::error::{KEY_NEEDED, StoreError};
 use crate::functions::{hold_key, missing_key, recipe_key};
 use crate::job::{self, WORKER_GONE, WORKERS};
-use crate::pieces::{Piece, SMALL_BYTES, pieces};
+use crate::pieces::pieces;
 use crate::run::block_on;
 use crate::submit::{self, OwnJob};
 use crate::upkeep::{FinishedRound, body_key, remove_own};
+use crate::upload::{content, engine, upload};
 use bytes::Bytes;
 use linkme::distributed_slice;
 use qjam::engine::provider::{CREWS, CrewError, CrewProvider, CrewSettings};
 use qjam::engine::{Assignment, Caps, Crew, CrewWorker, Failure, Order as EngineOrder, Outcome, WorkDone};
-use qjam_core::bucket::race::for_each;
 use qjam_core::bucket::{
     Ending, Order, Plan, RoundAt, RoundHead, Sender, Settings, Shape, Storage, Watch, begin, keys,
 };
 use qjam_core::chunk::ChunkId;
 use qjam_core::ids::{HoldId, Version};
-use qjam_core::job::{Fault, FaultKind};
 use qjam_core::time::Span;
-use std::cell::Cell;
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,8 +29,6 @@ use std::time::{Duration, Instant};
 const WORKERS_EVERY: Duration = Duration::from_secs(2);
 /// How often it is looked whether workers miss chunks.
 const MISSING_EVERY: Duration = Duration::from_secs(1);
-/// So many blobs of chunks are on the way into the bucket at a time.
-const PIECES_AT_ONCE: usize = 8;
 /// Tasks for each worker, so that fast ones get more of them.
 const TASKS_PER_WORKER: u32 = 3;
 /// A job in a bucket, submitted by this master.
@@ -127,32 +122,10 @@ impl StoreCrew {
         if new.is_empty() {
             return Ok((0, 0));
         }
-        // Said before they are there, so that nobody removes them meanwhile.
-        let used: Vec<u8> = new.iter().flat_map(|piece| piece.id.0).collect();
-        self.bucket().put(&job::used_key(at), used.into()).await.map_err(engine)?;
-        let (count, bytes) = (Cell::new(0), Cell::new(0));
-        let put = |piece: Piece| {
-            let (count, bytes) = (&count, &bytes);
-            async move {
-                if (assignment.cancelled)() {
-                    return Err(Failure::Cancelled);
-                }
-                // Of a small one, asking costs as much as sending.
-                let bucket = self.bucket();
-                let is_there =
-                    piece.bytes >= SMALL_BYTES && bucket.has_chunk(&piece.id).await.map_err(engine)?;
-                let chunks = piece.chunks.len() as u64;
-                let content = || content(order, piece.chunks.clone());
-                if !is_there && bucket.put_chunk(&piece.id, content()?).await.map_err(engine)? {
-                    count.set(count.get() + chunks);
-                    bytes.set(bytes.get() + piece.bytes);
-                }
-                self.known().chunks.insert(piece.id);
-                Ok(())
-            }
+        let arrived = |piece| {
+            self.known().chunks.insert(piece);
         };
-        for_each(new, PIECES_AT_ONCE, put).await?;
-        Ok((count.get(), bytes.get()))
+        upload(self.bucket(), at, order, new, &*assignment.cancelled, arrived).await
     }
 
     /// Puts chunks back that somebody has removed, and a worker misses.
@@ -325,29 +298,9 @@ impl Drop for StoreCrew {
     }
 }
 
-/// The contents of neighbouring chunks, one after the other.
-fn content(order: &EngineOrder, chunks: Range<u32>) -> Result<Bytes, Failure> {
-    if chunks.len() == 1 {
-        return chunk(order, chunks.start);
-    }
-    let mut all = Vec::new();
-    for index in chunks {
-        all.extend_from_slice(&chunk(order, index)?);
-    }
-    Ok(all.into())
-}
-
-fn engine(error: StoreError) -> Failure {
-    Failure::Engine(error.to_string())
-}
-
 fn other_round(at: &RoundAt) -> Failure {
     let RoundAt { job, round } = at;
     Failure::Engine(format!(
         "round {round} of job `{job}` was another one when it was first submitted: the program or its data has changed"
     ))
-}
-
-fn chunk(order: &EngineOrder, index: u32) -> Result<Bytes, Failure> {
-    order.chunk(index).map_err(|e| Fault::new(FaultKind::Chunk, e.to_string()).into())
 }

@@ -49,11 +49,37 @@ pub(crate) enum RoundEnd {
     Poison { task: u32, deliveries: u32, deaths: Vec<String> },
     /// Nobody wanted it any more.
     Cancelled,
+    /// The step of a fused round refuses to go on.
+    Refused { why: String },
 }
 
 impl RoundEnd {
     pub(crate) fn to_bytes(&self) -> Bytes {
         postcard::to_stdvec(self).expect("texts and numbers can be encoded").into()
+    }
+
+    /// Why the round has no value, in words, for whoever has no master.
+    pub(crate) fn text(bytes: &[u8]) -> String {
+        let mut of_worker = None;
+        let failure = RoundEnd::failure(bytes, |worker| {
+            of_worker = Some(worker.to_owned());
+            0
+        });
+        let Failure::Fault { fault, .. } = failure else {
+            return match failure {
+                Failure::Engine(why) => why,
+                _ => "somebody has cancelled it".into(),
+            };
+        };
+        let mut text = fault.message;
+        if let Some(location) = fault.location {
+            text += &format!("\n  at {location}");
+        }
+        let of_chunk = fault.chunk.map_or(String::new(), |chunk| format!(", chunk {chunk}"));
+        match of_worker {
+            Some(worker) => format!("worker {worker}{of_chunk}: {text}"),
+            None => text,
+        }
     }
 
     /// What the master is told.
@@ -68,6 +94,7 @@ impl RoundEnd {
                 Failure::Engine(why)
             }
             Ok(RoundEnd::Cancelled) => Failure::Cancelled,
+            Ok(RoundEnd::Refused { why }) => Failure::Engine(why),
             Err(e) => Failure::Engine(format!("the round failed, and its reason cannot be read: {e}")),
         }
     }

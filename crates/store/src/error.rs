@@ -97,8 +97,8 @@ pub enum StoreError {
     },
     /// A job of that name is in the bucket.
     #[error(
-        "a job `{job}` is in this bucket already, submitted by {by}; choose another name, go on with it by `qjam store resume`, or \
-         remove it by `qjam store gc --job {job}`"
+        "a job `{job}` is in this bucket already, submitted by {by}; choose another name, go on with it by `qjam store resume` \
+         or, if it was detached, `qjam store attach`, or remove it by `qjam store gc --job {job}`"
     )]
     JobTaken {
         /// Its name.
@@ -109,6 +109,20 @@ pub enum StoreError {
     /// A job cannot be gone on with, or removed.
     #[error("job `{job}` is left alone: {problem}")]
     Busy {
+        /// Its name.
+        job: String,
+        /// Why.
+        problem: String,
+    },
+    /// A job cannot be put into the bucket without a submitter.
+    #[error("the job cannot be detached: {problem}")]
+    Detach {
+        /// Why.
+        problem: String,
+    },
+    /// A job cannot be followed.
+    #[error("job `{job}` cannot be followed: {problem}")]
+    Attach {
         /// Its name.
         job: String,
         /// Why.

@@ -6,13 +6,14 @@
 use crate::bucket::Bucket;
 use crate::ending::{ResultBlob, RoundEnd, add_work};
 use crate::error::KEY_NEEDED;
+use crate::fused::{NoStep, OpenedRound};
 use crate::offload::offload;
 #[cfg(feature = "objects")]
 use crate::pieces::Piece;
 use bytes::Bytes;
 use qjam::engine::{Failure, LocatedChunk, Order as EngineOrder, Parts, StateSource, Workplace};
 use qjam_core::bucket::settings::Backoff;
-use qjam_core::bucket::{Failed, Next, Order, RoundAt, Storage, Work, keys};
+use qjam_core::bucket::{Failed, Listed, Next, Order, RoundAt, Storage, Work, keys};
 use qjam_core::chunk::ChunkId;
 use qjam_core::ids::{HoldId, Version};
 use qjam_core::job::{Fault, FaultKind};
@@ -33,13 +34,21 @@ const MISSED_AFTER: Span = Span::from_ms(500);
 /// The first and the longest wait for something that cannot be seen.
 const LOOK_AGAIN: (Span, Span) = (Span::from_ms(5), Span::from_ms(1_000));
 
+/// What a test may have an executor die of.
+#[cfg(debug_assertions)]
+#[derive(Clone, Copy)]
+enum Fatal {
+    Task(u32),
+    Step,
+}
+
 /// What a worker runs tasks with.
 pub(crate) struct Functions<'a> {
     bucket: &'a Bucket,
     place: Arc<Workplace>,
     /// The worker's name.
     name: String,
-    rounds: RefCell<BTreeMap<RoundAt, Arc<EngineOrder>>>,
+    rounds: RefCell<BTreeMap<RoundAt, Arc<OpenedRound>>>,
     chunks: RefCell<HashMap<ChunkId, LocatedChunk>>,
     #[cfg(feature = "objects")]
     cache: std::cell::OnceCell<RefCell<crate::chunks::ChunkCache>>,
@@ -74,14 +83,14 @@ impl<'a> Functions<'a> {
     }
 
     /// The order of a round, read once.
-    fn open(&self, at: &RoundAt, order: &Order<Bytes>) -> Result<Arc<EngineOrder>, Failed<Bytes>> {
+    fn open(&self, at: &RoundAt, order: &Order<Bytes>) -> Result<Arc<OpenedRound>, Failed<Bytes>> {
         if let Some(opened) = self.rounds.borrow().get(at) {
             return Ok(opened.clone());
         }
-        let opened = EngineOrder::from_bytes(order.body());
+        let opened = OpenedRound::read(order);
         // Another build may know the function.
         let opened = Arc::new(opened.map_err(|e| Failed::Here(format!("a round cannot be run here: {e}")))?);
-        if opened.is_foreign() && !self.bucket.has_key() {
+        if opened.order().is_foreign() && !self.bucket.has_key() {
             return Err(self.failed(Fault::new(FaultKind::Params, KEY_NEEDED.into()).into()));
         }
         let mut rounds = self.rounds.borrow_mut();
@@ -156,12 +165,27 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Kills this process if a test has asked for that, and nobody has died of this task before.
+    /// Kills this process if a test has asked for that, and nobody has died of this before.
     #[cfg(debug_assertions)]
-    async fn die_once(&self, at: &RoundAt, task: u32) {
-        let key = format!("{}killed/{task:010}", keys::round(at));
-        if self.bucket.faults().kills() && self.bucket.create(&key, Bytes::new()).await.unwrap_or(false) {
+    async fn die_once(&self, at: &RoundAt, of: Fatal) {
+        let (is_asked, name) = match of {
+            Fatal::Task(task) => (self.bucket.faults().kills(), format!("{task:010}")),
+            Fatal::Step => (self.bucket.faults().kills_steppers(), "step".into()),
+        };
+        let key = format!("{}killed/{:010}-{name}", keys::job(&at.job), at.round);
+        let dies = is_asked && self.bucket.create(&key, Bytes::new()).await.unwrap_or(false);
+        let is_poison = matches!(of, Fatal::Task(task) if self.bucket.faults().is_poison(at.round, task));
+        if dies || is_poison {
             let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Leaves a blob for this run of a task if a test counts them.
+    #[cfg(debug_assertions)]
+    async fn count_run(&self, at: &RoundAt, task: u32) {
+        if self.bucket.faults().counts() {
+            let name = format!("{:010}-{task:010}-{:016x}", at.round, crate::random::random());
+            let _ = self.bucket.create(&format!("{}ran/{name}", keys::job(&at.job)), Bytes::new()).await;
         }
     }
 
@@ -169,7 +193,7 @@ impl<'a> Functions<'a> {
         let opened = self.open(at, order)?;
         let plan = &order.head.plan;
         let blocks = plan.cut().blocks_of(plan.node(0, task));
-        let ready = self.with_chunks(at, &opened, blocks.clone()).await?;
+        let ready = self.with_chunks(at, opened.order(), blocks.clone()).await?;
         let states = self.states(at, &ready, blocks.clone()).await?;
         let (place, running) = (self.place.clone(), ready.clone());
         let ran = offload(move |is_gone| {
@@ -336,7 +360,10 @@ impl Work<Bytes> for Functions<'_> {
     async fn map(&self, at: &RoundAt, order: &Order<Bytes>, task: u32) -> Result<Bytes, Failed<Bytes>> {
         self.tasks.set(self.tasks.get() + 1);
         #[cfg(debug_assertions)]
-        self.die_once(at, task).await;
+        {
+            self.count_run(at, task).await;
+            self.die_once(at, Fatal::Task(task)).await;
+        }
         let ran = self.run_task(at, order, task).await;
         if let Err(Failed::Here(why)) = &ran {
             let why = format!("worker {}: {why}", self.name);
@@ -354,6 +381,7 @@ impl Work<Bytes> for Functions<'_> {
         parts: Vec<(Node, Bytes)>,
     ) -> Result<Bytes, Failed<Bytes>> {
         let opened = self.open(at, order)?;
+        let opened = opened.order();
         let mut work = Vec::new();
         let merged = || -> Result<Vec<u8>, Failure> {
             let mut read: Vec<Parts> = Vec::new();
@@ -368,8 +396,36 @@ impl Work<Bytes> for Functions<'_> {
         Ok(ResultBlob { work, parts: &merged }.to_bytes())
     }
 
-    async fn step(&self, _: &RoundAt, _: &Order<Bytes>, _: &Bytes) -> Result<Next<Bytes>, Failed<Bytes>> {
-        Err(Failed::Here("this round has no step".into()))
+    async fn step(
+        &self,
+        at: &RoundAt,
+        order: &Order<Bytes>,
+        value: &Bytes,
+    ) -> Result<Next<Bytes>, Failed<Bytes>> {
+        let (opened, value) = (self.open(at, order)?, value.clone());
+        #[cfg(debug_assertions)]
+        self.die_once(at, Fatal::Step).await;
+        let followed = offload(move |_| opened.follow(&value));
+        match followed.await.map_err(|e| Failed::Here(format!("no thread: {e}")))? {
+            Ok(next) => Ok(next),
+            Err(NoStep::Failure(failure)) => Err(self.failed(failure)),
+            Err(NoStep::Refused(why)) => Err(Failed::Round(why)),
+        }
+    }
+
+    async fn followed(&self, at: &RoundAt, order: &Order<Bytes>) {
+        let held = self.open(at, order).ok().and_then(|opened| opened.order().held());
+        let Some(held) = held else { return };
+        // States of earlier holds, and those that came before what this round began with.
+        let needed = (held.hold.0, version_number(held.base));
+        let prefix = format!("{}holds/", keys::job(&at.job));
+        let is_older = |blob: &Listed| {
+            let mut numbers = blob.name.split('/').map(str::parse::<u64>);
+            let (hold, version) = (numbers.next(), numbers.nth(1));
+            matches!((hold, version), (Some(Ok(hold)), Some(Ok(version))) if (hold, version) < needed)
+        };
+        // What cannot be removed now goes with the job.
+        let _ = self.bucket.remove(&prefix, is_older).await;
     }
 
     async fn poison(&self, at: &RoundAt, task: u32, deliveries: u32) -> Bytes {

@@ -40,7 +40,11 @@ pub fn collect(address: &Address, seal: &Seal, older_than: Duration) -> Result<C
     let may_go = |entry: &&JobEntry| match entry.state {
         JobState::Running => false,
         JobState::Stopped if entry.by.is_none() => entry.age >= older_than.min(NOBODYS),
-        JobState::Orphaned | JobState::Stopped => entry.age >= older_than,
+        // Nobody is heard of between two blobs of its rounds.
+        JobState::Detached => entry.age >= older_than.max(NOBODYS),
+        JobState::Orphaned | JobState::Stopped | JobState::Finished | JobState::Failed => {
+            entry.age >= older_than
+        }
     };
     for entry in survey.jobs.iter().filter(may_go) {
         remove(address, seal, entry, &mut collected)?;
@@ -50,7 +54,7 @@ pub fn collect(address: &Address, seal: &Seal, older_than: Duration) -> Result<C
     Ok(collected)
 }
 
-/// Removes one job, whatever its age.
+/// Removes one job, whatever its age. That is also how a job without a submitter is given up.
 pub fn collect_job(address: &Address, seal: &Seal, name: &str) -> Result<Collected, StoreError> {
     let bucket = Bucket::open(address, "none", seal.clone())?;
     let job = block_on(job::find(&bucket, name))?;

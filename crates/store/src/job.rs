@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   jobs/JOB/job            the manifest; JOB is a name that no other job ever has
+//!   jobs/JOB/detached       the job needs no submitter; what is in it only whoever brings the result home reads
 //!   names/NAME              which job has a name of the user's choice
 //!   active/JOB              jobs whose tasks workers look for; written again every few seconds by the submitter
+//!   active/JOB.detached     the same of jobs without a submitter; removed by a worker when the job has ended
 //!   workers/NAME.SLOTS      workers; written again every few seconds
 //! ```
 
@@ -11,7 +13,7 @@ use crate::random::random;
 use crate::{Bucket, StoreError};
 use bytes::Bytes;
 use qjam_core::bucket::message::{JOB_BYTES_MAX, is_job};
-use qjam_core::bucket::{RoundAt, Storage, keys};
+use qjam_core::bucket::{Listed, RoundAt, Storage, keys};
 use qjam_core::time::Span;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -68,6 +70,27 @@ pub(crate) fn used_key(at: &RoundAt) -> String {
 }
 
 impl Manifest {
+    /// A job of this process, whose tasks an executable runs. How its program is started again is not said.
+    pub(crate) fn of_executable(executable: &Path, name: Option<String>) -> Result<Manifest, StoreError> {
+        let build = build_of(executable).map_err(|source| StoreError::Folder {
+            what: "read the executable",
+            path: executable.to_owned(),
+            source,
+        })?;
+        Ok(Manifest {
+            name,
+            build,
+            arch: std::env::consts::ARCH.into(),
+            language: None,
+            command: Vec::new(),
+            directory: std::env::current_dir().unwrap_or_default(),
+            user: std::env::var("USER").unwrap_or_else(|_| "somebody".into()),
+            host: host(),
+            pid: std::process::id(),
+            namespace: namespace(),
+        })
+    }
+
     /// Reads the manifest of a job.
     pub async fn read(bucket: &Bucket, job: &str) -> Result<Manifest, StoreError> {
         let blob = bucket.get(&key(job)).await?;
@@ -135,17 +158,27 @@ pub(crate) struct ActiveJob {
     pub(crate) job: String,
     /// How long nothing was heard of its submitter.
     pub(crate) silent: Span,
+    /// Whether it needs none.
+    pub(crate) is_detached: bool,
 }
 
 impl ActiveJob {
     /// Whether its submitter lives, as far as anybody knows.
     pub(crate) fn has_submitter(&self) -> bool {
-        self.silent <= SUBMITTER_GONE
+        !self.is_detached && self.silent <= SUBMITTER_GONE
     }
 }
 
+/// What the names of active jobs end with that need no submitter.
+const DETACHED: &str = ".detached";
+
 fn active_key(job: &str) -> String {
     format!("{ACTIVE}{job}")
+}
+
+/// Says that a job needs no submitter.
+pub(crate) fn detached_key(job: &str) -> String {
+    format!("{}detached", keys::job(job))
 }
 
 /// Has workers look for tasks of a job.
@@ -153,21 +186,34 @@ pub(crate) async fn activate(bucket: &Bucket, job: &str) -> Result<(), StoreErro
     bucket.put(&active_key(job), Bytes::new()).await
 }
 
+/// Has workers look for tasks of a job that needs no submitter.
+pub(crate) async fn activate_detached(bucket: &Bucket, job: &str) -> Result<(), StoreError> {
+    bucket.put(&format!("{}{DETACHED}", active_key(job)), Bytes::new()).await
+}
+
 /// No worker needs to look for tasks of a job any more.
 pub(crate) async fn deactivate(bucket: &Bucket, job: &str) -> Result<(), StoreError> {
-    bucket.delete(&active_key(job)).await
+    bucket.delete(&active_key(job)).await?;
+    bucket.delete(&format!("{}{DETACHED}", active_key(job))).await
 }
 
 /// All jobs that are said to be worked on, in the order of their names.
 pub(crate) async fn all_active(bucket: &Bucket) -> Result<Vec<ActiveJob>, StoreError> {
-    let listed = bucket.list(ACTIVE).await?.into_iter().filter(|blob| is_job(&blob.name));
-    Ok(listed.map(|blob| ActiveJob { job: blob.name, silent: blob.age }).collect())
+    let active = |blob: Listed| {
+        let (job, is_detached) = match blob.name.strip_suffix(DETACHED) {
+            Some(job) => (job, true),
+            None => (blob.name.as_str(), false),
+        };
+        is_job(job).then(|| ActiveJob { job: job.to_owned(), silent: blob.age, is_detached })
+    };
+    Ok(bucket.list(ACTIVE).await?.into_iter().filter_map(active).collect())
 }
 
 /// The jobs whose tasks workers should look for.
-pub(crate) async fn active(bucket: &Bucket) -> Result<Vec<String>, StoreError> {
-    let all = all_active(bucket).await?.into_iter();
-    Ok(all.filter(|job| job.silent <= LEFT_ALONE).map(|job| job.job).collect())
+pub(crate) async fn active(bucket: &Bucket) -> Result<Vec<ActiveJob>, StoreError> {
+    let mut all = all_active(bucket).await?;
+    all.retain(|job| job.is_detached || job.silent <= LEFT_ALONE);
+    Ok(all)
 }
 
 /// The name of this machine.

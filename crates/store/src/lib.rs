@@ -1,9 +1,10 @@
 //! Rounds by workers that share nothing but storage: a folder, or a bucket and a queue of a cloud.
 //!
-//! The protocol is [`qjam_core::bucket`]. Here are the kinds of storage it runs on, the crew that submits rounds ([`StoreCrew`]), and
-//! the processes that serve ([`serve`]).
+//! The protocol is [`qjam_core::bucket`]. Here are the kinds of storage it runs on, the crew that submits rounds ([`StoreCrew`]),
+//! jobs without a submitter ([`detach`] and [`Attached`]), and the processes that serve ([`serve`]).
 
 mod address;
+mod attach;
 #[cfg(feature = "azure")]
 mod azure;
 mod bucket;
@@ -11,6 +12,7 @@ mod build;
 #[cfg(feature = "objects")]
 mod chunks;
 mod crew;
+mod detach;
 mod ending;
 mod error;
 pub mod experiment;
@@ -18,6 +20,7 @@ pub mod experiment;
 mod faults;
 pub mod folder;
 mod functions;
+mod fused;
 pub mod gc;
 mod job;
 #[cfg(feature = "objects")]
@@ -33,10 +36,13 @@ pub mod serve;
 mod submit;
 pub mod survey;
 mod upkeep;
+mod upload;
 
 pub use address::Address;
+pub use attach::{Attached, RunningJob, Standing, is_detached};
 pub use bucket::Bucket;
 pub use crew::StoreCrew;
+pub use detach::{DetachedJob, detach};
 pub use error::StoreError;
 pub use job::{Manifest, find};
 pub use seal::Seal;

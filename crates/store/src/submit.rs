@@ -73,22 +73,6 @@ fn executable(settings: &CrewSettings<'_>) -> PathBuf {
 }
 
 fn manifest(settings: &CrewSettings<'_>, name: Option<String>) -> Result<Manifest, StoreError> {
-    let executable = executable(settings);
-    let build = job::build_of(&executable).map_err(|source| StoreError::Folder {
-        what: "read the executable",
-        path: executable.clone(),
-        source,
-    })?;
-    Ok(Manifest {
-        name,
-        build,
-        arch: std::env::consts::ARCH.into(),
-        language: settings.language_setup(),
-        command: settings.command(),
-        directory: std::env::current_dir().unwrap_or_default(),
-        user: std::env::var("USER").unwrap_or_else(|_| "somebody".into()),
-        host: job::host(),
-        pid: std::process::id(),
-        namespace: job::namespace(),
-    })
+    let manifest = Manifest::of_executable(&executable(settings), name)?;
+    Ok(Manifest { language: settings.language_setup(), command: settings.command(), ..manifest })
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use qjam_core::bucket::message::is_job;
 use qjam_core::bucket::{Listed, Order, RoundAt, Storage, keys};
 use qjam_core::time::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// All that is in a bucket.
@@ -67,6 +67,12 @@ pub enum JobState {
     Orphaned,
     /// Its submitter has left it.
     Stopped,
+    /// It needs no submitter, and is worked on.
+    Detached,
+    /// It needed no submitter, and has a result.
+    Finished,
+    /// It needed no submitter, and failed.
+    Failed,
 }
 
 impl JobState {
@@ -76,6 +82,9 @@ impl JobState {
             JobState::Running => "running",
             JobState::Orphaned => "orphaned",
             JobState::Stopped => "stopped",
+            JobState::Detached => "detached",
+            JobState::Finished => "finished",
+            JobState::Failed => "failed",
         }
     }
 }
@@ -116,6 +125,17 @@ pub(crate) async fn blobs_by_job(bucket: &Bucket) -> Result<BTreeMap<String, Vec
     Ok(jobs)
 }
 
+/// How many rounds have, or had, their value. Values of detached jobs are removed when something has followed them, and the last ones
+/// with the end of the job.
+fn rounds_done<'a>(blobs: impl Iterator<Item = (&'a str, &'a str)>, state: JobState) -> u64 {
+    let is_done = |name: &str| match state {
+        JobState::Finished => name == "sent",
+        _ => matches!(name, "end/value" | "end/followed"),
+    };
+    let done: BTreeSet<&str> = blobs.filter(|(_, name)| is_done(name)).map(|(round, _)| round).collect();
+    done.len() as u64
+}
+
 async fn entry(
     bucket: &Bucket,
     job: &str,
@@ -128,7 +148,6 @@ async fn entry(
         Err(e) => return Err(e),
     };
     let in_rounds = || blobs.iter().filter_map(|blob| blob.name.strip_prefix("rounds/")?.split_once('/'));
-    let rounds = in_rounds().filter(|(_, name)| *name == "end/value").count() as u64;
     let begun = in_rounds().filter(|(_, name)| name.starts_with("order/")).map(|(round, _)| round);
     let latest = begun
         .max()
@@ -141,12 +160,17 @@ async fn entry(
         let is_result = |(round, name): &(&str, &str)| *round == latest && name.starts_with("results/00/");
         under_way = Some((number, in_rounds().filter(is_result).count() as u64, u64::from(tasks)));
     }
+    let has = |name: &str| blobs.iter().any(|blob| blob.name == name);
     let has_ended = manifest.as_ref().is_some_and(Manifest::submitter_has_ended);
     let state = match active {
+        _ if has("detached") && has("result") => JobState::Finished,
+        _ if has("detached") && in_rounds().any(|(_, name)| name == "end/failed") => JobState::Failed,
+        Some(active) if active.is_detached => JobState::Detached,
         Some(active) if active.has_submitter() && !has_ended => JobState::Running,
         Some(_) => JobState::Orphaned,
         None => JobState::Stopped,
     };
+    let rounds = rounds_done(in_rounds(), state);
     let youngest = blobs.iter().map(|blob| blob.age).min().unwrap_or_default();
     Ok(JobEntry {
         job: job.to_owned(),

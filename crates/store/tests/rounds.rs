@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test")]
 
 use place::Place;
+use qjam::fused::{Call, EndedRound, FusedRound, Next, StepError};
 use qjam::{Ctx, DataSet, Dense, Master, State};
 use qjam_store::serve::{ServeOptions, serve};
+use qjam_store::{Attached, Seal, Standing, detach};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -113,4 +115,64 @@ fn states_stay_with_their_partitions() {
     }
     let states: Vec<u64> = there.collect().unwrap().iter().map(|state| state.rounds).collect();
     assert_eq!(states, vec![8; 37]);
+}
+
+/// What the loop keeps: the value of every round so far.
+#[derive(Clone, qjam::Wire)]
+struct Values(Vec<Vec<f64>>);
+
+/// Rounds with and without states in turn. Each begins with what the one before came to.
+fn turns(mut kept: Values, ended: EndedRound) -> Result<Next<Values>, StepError> {
+    match kept.0.len() % 2 {
+        0 => {
+            kept.0.push(ended.open::<f64, Vec<f64>>()?.1);
+            if kept.0.len() == 9 {
+                return Ok(Next::Stop(kept));
+            }
+            let by = kept.0.len() as u64;
+            let call = match by {
+                1 => Call::with_new_states(count, &by)?,
+                _ => Call::with_states(count, &by)?,
+            };
+            Ok(Next::round(kept, call))
+        }
+        _ => {
+            kept.0.push(vec![ended.open::<u64, f64>()?.1]);
+            let power = 1.0 + kept.0.len() as f64 / 10.0;
+            Ok(Next::round(kept, Call::new(moments, &power)?))
+        }
+    }
+}
+qjam::register_steps!(turns);
+
+#[test]
+fn a_loop_without_a_submitter_has_the_bits_of_threads() {
+    let data = data();
+    let threads = Master::builder().no_run_file().connect("local:2").unwrap();
+    let mut held = threads.hold::<Count>(&data).unwrap();
+    let wanted: Vec<Vec<f64>> = (0..9_u64)
+        .map(|n| match n % 2 {
+            0 => threads.run(moments, &(1.0 + n as f64 / 10.0), &data).unwrap(),
+            _ => vec![held.run(count, &n).unwrap()],
+        })
+        .collect();
+    let place = Place::new("fused");
+    let first = FusedRound::first(turns, &Values(vec![]), Call::new(moments, &1.0).unwrap(), &data).unwrap();
+    let url = format!("{}?job=turns", place.address());
+    let job = detach(&url, &first, b"about").unwrap();
+    let _workers = Workers::start(&place, 3, 1);
+    let mut attached = Attached::to(&job.address, Seal::without_key(), "turns").unwrap();
+    assert_eq!(attached.about(), b"about");
+    let kept = loop {
+        match attached.standing().unwrap() {
+            Standing::Finished(kept) => break kept,
+            Standing::Failed(why) => panic!("{why}"),
+            Standing::Running(_) => attached.wait(),
+        }
+    };
+    let values = qjam::fused::kept::<Values>(kept).unwrap().0;
+    assert_eq!(
+        values.iter().map(|v| bits(v)).collect::<Vec<_>>(),
+        wanted.iter().map(|v| bits(v)).collect::<Vec<_>>()
+    );
 }

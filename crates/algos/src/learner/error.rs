@@ -75,6 +75,12 @@ pub enum LearnerError {
         /// The learner.
         learner: &'static str,
     },
+    /// The learner has no fused step, so its fit needs a program that waits for its rounds.
+    #[error("{learner} cannot be detached: between its rounds it needs the program that began it")]
+    NoDetach {
+        /// The learner.
+        learner: &'static str,
+    },
     /// The learner takes all rows at once.
     #[error("{learner} cannot learn from one batch after the other")]
     NoBatches {

@@ -14,12 +14,14 @@
 //! functions (`kmeans::fit` and the like), with their types, stay the way in for programs in Rust. Not converging is an outcome
 //! that the [`Report`] tells, never an error.
 
+mod detached;
 mod error;
 mod model;
 mod report;
 pub mod sample;
 mod training;
 
+pub use detached::{Detachable, DetachedRows};
 pub use error::LearnerError;
 pub(crate) use error::sort_model_errors;
 pub use model::{About, Answer, Model, Question, Scope};
@@ -48,6 +50,11 @@ pub trait Learner: fmt::Debug + Send + Sync {
 
     /// Fits a model to all rows of the job. The bits follow from data and settings alone.
     fn fit(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError>;
+
+    /// How its fit runs without a program that waits for its rounds, if it can.
+    fn detachable(&self) -> Option<&dyn Detachable> {
+        None
+    }
 
     /// Learns from one more batch: the rows of the job, beginning from its `start` if it has one.
     fn update(&self, _: &mut Job<'_>) -> Result<Fitted, LearnerError> {

@@ -62,8 +62,12 @@ pub(crate) struct FitArgs {
     #[command(flatten)]
     pub(crate) data: Data,
     /// File to write the model to
-    #[arg(long, value_name = "MODEL")]
-    pub(crate) out: PathBuf,
+    #[arg(long, value_name = "MODEL", required_unless_present = "detach")]
+    pub(crate) out: Option<PathBuf>,
+    /// Put the fit into a bucket and return: its workers do all of it, and `qjam store attach` brings the model home. Needs
+    /// `--workers store:URL`
+    #[arg(long, conflicts_with_all = ["out", "explain"])]
+    pub(crate) detach: bool,
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "local", value_name = "WORKERS")]
     pub(crate) workers: String,

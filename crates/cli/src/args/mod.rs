@@ -10,7 +10,7 @@ mod store;
 pub(crate) use data::Data;
 pub(crate) use learners::{BenchKmeans, Fit, Inspect, Predict};
 pub(crate) use linear::BenchCocoa;
-pub(crate) use store::{Gc, Key, Place, Resume, Serve, Status, Store};
+pub(crate) use store::{Attach, Gc, Key, Place, Resume, Serve, Status, Store};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
 use std::path::PathBuf;

@@ -26,9 +26,17 @@ program may be started on another machine that has the same data and the same bu
 
 The exit code is that of the program.";
 
+const ATTACH_HELP: &str = "\
+A job is detached by `qjam fit … --workers store:URL --detach`: its workers do all of it, and nobody needs to wait. This command \
+follows it from any machine that has the same build of the program, until it has ended, and writes the model to --out. It only \
+reads: several may follow a job, it goes on when they are ended, and one that has finished can be brought home again, until \
+`qjam store gc` removes it.
+
+The progress goes to the terminal, or line by line to where the output goes; with --json only the result is printed.";
+
 const GC_HELP: &str = "\
 A job whose submitter ends in order is removed by it. Other jobs are left for `qjam store resume`, until this command removes \
-them: jobs that nobody has worked on for as long as --older-than says, data and builds that were written before that and that no \
+them: jobs that nobody has worked on for as long as --older-than says, detached jobs that ended before that, data and builds that were written before that and that no \
 remaining job uses, and traces of workers that are gone.";
 
 #[derive(Debug, Subcommand)]
@@ -42,6 +50,9 @@ pub(crate) enum Store {
     /// Start the program of a job again whose submitter was killed, and go on from the last finished round
     #[command(after_help = RESUME_HELP)]
     Resume(Resume),
+    /// Follow a detached job until it has ended, and bring its model home
+    #[command(after_help = ATTACH_HELP)]
+    Attach(Attach),
     /// Remove what nobody needs any more
     #[command(after_help = GC_HELP)]
     Gc(Gc),
@@ -103,13 +114,28 @@ pub(crate) struct Resume {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Attach {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// The job, as `qjam store ls` prints it, or the name that was chosen for it
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+    /// File to write the model to
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Gc {
     #[command(flatten)]
     pub(crate) place: Place,
     /// Remove what nobody has used for this long: a number with s, m, h or d
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]
     pub(crate) older_than: std::time::Duration,
-    /// Remove only this job, whatever its age
+    /// Remove only this job, whatever its age; a detached job is given up
     #[arg(long, value_name = "JOB")]
     pub(crate) job: Option<String>,
     /// Print one JSON object

@@ -2,7 +2,7 @@
 
 use super::reading::{self, Read, ReadAs};
 use super::spent::Spent;
-use super::{inspect, supervised};
+use super::{detached, inspect, supervised};
 use crate::args::Fit;
 use crate::output;
 use anyhow::{anyhow, bail};
@@ -18,7 +18,12 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let (args, settings) = (&fit.args, &fit.settings);
     let name = settings.table().name;
     let Some(learner) = find(name) else { bail!("{name} cannot be fitted by this command yet") };
-    reading::can_be_written("--out", &args.out)?;
+    if args.detach {
+        return detached::submit(fit, learner);
+    }
+    // Clap asks for one of the two.
+    let Some(out) = &args.out else { bail!("--out is missing") };
+    reading::can_be_written("--out", out)?;
     let mut spent = Spent::new();
     let builder = reading::limited(Master::builder(), args.memory_limit)
         .on_wait(|waiting| output::waiting(&waiting.to_string()));
@@ -53,7 +58,7 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
         bail!("{}: {failure} --missing drop leaves such rows out", args.data.path.display());
     }
     spent.done(report.phase);
-    model.save(&args.out, &Notes::new(settings, read.columns.clone(), &report.facts))?;
+    model.save(out, &Notes::new(settings, read.columns.clone(), &report.facts))?;
     spent.done("saving");
     if args.explain {
         report.explanation.iter().for_each(|line| output::note(line));
@@ -64,7 +69,7 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     }
     // The run has done its work, whatever becomes of the output.
     drop(master);
-    let result = Printed { fit, read: &read, report: &report, spent: &spent, hash: model.hash() };
+    let result = Printed { fit, out, read: &read, report: &report, spent: &spent, hash: model.hash() };
     match args.json {
         true => output::json(&result.json())?,
         false => result.print()?,
@@ -77,7 +82,7 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
 }
 
 /// Reads the rows, with targets for a learner that needs them.
-fn read(fit: &Fit) -> anyhow::Result<Read> {
+pub(super) fn read(fit: &Fit) -> anyhow::Result<Read> {
     let (args, table) = (&fit.args, fit.settings.table());
     if table.target == Target::None {
         let read_as = ReadAs { dtype: table.dtype, ..ReadAs::default() };
@@ -106,7 +111,7 @@ fn must_be_classes(targets: &[f64], fit: &Fit) -> anyhow::Result<()> {
 }
 
 /// What the fit begins from, where an option names a file of it.
-fn start(learner: &dyn Learner, fit: &Fit, read: &Read) -> anyhow::Result<Option<Parts>> {
+pub(super) fn start(learner: &dyn Learner, fit: &Fit, read: &Read) -> anyhow::Result<Option<Parts>> {
     let Some((name, tensor)) = learner.array_option() else { return Ok(None) };
     let Some(path) = fit.settings.file(name)? else { return Ok(None) };
     let allowed = learner.table().option(name).map(|option| option.allowed()).unwrap_or_default();
@@ -117,7 +122,7 @@ fn start(learner: &dyn Learner, fit: &Fit, read: &Read) -> anyhow::Result<Option
 }
 
 /// Errors about the data say which file it is, and what to type.
-fn with_file(e: LearnerError, path: &Path) -> anyhow::Error {
+pub(super) fn with_file(e: LearnerError, path: &Path) -> anyhow::Error {
     let path = path.display();
     match &e {
         LearnerError::Run(_) => e.into(),
@@ -132,9 +137,21 @@ fn with_file(e: LearnerError, path: &Path) -> anyhow::Error {
     }
 }
 
+/// What a report says to programs.
+pub(super) fn facts(report: &Report) -> impl Iterator<Item = (&'static str, serde_json::Value)> {
+    let facts = report.facts.iter().map(|(name, value)| (*name, inspect::json(value)));
+    let number = |number: &f64| match number.fract() == 0.0 {
+        true => serde_json::Value::from(*number as u64),
+        false => (*number).into(),
+    };
+    let lists = report.lists.iter().filter(|(_, numbers)| !numbers.is_empty());
+    facts.chain(lists.map(move |(name, numbers)| (*name, numbers.iter().map(number).collect())))
+}
+
 /// What is printed of a fit.
 struct Printed<'a> {
     fit: &'a Fit,
+    out: &'a Path,
     read: &'a Read,
     report: &'a Report,
     spent: &'a Spent,
@@ -147,27 +164,18 @@ impl Printed<'_> {
         let mut put = |name: &str, value: serde_json::Value| all.insert(name.into(), value);
         put("learner", self.fit.settings.table().name.into());
         put("rows", self.read.rows.records().into());
-        for (name, value) in &self.report.facts {
-            put(name, inspect::json(value));
-        }
-        for (name, numbers) in self.report.lists.iter().filter(|(_, numbers)| !numbers.is_empty()) {
-            let number = |number: &f64| match number.fract() == 0.0 {
-                true => serde_json::Value::from(*number as u64),
-                false => (*number).into(),
-            };
-            put(name, numbers.iter().map(number).collect());
-        }
+        facts(self.report).for_each(|(name, value)| drop(put(name, value)));
         put("hash", self.hash.clone().into());
         put("seconds", self.spent.seconds().into());
         let parts = self.spent.parts().into_iter().map(|(phase, s)| (phase.into(), s.into())).collect();
         put("seconds_of", serde_json::Value::Object(parts));
-        put("model", self.fit.args.out.to_string_lossy().into());
+        put("model", self.out.to_string_lossy().into());
         serde_json::Value::Object(all)
     }
 
     fn print(&self) -> anyhow::Result<()> {
-        let Printed { fit, read, report, spent, hash } = self;
-        let (data, model) = (&fit.args.data.path, &fit.args.out);
+        let Printed { fit, out: model, read, report, spent, hash } = self;
+        let data = &fit.args.data.path;
         output::heading(&format!("{}: {}", fit.settings.table().name, report.size));
         output::line("");
         let columns = read.columns_of_rows()?;
@@ -200,7 +208,7 @@ impl Printed<'_> {
         };
         item("model", &format!("{}, {}", model.display(), output::bytes(found.len())));
         output::line("");
-        let [data, model] = [data, model].map(|path| reading::quoted(&path.to_string_lossy()));
+        let [data, model] = [data.as_path(), model].map(|path| reading::quoted(&path.to_string_lossy()));
         let typed = fit.args.data.typed();
         output::line(format!("Next: qjam predict {model} {data}{typed} --out {}", report.answers_file));
         output::line(format!("      qjam inspect {model}"));

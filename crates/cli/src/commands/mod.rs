@@ -17,6 +17,7 @@ mod choices;
 mod clean;
 mod compare;
 mod demo;
+mod detached;
 mod fit;
 mod hosts;
 mod inspect;

@@ -1,5 +1,6 @@
 //! `qjam store`: workers of a bucket, and what is in it.
 
+use super::detached;
 use crate::args::{Gc, Key, Place, Resume, Serve, Status, Store};
 use crate::output;
 use anyhow::{Context, bail};
@@ -20,6 +21,7 @@ pub(crate) fn run(store: &Store) -> anyhow::Result<ExitCode> {
         Store::Status(args) => status(args)?,
         Store::Ls(args) => ls(args)?,
         Store::Resume(args) => return resume(args),
+        Store::Attach(args) => detached::attach(args)?,
         Store::Gc(args) => collect(args)?,
         Store::Key(args) => key(args)?,
     }
@@ -27,7 +29,7 @@ pub(crate) fn run(store: &Store) -> anyhow::Result<ExitCode> {
 }
 
 impl Place {
-    fn address(&self) -> Result<Address, StoreError> {
+    pub(super) fn address(&self) -> Result<Address, StoreError> {
         match Address::parse(&self.url)? {
             (address, None) => Ok(address),
             (_, Some(job)) => Err(StoreError::JobHere { job }),
@@ -38,7 +40,7 @@ impl Place {
         self.key.clone().or_else(qjam_store::key_of_environment)
     }
 
-    fn seal(&self) -> Result<Seal, StoreError> {
+    pub(super) fn seal(&self) -> Result<Seal, StoreError> {
         self.key().map_or_else(|| Ok(Seal::without_key()), |path| Seal::with_key_file(&path))
     }
 
@@ -164,7 +166,7 @@ fn status(args: &Status) -> anyhow::Result<()> {
         let silent = worker.silent.as_secs();
         output::line(format!("  {}  {slots}, heard of {silent} s ago{gone}", plain(&worker.name)));
     }
-    let is_at_work = |job: &&JobEntry| job.state == JobState::Running;
+    let is_at_work = |job: &&JobEntry| matches!(job.state, JobState::Running | JobState::Detached);
     let (at_work, others): (Vec<_>, Vec<_>) = found.jobs.iter().partition(is_at_work);
     output::heading(&output::count(at_work.len() as u64, "job"));
     for job in at_work {
@@ -249,6 +251,11 @@ fn resume(args: &Resume) -> anyhow::Result<ExitCode> {
     let bucket = args.place.open()?;
     let job = block_on(qjam_store::find(&bucket, &args.job))?;
     let manifest = block_on(Manifest::read(&bucket, &job))?;
+    if block_on(qjam_store::is_detached(&bucket, &job))? {
+        bail!(
+            "job {job} needs nobody to go on with it; `qjam store attach` follows it and brings its model home"
+        );
+    }
     let Some((program, arguments)) = manifest.command.split_first() else {
         bail!("job {job} does not say how its program is started");
     };

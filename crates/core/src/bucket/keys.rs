@@ -6,11 +6,13 @@
 //!   jobs/JOB/rounds/ROUND/results/STAGE/GROUP/INDEX
 //!   jobs/JOB/rounds/ROUND/end/value            the value, or …
 //!   jobs/JOB/rounds/ROUND/end/failed           … why there is none
+//!   jobs/JOB/rounds/ROUND/end/followed         what follows a fused round has begun, and its other blobs may be gone
 //!   jobs/JOB/rounds/ROUND/running/TASK         a task that takes long, since when
 //!   jobs/JOB/rounds/ROUND/backup/TASK          somebody runs a late task a second time
 //!   jobs/JOB/rounds/ROUND/merging/STAGE-INDEX  somebody merges a group
 //!   jobs/JOB/rounds/ROUND/sending              somebody sends the messages
 //!   jobs/JOB/rounds/ROUND/sent                 all messages have been sent
+//!   jobs/JOB/result                            what came of a job of fused rounds
 //! ```
 //!
 //! Numbers have a fixed width, so that listings are in order.
@@ -64,6 +66,11 @@ pub fn value(at: &RoundAt) -> String {
 /// Why a round has no value.
 pub fn failed(at: &RoundAt) -> String {
     format!("{}end/failed", round(at))
+}
+
+/// What follows a fused round has begun.
+pub fn followed(at: &RoundAt) -> String {
+    format!("{}end/followed", round(at))
 }
 
 /// Tasks that take long.

@@ -21,9 +21,15 @@
 //!                           └ dies: the message comes back               a fused step ─▶ the next order
 //! ```
 //!
+//! A *fused* round has a step: a pure function that makes the next order, or what comes of the job, of the order and the value.
+//! Whoever writes the value takes the step, and whoever finds a value that nothing has followed takes it again. The next order is
+//! written only where there is none, so that it does not matter how many do. One of them sends the messages ([`begin`]). So a loop
+//! of rounds needs no submitter.
+//!
 //! The protocol is written as `async` functions over these traits, which are run by real storage and by the simulator alike.
 //! Nothing here reads a clock or starts anything: time passes in [`Storage::sleep`].
 
+mod clearing;
 pub mod keys;
 pub mod message;
 pub mod plan;
@@ -34,6 +40,7 @@ pub mod storage;
 pub mod watch;
 pub mod worker;
 
+pub use clearing::outlives_its_round;
 pub use message::Message;
 pub use plan::{Plan, Shape};
 pub use round::{Order, RoundAt, RoundHead, Sender, begin};

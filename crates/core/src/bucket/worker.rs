@@ -1,5 +1,6 @@
 //! What a worker does: takes messages, runs tasks, merges what is complete, and helps with what is late.
 
+use super::clearing::clear;
 use super::keys;
 use super::message::{Message, MessageError};
 use super::race::{First, for_each, race, with_ticks};
@@ -32,6 +33,9 @@ pub trait Work<B> {
 
     /// For a fused round: what follows from its value.
     async fn step(&self, at: &RoundAt, order: &Order<B>, value: &B) -> Result<Next<B>, Failed<B>>;
+
+    /// A fused round has been followed by another, or by the end of the job: what only it needed can be removed.
+    async fn followed(&self, _: &RoundAt, _: &Order<B>) {}
 
     /// A task has ended every worker that ran it: why, as a blob for whoever waits.
     async fn poison(&self, at: &RoundAt, task: u32, deliveries: u32) -> B;
@@ -215,6 +219,9 @@ impl<'a, S: Storage, W: Work<S::Blob>> Worker<'a, S, W> {
                 Some(value) => self.conclude(at, &order, &value).await?,
                 None => true,
             };
+            if has_followed && matches!(message, Message::Watch { .. }) {
+                self.clear(at, &order).await?;
+            }
             let later = Verdict::Later(Span(self.settings.hidden.0 / 2));
             return Ok(if has_followed { Verdict::Done } else { later });
         }
@@ -429,6 +436,15 @@ impl<'a, S: Storage, W: Work<S::Blob>> Worker<'a, S, W> {
                 Ok(true)
             }
         }
+    }
+
+    /// Clears a round away. The message that looks after it does that, and not whoever begins the next one: others wait for that
+    /// worker.
+    async fn clear(&self, at: &RoundAt, order: &Order<S::Blob>) -> Result<(), Trouble<S::Error>> {
+        if clear(self.storage, at).await? {
+            self.work.followed(at, order).await;
+        }
+        Ok(())
     }
 
     /// The round has no value, or this worker cannot go on.

@@ -33,6 +33,8 @@
 //! ([`Builder::crew`](crate::Builder)). Both get a round as an [`Order`]; what they can do is said by their [`Caps`]. No code
 //! outside this module asks which engine a worker belongs to.
 //!
+//! Rounds that follow from each other without a master are [`fused`].
+//!
 //! [`kinds`] is the list of engines and their words in worker strings. [`poller`], [`queue`] and [`spawner`] are what seats
 //! use of the master.
 
@@ -40,6 +42,7 @@ mod address;
 pub(crate) mod caller;
 pub(crate) mod caps;
 pub(crate) mod crew;
+pub mod fused;
 mod kinds;
 pub(crate) mod lent;
 pub(crate) mod local;

@@ -113,3 +113,15 @@ pub(super) fn queues_drain(left: &[String]) -> Verdict {
     promise!(left.is_empty(), "queues_drain", "still in the queue: {left:?}");
     Ok(())
 }
+
+/// Of several who begin a round at once, one sends its messages.
+pub(super) fn messages_are_sent_once(message: &str, times: u64) -> Verdict {
+    promise!(times <= 1, "messages_are_sent_once", "`{message}` was sent {times} times");
+    Ok(())
+}
+
+/// Of fused rounds that are over, only little stays.
+pub(super) fn followed_rounds_are_cleared(left: &[String]) -> Verdict {
+    promise!(left.is_empty(), "followed_rounds_are_cleared", "still in the bucket: {left:?}");
+    Ok(())
+}

@@ -21,6 +21,8 @@ pub struct Faults {
     pub removed_percent: u64,
     /// The submitter dies about every so often, and begins again; 0 for never.
     pub desertion_every_us: u64,
+    /// Steps whose worker dies while it takes them or begins what follows, in percent.
+    pub stepper_death_percent: u64,
     /// This task ends whoever runs it.
     pub poison: Option<u32>,
     /// Foreign messages among ours.
@@ -40,6 +42,7 @@ impl Faults {
         slow_percent: 0,
         removed_percent: 0,
         desertion_every_us: 0,
+        stepper_death_percent: 0,
         poison: None,
         foreign: 0,
         until_us: 0,
@@ -50,10 +53,22 @@ impl Faults {
         self.until_us == 0 && self.poison.is_none() && self.slow_percent == 0 && self.foreign == 0
     }
 
-    /// Those of a seed: some of them, often none of a kind, and in a tenth of the seeds none at all.
+    /// Whether every message about a task is sent once: nobody dies, everything is seen at once, and no task takes so long that it seems
+    /// lost.
+    pub fn messages_are_sent_once(&self) -> bool {
+        let Faults { late_percent, refused_percent, slow_percent, removed_percent, poison, .. } = *self;
+        let deaths = self.death_every_us + self.desertion_every_us + self.stepper_death_percent;
+        deaths + late_percent + refused_percent + slow_percent + removed_percent == 0 && poison.is_none()
+    }
+
+    /// Those of a seed: some of them, often none of a kind, in a tenth of the seeds none at all, and in another only messages that are delivered twice.
     pub fn draw(rng: &mut Rng) -> Faults {
         if rng.percent(10) {
             return Faults::NONE;
+        }
+        if rng.percent(11) {
+            let until_us = rng.magnitude(1_000_000, 300_000_000);
+            return Faults { twice_percent: rng.between(10, 60), until_us, ..Faults::NONE };
         }
         let mut sometimes = |max: u64| if rng.percent(50) { rng.between(1, max) } else { 0 };
         let (twice_percent, late_percent, refused_percent) = (sometimes(40), sometimes(40), sometimes(10));
@@ -73,6 +88,7 @@ impl Faults {
             slow_percent,
             removed_percent,
             desertion_every_us: if is_deserted { rng.magnitude(1_000_000, 60_000_000) } else { 0 },
+            stepper_death_percent: if is_deadly { rng.between(1, 100) } else { 0 },
             poison,
             foreign,
             until_us: rng.magnitude(1_000_000, 300_000_000),

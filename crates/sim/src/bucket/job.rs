@@ -45,6 +45,8 @@ pub struct Job {
     pub workers: u32,
     /// What a task takes.
     pub task_us: u64,
+    /// What a step takes at most.
+    pub step_us: u64,
     /// What requests take.
     pub latency: Latency,
     /// What goes wrong.
@@ -86,6 +88,7 @@ impl Job {
             fused: rng.percent(50),
             workers: rng.magnitude(1, 24) as u32,
             task_us: rng.magnitude(100, 20_000_000),
+            step_us: rng.magnitude(1, 8_000_000),
             latency: Latency {
                 least_us,
                 most_us: least_us * rng.between(1, 4),
@@ -113,6 +116,14 @@ impl Job {
     /// Which value a round works on: of the first round that of the seed, of later ones what the step before made of its value.
     fn first_key(&self) -> u64 {
         mix(self.seed)
+    }
+
+    /// Whether the worker that has begun a step dies, and after which time: in the step, while it writes the order or sends messages,
+    /// or when it has.
+    fn stepper_death(&self, (n, takes): (usize, Span), rng: &mut Rng) -> Option<(usize, Span)> {
+        let requests = u64::from(self.head().plan.tasks()) / 8 + 12;
+        let dies = rng.percent(self.faults.stepper_death_percent);
+        dies.then(|| (n, Span(rng.below(takes.0 + requests * self.latency.most_us + 1))))
     }
 
     fn head(&self) -> RoundHead {
@@ -156,6 +167,9 @@ struct Counts {
     merges: Cell<u64>,
     /// The worker that has just run a poisonous task.
     poisoned: Cell<Option<usize>>,
+    /// The worker that has just begun a step, and what that takes.
+    stepping: Cell<Option<(usize, Span)>>,
+    steps: Cell<u64>,
 }
 
 impl Functions<'_> {
@@ -217,6 +231,10 @@ impl Work<Shared> for Functions<'_> {
         order: &Order<Shared>,
         value: &Shared,
     ) -> Result<Next<Shared>, Failed<Shared>> {
+        self.counts.steps.set(self.counts.steps.get() + 1);
+        let takes = Span(mix(self.job.seed ^ mix(self.counts.steps.get())) % (self.job.step_us + 1));
+        self.counts.stepping.set(Some((self.number, takes)));
+        self.clock.sleep(takes).await;
         let key = next_key(Self::key(order), decode(value.as_ref()));
         Ok(match at.round + 1 < self.job.rounds {
             true => Next::Round(self.job.order(key)),
@@ -268,6 +286,8 @@ pub(super) fn play(job: &Job, beyond: bool) -> Result<JobEnding, Violation> {
     let mut ending = JobEnding::default();
     let mut faults = rng.fork(3);
     let mut poisoned = 0;
+    // When, who, and as which of its lives.
+    let mut stepper_deaths: Vec<(Time, usize, u64)> = Vec::new();
     let mut next_death = pause(job.faults.death_every_us, &mut faults);
     let mut next_desertion = pause(job.faults.desertion_every_us, &mut faults);
     let mut next_removal = pause(job.task_us.max(100_000) * 20, &mut faults);
@@ -290,6 +310,15 @@ pub(super) fn play(job: &Job, beyond: bool) -> Result<JobEnding, Violation> {
             ending.deaths += u64::from(tasks.kill(ids[n]));
             ids[n] = tasks.start(Span(faults.magnitude(1_000, 10_000_000)), serve(n, ending.deaths));
             next_death = clock.now() + Span(pause(job.faults.death_every_us, &mut faults).0);
+        }
+        let death =
+            counts.stepping.take().filter(|_| !is_calm).and_then(|step| job.stepper_death(step, &mut faults));
+        stepper_deaths.extend(death.map(|(n, after)| (clock.now() + after, n, ids[n])));
+        for (_, n, id) in stepper_deaths.extract_if(.., |(at, ..)| *at <= clock.now()) {
+            if tasks.kill(id) {
+                ending.deaths += 1;
+                ids[n] = tasks.start(Span(faults.magnitude(1_000, 10_000_000)), serve(n, ending.deaths));
+            }
         }
         if !is_calm && clock.now() >= next_desertion {
             tasks.kill(submitter);
@@ -328,10 +357,16 @@ fn rests(job: &Job, storage: &SimStorage, clock: &Clock, tasks: &mut Tasks<'_>) 
     // Whoever still runs a task of a round that is over sees so within this time, and what it had comes back once more.
     let ended = clock.now().max(Time(job.faults.until_us));
     let awaited = Span(job.settings.seen_within.0 * (1 + job.faults.foreign));
-    let settled = ended + Span(3 * job.settings.hidden.0) + awaited;
+    // A submitter that dies again and again before it has sent everything leaves very many messages, each of which is looked at.
+    let each = job.settings.running_after.0 + 10 * job.latency.most_us;
+    let looked_at = Span(each * storage.messages_of(JOB).len() as u64);
+    let settled = ended + Span(3 * job.settings.hidden.0) + awaited + looked_at;
     let until = settled + IDLE;
     while clock.now() < settled && tasks.turn() {}
     checks::queues_drain(&storage.messages_of(JOB))?;
+    if job.fused && job.faults.is_none() {
+        checks::followed_rounds_are_cleared(&storage.left_of_rounds())?;
+    }
     let count = || (storage.empty(), storage.received());
     let (empty, received) = count();
     while clock.now() < until && tasks.turn() {}

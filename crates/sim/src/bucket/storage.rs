@@ -38,6 +38,8 @@ pub struct Requests {
     pub gets: u64,
     /// Blobs that were written, whether or not only if new.
     pub puts: u64,
+    /// Blobs that were removed.
+    pub deletes: u64,
     /// Listings.
     pub lists: u64,
     /// Messages that were sent.
@@ -49,7 +51,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// All of them.
+    /// All of them, but for removals.
     pub fn all(&self) -> u64 {
         self.gets + self.puts + self.lists + self.sends + self.receives + self.settles
     }
@@ -158,6 +160,17 @@ impl SimStorage {
         let shelves = self.shelves.borrow();
         let texts = shelves.queue.values().map(|queued| queued.text.clone());
         texts.filter(|text| Message::parse(text).is_ok_and(|message| message.at().job == job)).collect()
+    }
+
+    /// The blobs of rounds that are over, but for those that say so.
+    pub(super) fn left_of_rounds(&self) -> Vec<String> {
+        let shelves = self.shelves.borrow();
+        let stays = |name: &str| name.starts_with("end/") || name.starts_with("sen");
+        let is_left = |key: &&String| {
+            let parts = key.split_once("/rounds/").and_then(|(_, rest)| rest.split_once('/'));
+            parts.is_some_and(|(_, name)| name == "end/value" || !stays(name))
+        };
+        shelves.blobs.keys().filter(is_left).cloned().collect()
     }
 
     /// Puts any text into the queue.
@@ -387,7 +400,7 @@ impl Storage for SimStorage {
     }
 
     async fn delete(&self, key: &str) -> Result<(), String> {
-        self.request(|r| &mut r.puts).await?;
+        self.request(|r| &mut r.deletes).await?;
         self.shelves.borrow_mut().blobs.remove(key);
         self.answer().await;
         Ok(())
@@ -397,7 +410,11 @@ impl Storage for SimStorage {
         self.request(|r| &mut r.sends).await?;
         {
             let mut shelves = self.shelves.borrow_mut();
-            *shelves.sent.entry(message.to_owned()).or_default() += 1;
+            let times = shelves.sent.entry(message.to_owned()).or_default();
+            *times += 1;
+            if self.faults.messages_are_sent_once() {
+                self.hold(checks::messages_are_sent_once(message, *times));
+            }
             shelves.enqueue(message, self.clock.now() + hidden);
         }
         self.answer().await;

@@ -50,6 +50,7 @@ fn cloud(workers: u32, shape: Shape) -> Job {
         fused: true,
         workers,
         task_us: (WORK_S * 1e6) as u64,
+        step_us: 0,
         latency: Latency {
             least_us: 20_000,
             most_us: 60_000,
@@ -184,7 +185,7 @@ pub fn trouble(sizes: &[u32]) -> Table {
     table
 }
 
-/// What an iteration costs in requests.
+/// What an iteration costs in requests, but for those that remove what nobody needs.
 pub fn requests(sizes: &[u32]) -> Table {
     let title = "Requests of an iteration for each worker. Simulated.";
     let columns = ["workers", "get", "put", "list", "send", "receive", "acknowledge or extend", "all"];

@@ -1,6 +1,7 @@
 //! The process that runs the tasks of one job.
 
 use super::control::Noted;
+use crate::detach;
 use crate::functions::Functions;
 use crate::job::{self, Manifest};
 use crate::run::block_on;
@@ -94,8 +95,12 @@ fn serve(request: &ExecutorRequest) -> Result<(), StoreError> {
         }
         looked = Instant::now();
         let active = block_on(job::active(&bucket)).unwrap_or_default();
-        let is_alone = active.iter().all(|job| *job == request.job);
-        active.contains(&request.job) && (is_alone || last_task.elapsed() < IDLE_MAX)
+        let Some(own) = active.iter().find(|active| active.job == request.job) else { return false };
+        // Nobody else sees that such a job has ended.
+        if own.is_detached && block_on(detach::finish(&bucket, &request.job)).unwrap_or(false) {
+            return false;
+        }
+        active.len() == 1 || last_task.elapsed() < IDLE_MAX
     }));
     Ok(())
 }

@@ -88,7 +88,8 @@ pub fn serve(
                 Vec::new()
             }
         };
-        let jobs: Vec<String> = jobs.into_iter().filter(|job| !refused.contains_key(job)).collect();
+        let jobs = jobs.into_iter().map(|active| active.job);
+        let jobs: Vec<String> = jobs.filter(|job| !refused.contains_key(job)).collect();
         let Some(job) = next_job(&jobs, last.as_deref()) else {
             if options.idle_exit.is_some_and(|limit| idle_since.elapsed() >= limit) {
                 break;

@@ -1,15 +1,17 @@
 //! K-means and its mini-batch variant as callers see them that take any learner.
 
+use super::detached::DetachError;
 use super::model::FORMAT;
 use super::params::{MINIBATCH, TABLE};
 use super::{Centres, Fit, FitError, Iteration, Model, ModelError, Outcome, Params, Points};
 use crate::kernels::nearest::Real;
 use crate::learner::{
-    self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, Weights,
-    count, sort_model_errors,
+    self, About, Answer, Detachable, DetachedRows, Fitted, Job, Learner, LearnerError, Progress, Question,
+    Report, Scope, Weights, count, sort_model_errors,
 };
 use crate::models::{Format, Parts, PartsError, Values};
 use crate::options::{Settings, Table, Value};
+use qjam::fused::{FusedRound, StepError};
 use qjam::{DataSet, with_rows};
 
 const QUESTIONS: &[Question] = &[Question::Predict, Question::Transform, Question::Score];
@@ -42,6 +44,10 @@ impl Learner for KMeans {
         with_rows!(job.training.rows, data => fit_of(job, data, false))
     }
 
+    fn detachable(&self) -> Option<&dyn Detachable> {
+        Some(self)
+    }
+
     fn assemble(&self, parts: &Parts) -> Result<Box<dyn learner::Model>, PartsError> {
         assemble(parts)
     }
@@ -52,6 +58,24 @@ impl Learner for KMeans {
 
     fn sample_options(&self) -> &'static [(&'static str, &'static str)] {
         &[("k", "3")]
+    }
+}
+
+impl Detachable for KMeans {
+    fn first_round(&self, job: &Job<'_>) -> Result<FusedRound, LearnerError> {
+        with_rows!(job.training.rows, data => detach(job, data))
+    }
+
+    fn conclude(
+        &self,
+        settings: &Settings,
+        rows: &DetachedRows,
+        kept: &[u8],
+    ) -> Result<Fitted, LearnerError> {
+        match rows.is_single {
+            true => conclude::<f32>(settings, rows, kept),
+            false => conclude::<f64>(settings, rows, kept),
+        }
     }
 }
 
@@ -138,6 +162,25 @@ fn fit_of<C: Points>(job: &mut Job<'_>, data: &DataSet<C>, by_batches: bool) -> 
     };
     let report = report(settings, &params, &fitted, data.records(), by_batches);
     Ok(Fitted { model: Box::new(fitted.model), report, answer })
+}
+
+fn detach<C: Points>(job: &Job<'_>, data: &DataSet<C>) -> Result<FusedRound, LearnerError> {
+    let params = params(job)?;
+    job.must_fit(params.k().saturating_mul(3))?;
+    super::detached::first_round(&params, data, given::<C::Number>(job)?).map_err(|e| match e {
+        DetachError::Data(e) => sorted(e, job.settings),
+        e => LearnerError::unusable(e),
+    })
+}
+
+/// The model that came of a detached fit.
+fn conclude<T: Real>(settings: &Settings, rows: &DetachedRows, kept: &[u8]) -> Result<Fitted, LearnerError> {
+    let params = Params::from_settings(settings).map_err(LearnerError::unusable)?;
+    let kept = qjam::fused::kept(kept).map_err(LearnerError::unusable)?;
+    let none = || LearnerError::unusable(StepError::Refused("the job has not come to a model".into()));
+    let (fitted, params) = super::detached::finished::<T>(&params, kept).ok_or_else(none)?;
+    let report = report(settings, &params, &fitted, rows.count, false);
+    Ok(Fitted { model: Box::new(fitted.model), report, answer: None })
 }
 
 /// Learns from one batch: all rows of the job. `counts` is the weight of the rows that each centre was given before.

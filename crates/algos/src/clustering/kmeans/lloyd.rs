@@ -100,6 +100,13 @@ pub struct Compared<T: Real> {
     pub(super) weighted: bool,
 }
 
+impl<T: Real> Compared<T> {
+    /// The centres themselves.
+    pub(super) fn centres(&self) -> Centres<T> {
+        Centres { values: self.targets.values().to_vec(), dims: self.targets.dims() }
+    }
+}
+
 /// The centres that rows are given to, with nothing remembered of rounds before.
 #[qjam::map]
 pub fn assign<C: Points>(with: &Compared<C::Number>, x: &C) -> Sums {
@@ -134,6 +141,11 @@ pub struct Measure<T: Real> {
 }
 
 impl<T: Real> Measure<T> {
+    /// The centres that it measures with.
+    pub(super) fn centres(&self) -> Centres<T> {
+        Centres { values: self.targets.values().to_vec(), dims: self.targets.dims() }
+    }
+
     pub(super) fn new(centres: &Centres<T>, weighted: bool) -> Measure<T> {
         let squares = centres.values.chunks_exact(centres.dims).map(chained_square).collect();
         Measure { targets: centres.targets(true), squares, weighted }
@@ -327,5 +339,27 @@ impl<T: Real> Centres<T> {
     pub(super) fn distances_to(&self, before: &Centres<T>) -> Vec<f64> {
         let pairs = self.values.chunks_exact(self.dims).zip(before.values.chunks_exact(self.dims));
         pairs.map(|(now, then)| squared_distance(now, then).sqrt()).collect()
+    }
+}
+
+/// How one iteration moves centres.
+pub(super) struct Movement<T> {
+    /// Where they are afterwards.
+    pub(super) centres: Centres<T>,
+    /// How far each has moved.
+    pub(super) distances: Vec<f64>,
+    /// Sum of the squares of these.
+    pub(super) moved: f64,
+    /// Whether none has.
+    pub(super) is_fixed: bool,
+}
+
+impl<T: Real> Movement<T> {
+    /// To the means of the rows that each centre was given.
+    pub(super) fn new(before: &Centres<T>, sums: &Sums) -> Movement<T> {
+        let centres = before.moved_to(sums);
+        let distances = centres.distances_to(before);
+        let moved = distances.iter().map(|d| d * d).sum();
+        Movement { is_fixed: centres.values == before.values, centres, distances, moved }
     }
 }

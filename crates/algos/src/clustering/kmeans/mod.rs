@@ -1,7 +1,7 @@
 //! k-means: `k` centres such that the squared distances of all rows to their nearest centres are small.
 //!
 //! Lloyd's algorithm on any workers, with one result to the bit: [`start`] draws the first centres, [`lloyd`] is one
-//! iteration, [`bounds`] is the same iteration with the distances left out that cannot matter, [`minibatch`] takes a few
+//! iteration, [`detached`] is the loop of them that needs no submitter, [`bounds`] is the same iteration with the distances left out that cannot matter, [`minibatch`] takes a few
 //! rows at a time, [`model`] is what comes out. All of it runs on dense and on sparse rows ([`points`]).
 //!
 //! *Distance* has one definition ([`nearest`](crate::kernels::nearest)); of equally near centres the first is taken; a
@@ -24,6 +24,7 @@
 pub mod bounds;
 #[cfg(test)]
 mod cases;
+pub mod detached;
 mod exact;
 pub mod learner;
 pub mod lloyd;
@@ -50,7 +51,7 @@ pub use survey::parts;
 
 use crate::kernels::nearest::Real;
 use bounds::{Bounds, Step, assign_bounded};
-use lloyd::{Measure, Sums, assign, inertia};
+use lloyd::{Measure, Movement, Sums, assign, inertia};
 use points::Kept;
 use qjam::{DataSet, Held, Master};
 use relocate::{FarthestQuery, farthest};
@@ -170,6 +171,16 @@ pub enum Outcome {
     IterationsUsedUp,
 }
 
+impl Outcome {
+    /// Whether iterating ends where centres have moved so far, all together and squared. `enough` is what the tolerance allows.
+    fn of(is_fixed: bool, moved: f64, enough: f64) -> Option<Outcome> {
+        match is_fixed {
+            true => Some(Outcome::FixedPoint),
+            false => (moved <= enough).then_some(Outcome::Tolerance),
+        }
+    }
+}
+
 /// What fitting came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit<T> {
@@ -256,26 +267,56 @@ struct Prepared<C: Points> {
     skipped: u64,
 }
 
+/// Refuses more clusters than rows.
+fn check_rows(params: &Params, rows: u64, skipped: u64) -> Result<(), FitError> {
+    match (params.k() as u64) > rows {
+        true => Err(FitError::TooFewRows { k: params.k(), rows, skipped }),
+        false => Ok(()),
+    }
+}
+
+/// The coordinates of a row.
+fn dims<C: Points>(params: &Params, data: &DataSet<C>) -> Result<usize, FitError> {
+    let dims = data.chunk(0).map_err(qjam::Error::from)?.dims(params.weighted());
+    match dims.ok_or(FitError::NoWeights)? {
+        0 => Err(FitError::NoColumns),
+        dims => Ok(dims),
+    }
+}
+
+/// The coordinates of a row, if the shape of the data allows for the clusters.
+fn checked_dims<C: Points>(params: &Params, data: &DataSet<C>) -> Result<usize, FitError> {
+    check_rows(params, data.records(), 0)?;
+    dims(params, data)
+}
+
+/// Refuses centres to begin from that do not fit.
+fn checked_start<T: Real>(params: &Params, centres: &Centres<T>, dims: usize) -> Result<(), FitError> {
+    let (found, found_columns) = (centres.len(), centres.dims());
+    if found != params.k() || found_columns != dims {
+        return Err(FitError::Centres { found, found_columns, k: params.k(), columns: dims });
+    }
+    let largest = (T::LARGEST / (16.0 * dims as f64)).sqrt();
+    let bad =
+        centres.values.iter().map(|v| v.to_f64()).enumerate().find(|(_, v)| v.is_nan() || v.abs() > largest);
+    match bad {
+        Some((at, value)) => Err(FitError::Centre { centre: at / dims, column: at % dims, value }),
+        None => Ok(()),
+    }
+}
+
 impl<C: Points> Prepared<C> {
     fn new(master: &Master, params: &Params, data: &DataSet<C>) -> Result<Prepared<C>, FitError> {
         // Known without a look at the rows.
-        let enough = |rows: u64, skipped: u64| match (params.k() as u64) > rows {
-            true => Err(FitError::TooFewRows { k: params.k(), rows, skipped }),
-            false => Ok(()),
-        };
-        enough(data.records(), 0)?;
+        check_rows(params, data.records(), 0)?;
         let prepared = Prepared::of(master, params, data)?;
-        enough(prepared.data.records(), prepared.skipped)?;
+        check_rows(params, prepared.data.records(), prepared.skipped)?;
         Ok(prepared)
     }
 
     /// The same for any number of rows.
     fn of(master: &Master, params: &Params, data: &DataSet<C>) -> Result<Prepared<C>, FitError> {
-        let dims = data.chunk(0).map_err(qjam::Error::from)?.dims(params.weighted());
-        let dims = dims.ok_or(FitError::NoWeights)?;
-        if dims == 0 {
-            return Err(FitError::NoColumns);
-        }
+        let dims = dims(params, data)?;
         let (weighted, skip) = (params.weighted(), params.skips_bad_rows());
         let mut data = survey::cut(data)?;
         let mut survey = survey::look(master, &data, weighted, skip)?;
@@ -291,23 +332,7 @@ impl<C: Points> Prepared<C> {
     }
 
     fn check(&self, params: &Params, centres: &Centres<C::Number>) -> Result<(), FitError> {
-        let (found, found_columns) = (centres.len(), centres.dims());
-        if found != params.k() || found_columns != self.dims {
-            return Err(FitError::Centres { found, found_columns, k: params.k(), columns: self.dims });
-        }
-        let largest = (C::Number::LARGEST / (16.0 * self.dims as f64)).sqrt();
-        let bad = centres
-            .values
-            .iter()
-            .map(|v| v.to_f64())
-            .enumerate()
-            .find(|(_, v)| v.is_nan() || v.abs() > largest);
-        match bad {
-            Some((at, value)) => {
-                Err(FitError::Centre { centre: at / self.dims, column: at % self.dims, value })
-            }
-            None => Ok(()),
-        }
+        checked_start(params, centres, self.dims)
     }
 
     fn iterate(
@@ -325,12 +350,8 @@ impl<C: Points> Prepared<C> {
             let seen = lloyd.step()?;
             observer(&seen);
             empty = seen.empty;
-            if lloyd.is_fixed() {
-                outcome = Outcome::FixedPoint;
-                break;
-            }
-            if seen.moved <= enough {
-                outcome = Outcome::Tolerance;
+            if let Some(ended) = Outcome::of(lloyd.is_fixed(), seen.moved, enough) {
+                outcome = ended;
                 break;
             }
         }
@@ -442,12 +463,9 @@ impl<'m, C: Points> Lloyd<'m, C> {
             let wanted = FarthestQuery { measure, count: empty as u64 };
             self.master.run(farthest::<C>, &wanted, &self.data)?.give_to_empty(&mut sums);
         }
-        let centres = self.centres.moved_to(&sums);
-        let distances = centres.distances_to(&self.centres);
-        let moved = distances.iter().map(|d| d * d).sum();
+        let Movement { centres, distances, moved, is_fixed } = Movement::new(&self.centres, &sums);
         let computed = sums.compared as f64 / sums.comparisons as f64;
-        self.fixed = centres.values == self.centres.values;
-        self.centres = centres;
+        (self.centres, self.fixed) = (centres, is_fixed);
         self.iterations += 1;
         self.judge(computed, distances);
         self.sizes = sizes;

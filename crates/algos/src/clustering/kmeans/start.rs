@@ -153,7 +153,7 @@ pub(super) fn first<C: Points>(
     dims: usize,
     nth: usize,
 ) -> Result<Centres<C::Number>, FitError> {
-    let seed = Rng::keyed(params.seed(), nth as u64, 0).next_u64();
+    let seed = seed_of(params.seed(), nth as u64);
     let mut held = master.hold::<Kept<C, Apart>>(data)?;
     let mut chooser = Chooser { held: &mut held, seed, step: 0, dims, weighted: params.weighted() };
     let values = match params.start() {
@@ -175,6 +175,71 @@ pub(super) fn first<C: Points>(
     Ok(Centres { values, dims })
 }
 
+/// The seed of one start; `nth` tells starts apart.
+pub(super) fn seed_of(seed: u64, nth: u64) -> u64 {
+    Rng::keyed(seed, nth, 0).next_u64()
+}
+
+impl<T> Draw<T> {
+    /// Asks for one row.
+    pub(super) fn one(
+        dims: u64,
+        chosen: Vec<T>,
+        (seed, step): (u64, u64),
+        evenly: bool,
+        weighted: bool,
+    ) -> Self {
+        Draw { dims, chosen, seed, step, rate: 0.0, evenly, weighted }
+    }
+}
+
+impl<T> Drawn<T> {
+    /// The rows, one after the other.
+    pub(super) fn into_rows(self) -> Vec<T> {
+        self.rows
+    }
+}
+
+/// Centres that are drawn one after the other: what there is so far, and what to ask for next.
+#[derive(Clone, Debug, qjam::Wire)]
+pub(super) struct Growth<T> {
+    /// Row-major.
+    pub(super) values: Vec<T>,
+    /// The last of them, of which the rows have not been told.
+    last: Vec<T>,
+    evenly: bool,
+    /// Every row lies on a centre: there are fewer different rows than clusters. The next is drawn by weight alone.
+    is_covered: bool,
+}
+
+impl<T: Clone> Growth<T> {
+    /// What is in `values` at first, the rows have been told.
+    pub(super) fn new(values: Vec<T>, evenly: bool) -> Self {
+        Growth { values, last: vec![], evenly, is_covered: false }
+    }
+
+    /// What the rows are told next.
+    pub(super) fn chosen(&self) -> &[T] {
+        if self.is_covered { &[] } else { &self.last }
+    }
+
+    /// Whether the next row is drawn by weight alone.
+    pub(super) fn is_even(&self) -> bool {
+        self.evenly || self.is_covered || self.values.is_empty()
+    }
+
+    /// Takes the row that was drawn, if there was one.
+    pub(super) fn take(&mut self, rows: Vec<T>) {
+        if rows.is_empty() && !self.is_covered {
+            self.is_covered = true;
+            return;
+        }
+        self.is_covered = false;
+        self.values.extend_from_slice(&rows);
+        self.last = rows;
+    }
+}
+
 struct Chooser<'a, C: Points> {
     held: &'a mut Held<Kept<C, Apart>>,
     seed: u64,
@@ -192,24 +257,13 @@ impl<C: Points> Chooser<'_, C> {
     }
 
     /// Draws one row after the other until there are `k`. What is in `values` at first, the rows have been told.
-    fn grow(
-        &mut self,
-        mut values: Vec<C::Number>,
-        k: usize,
-        evenly: bool,
-    ) -> Result<Vec<C::Number>, FitError> {
-        let mut last = vec![];
-        while values.len() < k * self.dims {
-            let first = values.is_empty();
-            let mut drawn = self.draw(&last, 0.0, evenly || first)?;
-            if drawn.rows.is_empty() {
-                // Every row lies on a centre: there are fewer different rows than clusters.
-                drawn = self.draw(&[], 0.0, true)?;
-            }
-            last = drawn.rows;
-            values.extend_from_slice(&last);
+    fn grow(&mut self, values: Vec<C::Number>, k: usize, evenly: bool) -> Result<Vec<C::Number>, FitError> {
+        let mut growth = Growth::new(values, evenly);
+        while growth.values.len() < k * self.dims {
+            let drawn = self.draw(growth.chosen(), 0.0, growth.is_even())?;
+            growth.take(drawn.rows);
         }
-        Ok(values)
+        Ok(growth.values)
     }
 
     fn candidates(&mut self, k: usize) -> Result<Vec<C::Number>, FitError> {

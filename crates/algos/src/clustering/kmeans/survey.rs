@@ -50,9 +50,9 @@ impl Reduce for ChunkSurvey {
 #[derive(Clone, Copy, Debug, qjam::Wire)]
 pub struct Manner {
     /// Whether they have weights.
-    weighted: bool,
+    pub(super) weighted: bool,
     /// Whether rows with numbers that are not finite are to be left out later, and not refused.
-    skip: bool,
+    pub(super) skip: bool,
 }
 
 /// Looks at a chunk.
@@ -104,7 +104,11 @@ pub(super) fn look<C: Points>(
     weighted: bool,
     skip: bool,
 ) -> Result<Survey, FitError> {
-    let seen = master.run(survey::<C>, &Manner { weighted, skip }, data)?;
+    judge::<C::Number>(&master.run(survey::<C>, &Manner { weighted, skip }, data)?)
+}
+
+/// What all chunks together say, unless a number cannot be used.
+pub(super) fn judge<T: Real>(seen: &ChunkSurvey) -> Result<Survey, FitError> {
     let dims = seen.means.len();
     if let Some((row, column, value)) = seen.bad {
         return Err(match column as usize == dims {
@@ -119,7 +123,7 @@ pub(super) fn look<C: Points>(
         return Err(FitError::NoWeight);
     }
     // Scores are sums of `dims` products, doubled; what overflows in one would make all comparisons void.
-    let largest_allowed = (C::Number::LARGEST / (16.0 * dims as f64)).sqrt();
+    let largest_allowed = (T::LARGEST / (16.0 * dims as f64)).sqrt();
     if seen.largest > largest_allowed {
         return Err(FitError::TooLarge { value: seen.largest, allowed: largest_allowed });
     }
