@@ -7,6 +7,7 @@ mod address;
 #[cfg(feature = "azure")]
 mod azure;
 mod bucket;
+mod buffers;
 mod build;
 #[cfg(feature = "objects")]
 mod chunks;

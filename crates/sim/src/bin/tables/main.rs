@@ -122,6 +122,7 @@ fn tell(args: &Args) -> Result<(), String> {
         let (table, picture) = bucket::shapes(&sizes);
         show(&table)?;
         draw(&picture)?;
+        show(&bucket::stages(&sizes))?;
         show(&bucket::copies(&sizes))?;
         show(&bucket::trouble(&sizes))?;
         show(&bucket::requests(&sizes))?;
