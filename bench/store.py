@@ -52,9 +52,14 @@ def each(said: dict[str, Any]) -> float:
     return float(said["communication_s"]) / int(said["iterations"])
 
 
+def processor(said: dict[str, Any]) -> float:
+    """Seconds of processor time in an iteration."""
+    return float(said["cpu_s"]) / int(said["iterations"])
+
+
 def communication(options: argparse.Namespace) -> tuple[str, list[tuple[float, float]]]:
     """Over the number of mappers; the last also with the work of the paper."""
-    text = head("mappers", "work", "communication", "efficiency", "requests of a task", "the paper's communication", "the paper's efficiency at 15 s")
+    text = head("mappers", "work", "communication", "processor time", "efficiency", "requests of a task", "the paper's communication", "the paper's efficiency at 15 s")
     points = []
     runs = [(mappers, 1000, ITERATIONS) for mappers in PAPER] + [(120, 15_000, 3)]
     for mappers, work_ms, iterations in runs:
@@ -65,6 +70,7 @@ def communication(options: argparse.Namespace) -> tuple[str, list[tuple[float, f
             str(mappers),
             f"{work_ms / 1000:g} s",
             f"{each(said):.3f} s",
+            f"{processor(said):.2f} s",
             f"{100 * said['efficiency']:.1f} %",
             f"{requests:.0f}",
             f"{paper:.1f} s",
@@ -77,7 +83,7 @@ def communication(options: argparse.Namespace) -> tuple[str, list[tuple[float, f
 
 def scale_up(options: argparse.Namespace) -> str:
     """A minute of work over more and more mappers."""
-    text = head("mappers", "work of each in an iteration", "wall", "speed-up", "efficiency")
+    text = head("mappers", "work of each in an iteration", "wall", "speed-up", "efficiency", "processor time of an iteration")
     for mappers in [1, 2, 4, 8, 16, 32, 64]:
         said = bench(options, mappers, 60_000 / ITERATIONS / mappers)
         speed_up = 60 / said["wall_s"]
@@ -87,6 +93,7 @@ def scale_up(options: argparse.Namespace) -> str:
             f"{said['wall_s']:.2f} s",
             f"{speed_up:.2f}",
             f"{100 * speed_up / mappers:.0f} %",
+            f"{processor(said):.2f} s",
         )
     return text
 

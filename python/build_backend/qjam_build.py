@@ -190,7 +190,7 @@ def _output(words: list[str]) -> str:
 
 def _put_worker(cargo: str, target: Path) -> None:
     """Builds the worker. Only its own linking is static: the crates below it are those of the native module."""
-    words = "rustc --release --locked --package qjam-cli --bin qjam --".split()
+    words = "rustc --release --locked --package qjam-cli --bin qjam --features cloud --".split()
     words = [cargo, *words, "-C", "target-feature=+crt-static", "-C", "strip=symbols"]
     print(f"Running `{' '.join(words)}`", flush=True)
     # Standard output belongs to the installer.

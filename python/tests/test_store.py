@@ -34,12 +34,12 @@ def environment(key: Optional[Path], faults: str = "") -> Dict[str, str]:
 
 
 class Bucket:
-    """A folder, with a key beside it."""
+    """A folder, or a bucket that was made elsewhere, and a key."""
 
-    def __init__(self, path: Path) -> None:
-        self.folder = path / "bucket"
-        self.folder.mkdir()
-        self.url = f"file://{self.folder}"
+    def __init__(self, path: Path, url: Optional[str] = None) -> None:
+        folder = path / "bucket"
+        folder.mkdir()
+        self.url = url or f"file://{folder}"
         self.workers = f"store:{self.url}"
         self.key = path / "key"
         assert command("store", "key", str(self.key)).returncode == 0

@@ -1,6 +1,7 @@
 //! Tests buckets in clouds against real servers on this machine: Azurite for Azure's blobs and queues, moto for S3.
 
 use crate::failure::{AboutFile, Failure};
+use crate::package;
 use crate::run::Run;
 use crate::setup;
 use crate::step::StepResult;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 const TESTS: &str = "test -p qjam-store --features azure,s3 --no-fail-fast --test storage --test rounds --test store_promises";
 /// Those of the clouds themselves, and of what goes wrong there.
 const OWN_TESTS: &str = "test -p qjam-store --features azure,s3 --no-fail-fast --lib --test refusals";
+/// Those of the command that Azurite serves as well as a folder does.
+const COMMAND_TESTS: &str = "test -p qjam-cli --features cloud --test store k_means_has_the_bits";
 /// How long a server may take to answer for the first time.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 /// The account of the emulator and its key, which are the same everywhere.
@@ -28,18 +31,35 @@ pub fn test(workspace: &Workspace) -> StepResult {
     let lints = "clippy -p qjam-store --features azure,s3 --all-targets -- -D warnings";
     workspace.cargo(lints).run()?;
     workspace.cargo(&format!("{TESTS} --lib --test refusals --no-run")).limit_min(20).run()?;
+    workspace.cargo(&format!("{COMMAND_TESTS} --no-run")).limit_min(20).run()?;
     let folder = workspace.empty_folder("clouds")?;
     let servers = Servers::start(workspace, &folder)?;
     let cargo = |words: &str| servers.known_to(workspace.cargo(words), &folder).limit_min(30);
+    let container = "qjam-command";
+    let make = workspace.program(workspace.venv_program("python")?).arg("python/tests/containers.py");
+    servers.known_to(make.arg(format!("azure://{container}")), &folder).run()?;
     let outcomes = std::thread::scope(|scope| {
         // Both mostly wait, each for its server.
-        let azure = scope.spawn(|| cargo(TESTS).env("QJAM_TEST_STORE", "azure").tee_and_leave_nothing());
+        let azure = scope.spawn(|| {
+            let tests = cargo(TESTS).env("QJAM_TEST_STORE", "azure").tee_and_leave_nothing()?;
+            let command =
+                cargo(COMMAND_TESTS).env("QJAM_TEST_CONTAINER", container).tee_and_leave_nothing()?;
+            Ok(tests + &command)
+        });
         let s3 = cargo(TESTS).env("QJAM_TEST_STORE", "s3").tee_and_leave_nothing();
         let own = cargo(OWN_TESTS).tee_and_leave_nothing();
         let azure = azure.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         [azure, s3, own]
     });
     Ok(suite::summary(&outcomes.into_iter().collect::<Result<String, _>>()?))
+}
+
+/// The tests of the Python package that need clouds.
+pub fn python_test(workspace: &Workspace) -> StepResult {
+    setup::cloud_servers(workspace)?;
+    let folder = workspace.empty_folder("python-clouds")?;
+    let servers = Servers::start(workspace, &folder)?;
+    package::cloud_tests(workspace, |run| servers.known_to(run, &folder))
 }
 
 /// The servers, and where they listen.

@@ -16,7 +16,7 @@ const DATA: &str = "docs/book/data/digits.csv.gz";
 /// Builds it to `dist/qjam` in the target folder, and reports its size and hash.
 pub fn build(workspace: &Workspace) -> StepResult {
     let built = workspace.release.join("qjam");
-    let cargo = workspace.cargo("rustc --release --locked --package qjam-cli --bin qjam");
+    let cargo = workspace.cargo("rustc --release --locked --package qjam-cli --bin qjam --features cloud");
     let cargo = cargo.args(["--", "-C", "target-feature=+crt-static", "-C", "strip=symbols"]);
     cargo.env("CARGO_TARGET_DIR", &workspace.target).run()?;
     let bytes = std::fs::read(&built).about(&built)?;

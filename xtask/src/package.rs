@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 pub const TESTS: &str = "python/tests";
 /// Those that need test hosts.
 pub const HOST_TESTS: &str = "python/tests/test_hosts.py";
+/// Those that need servers that stand for clouds.
+pub const CLOUD_TESTS: &str = "python/tests/test_clouds.py";
 /// What looks at the clock.
 const MEASURES: &str = "python/tests/measures.py";
 /// The oldest C library that the wheel for others runs with.
@@ -105,7 +107,7 @@ pub fn lint(workspace: &Workspace) -> StepResult {
 
 /// All tests that need no hosts, and the examples in documentation.
 pub fn tests(workspace: &Workspace) -> StepResult {
-    let own = pytest(workspace, &workspace.venv(), &["--ignore", HOST_TESTS, TESTS]);
+    let own = pytest(workspace, &workspace.venv(), &["--ignore", HOST_TESTS, "--ignore", CLOUD_TESTS, TESTS]);
     let package = ["--doctest-modules", "--ignore-glob=*_vendor*", "--pyargs", "qjam"];
     // Whoever reads the failures wants all of them.
     let documentation = pytest(workspace, &workspace.venv(), &package);
@@ -121,6 +123,12 @@ pub fn measures(workspace: &Workspace) -> StepResult {
 pub fn host_tests(workspace: &Workspace, dir: &Path, ssh: &str) -> StepResult {
     let run = pytest_run(workspace, &workspace.venv(), &[HOST_TESTS])?;
     judge(&run.env("QJAM_TEST_HOSTS", dir).env("QJAM_SSH", ssh).limit_min(20).tee_and_leave_nothing()?)
+}
+
+/// The tests that need clouds, with what they are reached by.
+pub fn cloud_tests(workspace: &Workspace, knows: impl FnOnce(Run) -> Run) -> StepResult {
+    let run = pytest_run(workspace, &workspace.venv(), &[CLOUD_TESTS])?;
+    judge(&knows(run).limit_min(20).tee_and_leave_nothing()?)
 }
 
 /// Runs tests in an environment. That none is skipped and no process left behind is part of passing.

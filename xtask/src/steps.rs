@@ -45,6 +45,7 @@ pub const CHECKS: &[Step] = &[
     Step::new("python-tests", Quick, package::tests).lane(Package),
     Step::new("python-account", Quick, fresh::account).lane(Package),
     Step::new("python-hosts", Quick, hosts::python_test).lane(Tests).after(&["python-wheel"]),
+    Step::new("python-clouds", Quick, clouds::python_test).lane(Tests).after(&["python-wheel"]),
     Step::new("long-simulation", Full, |s| sweep(s, "--release", "0..10000")).lane(Tests),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run())
         .lane(Tests),

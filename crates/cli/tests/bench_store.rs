@@ -58,6 +58,7 @@ fn the_bench_of_a_bucket_adds_up_and_leaves_nothing() {
     let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("no {key} in {row}"));
     assert!((number("wall_s") - number("communication_s") - 0.06).abs() < 1e-9, "{row}");
     assert!((number("efficiency") - 0.06 / number("wall_s")).abs() < 1e-9, "{row}");
+    assert!(number("cpu_s") > 0.0, "{row}");
     assert!(number("tasks") >= 21.0, "{row}");
     assert!(number("blob_requests") > 21.0 && number("queue_requests") > 42.0, "{row}");
     assert_eq!(folder.files(), Vec::<PathBuf>::new());

@@ -26,7 +26,7 @@ fn k_means_has_the_bits_of_threads_whatever_goes_wrong() {
         assert_eq!(bucket.fit(&learner, &bucket.workers_string(), "model"), wanted, "{workers} workers");
         let said = bucket.stop();
         assert!(said.contains("was ended by signal 9"), "no worker was killed: {said}");
-        // The submitter has cleared its job away, as far as it could see it.
+        // The submitter has cleared its job away, as far as it could see it. There are no files to look for in a container.
         let left = files(&bucket.file("bucket/blobs/jobs"));
         assert!(!left.iter().any(|path| path.ends_with("job")), "{left:?}");
     }

@@ -75,6 +75,7 @@ fn failures_cost_what_the_book_says() {
 fn buckets_cost_what_the_book_says() {
     agrees(&bucket::beside_the_paper(&[10, 60]), 1);
     agrees(&bucket::shapes(&[30]).0, 1);
+    agrees(&bucket::stages(&[30]), 1);
     agrees(&bucket::copies(&[30]), 1);
     agrees(&bucket::trouble(&[30]), 1);
     agrees(&bucket::requests(&[30]), 1);

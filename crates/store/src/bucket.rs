@@ -10,7 +10,7 @@ use crate::s3::{self, BucketQueue};
 use crate::seal::{Broken, Seal};
 use crate::{StoreError, address::Address};
 use bytes::Bytes;
-use qjam_core::bucket::{Delivery, Listed, Settings, Storage};
+use qjam_core::bucket::{Delivery, Listed, Settings, Shape, Storage};
 use qjam_core::chunk::ChunkId;
 use qjam_core::time::Span;
 use std::path::PathBuf;
@@ -93,6 +93,15 @@ impl Bucket {
             #[cfg(feature = "objects")]
             _ => crate::objects::settings(),
         }
+    }
+
+    /// How results are merged. They are usually about as large as the parameters.
+    pub(crate) fn shape(&self, parameter_bytes: usize) -> Shape {
+        // In a folder every stage costs the same few cores.
+        if matches!(self.kind, Kind::Folder(_)) {
+            return Shape::SquareRoot;
+        }
+        Shape::over_links(parameter_bytes as u64)
     }
 
     /// Is told early of new blobs with this prefix, where that can be.

@@ -15,7 +15,7 @@ use linkme::distributed_slice;
 use qjam::engine::provider::{CREWS, CrewError, CrewProvider, CrewSettings};
 use qjam::engine::{Assignment, Caps, Crew, CrewWorker, Failure, Order as EngineOrder, Outcome, WorkDone};
 use qjam_core::bucket::{
-    Ending, Order, Plan, RoundAt, RoundHead, Sender, Settings, Shape, Storage, Watch, begin, keys,
+    Ending, Order, Plan, RoundAt, RoundHead, Sender, Settings, Storage, Watch, begin, keys,
 };
 use qjam_core::chunk::ChunkId;
 use qjam_core::ids::{HoldId, Version};
@@ -184,7 +184,7 @@ impl StoreCrew {
             Some(there) => there,
             None => {
                 let tasks_max = (workers.max(1) * TASKS_PER_WORKER).max(4);
-                let plan = Plan::new(order.cut(), tasks_max, Shape::SquareRoot);
+                let plan = Plan::new(order.cut(), tasks_max, self.bucket().shape(body.len()));
                 Order::new(RoundHead { plan, fused: false }, &body)
             }
         };

@@ -5,6 +5,7 @@
 //! fused: whoever merges last writes the next prototypes, and nobody waits for a submitter. Everything is read, written and merged
 //! as in a real job, and the last prototypes show whether every result counted once.
 
+use crate::buffers::Buffers;
 use crate::run::{block_on, sleep};
 use crate::{Address, Bucket, Seal, StoreError};
 use bytes::Bytes;
@@ -72,6 +73,8 @@ impl Experiment {
         let counts = Counts::default();
         let bucket = Bucket::open(&self.address, &self.job, seal.clone())?;
         let settings = self.settings();
+        // A mapper of its own process would keep the memory of prototypes, its result and the results that it merges.
+        Buffers::of_process().keep_up_to(3 * self.mappers as usize * self.bytes);
         let measured = std::thread::scope(|scope| {
             let started: Result<Vec<_>, StoreError> = (0..self.mappers)
                 .map(|number| {
@@ -101,7 +104,8 @@ impl Experiment {
     /// One mapper.
     fn map(&self, number: u32, bucket: &Bucket, settings: Settings, counts: &Counts) {
         let slowness = if number < self.slow { self.slowness } else { 1 };
-        let functions = Sleeping { experiment: self, work: self.work * slowness, counts };
+        let buffers = Buffers::of_process();
+        let functions = Sleeping { experiment: self, work: self.work * slowness, counts, buffers };
         let storage = Counted { bucket, counts };
         let worker = Worker::new(&storage, &functions, settings, format!("mapper-{number}"));
         block_on(worker.serve(|| !counts.has_ended.load(Relaxed)));
@@ -162,13 +166,17 @@ struct Sleeping<'a> {
     experiment: &'a Experiment,
     work: Duration,
     counts: &'a Counts,
+    buffers: Buffers,
 }
 
 impl Work<Bytes> for Sleeping<'_> {
     async fn map(&self, _: &RoundAt, order: &Order<Bytes>, _: u32) -> Result<Bytes, Failed<Bytes>> {
         self.counts.tasks.fetch_add(1, Relaxed);
         sleep(self.work).await;
-        Ok([&1_f64.to_le_bytes()[..], order.body()].concat().into())
+        let mut result = self.buffers.take(NUMBER + order.body().len());
+        result.extend_from_slice(&1_f64.to_le_bytes());
+        result.extend_from_slice(order.body());
+        Ok(self.buffers.lend(result))
     }
 
     async fn reduce(
@@ -178,13 +186,15 @@ impl Work<Bytes> for Sleeping<'_> {
         parts: Vec<(Node, Bytes)>,
     ) -> Result<Bytes, Failed<Bytes>> {
         let mut parts = parts.into_iter().map(|(_, part)| part);
-        let mut sum = parts.next().map_or_else(Vec::new, |first| first.to_vec());
+        let first = parts.next().unwrap_or_default();
+        let mut sum = self.buffers.take(first.len());
+        sum.extend_from_slice(&first);
         for part in parts {
             for (sum, number) in sum.chunks_exact_mut(NUMBER).zip(part.chunks_exact(NUMBER)) {
                 sum.copy_from_slice(&(read(sum) + read(number)).to_le_bytes());
             }
         }
-        Ok(sum.into())
+        Ok(self.buffers.lend(sum))
     }
 
     async fn step(

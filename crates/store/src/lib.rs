@@ -8,6 +8,7 @@ mod attach;
 #[cfg(feature = "azure")]
 mod azure;
 mod bucket;
+mod buffers;
 mod build;
 #[cfg(feature = "objects")]
 mod chunks;

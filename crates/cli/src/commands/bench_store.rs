@@ -18,9 +18,23 @@ struct Row {
     wall_s: f64,
     communication_s: f64,
     efficiency: f64,
+    /// Processor time of all mappers.
+    cpu_s: f64,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+#[derive(Serialize)]
+struct Counts {
     tasks: u64,
     blob_requests: u64,
     queue_requests: u64,
+}
+
+/// Processor time of this process, in seconds.
+fn cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 pub(crate) fn run(args: &BenchStore) -> anyhow::Result<()> {
@@ -36,6 +50,7 @@ pub(crate) fn run(args: &BenchStore) -> anyhow::Result<()> {
         slowness: args.slowness,
         backups: !args.no_backups,
     };
+    let cpu_before_s = cpu_s();
     let measured = experiment.run(&Seal::without_key())?;
     let wall_s = measured.wall.as_secs_f64();
     let work_s = experiment.work.as_secs_f64() * args.iterations as f64;
@@ -49,9 +64,12 @@ pub(crate) fn run(args: &BenchStore) -> anyhow::Result<()> {
         wall_s,
         communication_s: wall_s - work_s,
         efficiency: work_s / wall_s,
-        tasks: measured.tasks,
-        blob_requests: measured.blob_requests,
-        queue_requests: measured.queue_requests,
+        cpu_s: cpu_s() - cpu_before_s,
+        counts: Counts {
+            tasks: measured.tasks,
+            blob_requests: measured.blob_requests,
+            queue_requests: measured.queue_requests,
+        },
     };
     if args.json {
         output::json(&row)?;
@@ -72,10 +90,11 @@ pub(crate) fn run(args: &BenchStore) -> anyhow::Result<()> {
         us(row.communication_s / row.iterations as f64)
     ));
     output::line(format!("  efficiency      {:.1} %", 100.0 * row.efficiency));
+    output::line(format!("  processor time  {} an iteration", us(row.cpu_s / row.iterations as f64)));
     output::line(format!(
         "  requests        {} to blobs and {} to the queue for each task",
-        row.blob_requests / row.tasks.max(1),
-        row.queue_requests / row.tasks.max(1)
+        row.counts.blob_requests / row.counts.tasks.max(1),
+        row.counts.queue_requests / row.counts.tasks.max(1)
     ));
     Ok(())
 }

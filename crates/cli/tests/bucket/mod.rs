@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 /// A wait longer than this counts as a hang. No verdict about speed uses it.
 const HANG: Duration = Duration::from_secs(300);
+/// Names a container of Azure's storage, to be used instead of folders by tests that look into no files.
+const CONTAINER: &str = "QJAM_TEST_CONTAINER";
+
 /// A folder with a bucket that is gone afterwards.
 pub struct Bucket {
     pub folder: PathBuf,
@@ -27,7 +30,13 @@ impl Bucket {
     }
 
     pub fn url(&self) -> String {
-        format!("file://{}", self.file("bucket"))
+        match std::env::var(CONTAINER) {
+            Ok(container) => {
+                let name = self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                format!("azure://{container}/{name}")
+            }
+            Err(_) => format!("file://{}", self.file("bucket")),
+        }
     }
 
     pub fn workers_string(&self) -> String {

@@ -15,6 +15,8 @@ use std::ops::Range;
 
 /// Results of fewer tasks than this are merged by one worker: a second stage would cost more than it saves.
 const GROUPS_FROM: u32 = 5;
+/// From this size on, sending a result takes longer than the requests about it, on the links of a cloud.
+const LARGE_BYTES: u64 = 512 << 10;
 /// Most stages of a plan that comes from outside.
 const STAGES_MAX: usize = 33;
 
@@ -31,6 +33,14 @@ pub enum Shape {
         /// At least 1.
         bits: u8,
     },
+}
+
+impl Shape {
+    /// The quickest for results of about this size, where each participant reads and writes over a link of its own. Many stages
+    /// read fewer results one after the other, and wait for more answers.
+    pub fn over_links(result_bytes: u64) -> Shape {
+        if result_bytes >= LARGE_BYTES { Shape::FanIn { bits: 2 } } else { Shape::SquareRoot }
+    }
 }
 
 /// The tasks of a round and their groups.
@@ -160,6 +170,13 @@ mod tests {
         }
         assert_eq!(Plan::new(Cut::new(4, 0), 4, Shape::SquareRoot).last(), 1);
         assert_eq!(Plan::new(Cut::new(1, 0), 4, Shape::SquareRoot).last(), 0);
+    }
+
+    #[test]
+    fn large_results_are_merged_in_many_stages_where_links_are_slow() {
+        let stages = |bytes| Plan::new(Cut::new(1000, 0), 1000, Shape::over_links(bytes)).last();
+        assert_eq!((stages(8), stages(LARGE_BYTES - 1)), (2, 2));
+        assert_eq!((stages(LARGE_BYTES), stages(8_000_000)), (5, 5));
     }
 
     #[test]

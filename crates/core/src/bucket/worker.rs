@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 
 /// Orders that a worker keeps, so that it reads each once.
-const ORDERS_MAX: usize = 4;
+const ORDERS_MAX: usize = 2;
 
 /// In rounds of so few tasks, every idle worker looks for late ones.
 const LOOKERS_MIN: u64 = 32;
@@ -545,13 +545,19 @@ impl<'a, S: Storage, W: Work<S::Blob>> Worker<'a, S, W> {
         if let Some(order) = self.orders.borrow().get(at) {
             return Ok(Some(order.clone()));
         }
+        self.forget_orders_before(at);
         let Some(order) = find(self.storage, at, task).await? else { return Ok(None) };
+        self.orders.borrow_mut().insert(at.clone(), order.clone());
+        Ok(Some(order))
+    }
+
+    /// Makes room for another order, before it is read: parameters are large. A fused round is over when there is one after it.
+    fn forget_orders_before(&self, at: &RoundAt) {
         let mut orders = self.orders.borrow_mut();
-        if orders.len() >= ORDERS_MAX {
+        orders.retain(|known, order| !(order.head.fused && known.job == at.job && known.round < at.round));
+        while orders.len() >= ORDERS_MAX {
             orders.pop_first();
         }
-        orders.insert(at.clone(), order.clone());
-        Ok(Some(order))
     }
 }
 

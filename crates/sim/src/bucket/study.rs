@@ -124,6 +124,29 @@ pub fn shapes(sizes: &[u32]) -> (Table, Picture) {
     (table, picture)
 }
 
+/// Two stages against many, by the size of results.
+pub fn stages(sizes: &[u32]) -> Table {
+    const RESULTS: [(&str, u64); 4] = [("8 B", 8), ("80 kB", 80_000), ("800 kB", 800_000), ("8 MB", BYTES)];
+    let title = "Seconds of communication in an iteration with √P groups / 4 at a time, by the size of prototypes and results. Simulated.";
+    let mut columns = vec!["workers"];
+    columns.extend(RESULTS.map(|(name, _)| name));
+    let mut table = Table::new("bucket-stages", title, &columns);
+    let rows = for_each(sizes, |&workers| {
+        RESULTS.map(|(_, bytes)| {
+            [Shape::SquareRoot, Shape::FanIn { bits: 2 }].map(|shape| {
+                let mut job = cloud(workers, shape);
+                job.latency.bulk_bytes = bytes;
+                communication_s(&job)
+            })
+        })
+    });
+    for (&workers, row) in sizes.iter().zip(rows) {
+        let cells = row.map(|[two, many]| format!("{} / {}", seconds(two), seconds(many)));
+        table.row([whole(workers.into())].into_iter().chain(cells));
+    }
+    table
+}
+
 /// The sizes that the paper measured.
 pub fn beside_the_paper(sizes: &[u32]) -> Table {
     let title = "Seconds of communication in an iteration, as the paper measured them and simulated.";

@@ -20,12 +20,12 @@ impl Folder {
         let path = self.path_of(key);
         let read = || -> io::Result<Vec<u8>> {
             let mut file = File::open(&path)?;
-            let mut bytes = Vec::with_capacity(file.metadata()?.len() as usize);
+            let mut bytes = self.buffers.take(file.metadata()?.len() as usize);
             file.read_to_end(&mut bytes)?;
             Ok(bytes)
         };
         match read() {
-            Ok(bytes) => Ok(Some(bytes.into())),
+            Ok(bytes) => Ok(Some(self.buffers.lend(bytes))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failed("read", &path)(e)),
         }

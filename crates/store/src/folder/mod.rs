@@ -21,16 +21,18 @@ mod queue;
 mod tests;
 
 use crate::StoreError;
+use crate::buffers::Buffers;
 use bytes::Bytes;
 use clock::FileClock;
-use news::News;
+use news::{Audience, Heard, News};
 use qjam_core::bucket::{Delivery, Listed, Storage};
 use qjam_core::time::Span;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A file that was begun longer ago was left by a process that was killed. Those of living ones are written again meanwhile.
 const WRITTEN_WITHIN: Span = Span(3_600_000_000);
@@ -43,10 +45,21 @@ pub struct Folder {
     taken: PathBuf,
     beside: PathBuf,
     clock: FileClock,
+    buffers: Buffers,
     news: News,
+    looks: Mutex<Looks>,
     /// What the names of this process's files begin with, and how many there have been.
     token: String,
     made: AtomicU64,
+}
+
+/// How a participant has looked for messages.
+#[derive(Default)]
+struct Looks {
+    /// When it has last looked at all messages.
+    at_all: Option<Instant>,
+    /// A message that came since, by the name of its file.
+    told: Option<String>,
 }
 
 impl Folder {
@@ -62,15 +75,26 @@ impl Folder {
         }
         let token = format!("{:016x}", crate::random::random());
         let clock = FileClock::new(&beside, &token).map_err(failed("write to", &beside))?;
-        let news = News::of(&[&ready]);
-        Ok(Folder { blobs, queue, ready, taken, beside, clock, news, token, made: AtomicU64::new(0) })
+        Ok(Folder {
+            blobs,
+            queue,
+            ready,
+            taken,
+            beside,
+            clock,
+            buffers: Buffers::of_process(),
+            news: News::new(),
+            looks: Mutex::default(),
+            token,
+            made: AtomicU64::new(0),
+        })
     }
 
     /// Hears of new blobs with this prefix, too, while it is idle.
     pub fn attend(&self, prefix: &str) {
         let folder = self.blobs.join(prefix.rsplit_once('/').map_or("", |(folder, _)| folder));
         if fs::create_dir_all(&folder).is_ok() {
-            self.news.add(&folder);
+            self.news.add(&folder, Audience::All);
         }
     }
 
@@ -96,6 +120,10 @@ impl Folder {
             }
         }
         Ok(())
+    }
+
+    fn looks(&self) -> MutexGuard<'_, Looks> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name that no other file has.
@@ -159,6 +187,7 @@ impl Storage for Folder {
     }
 
     async fn idle(&self, span: Span) {
-        self.news.wait(Duration::from_micros(span.0));
+        let heard = self.news.wait(Duration::from_micros(span.0));
+        self.looks().told = if let Heard::Name(name) = heard { Some(name) } else { None };
     }
 }

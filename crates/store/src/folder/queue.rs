@@ -4,6 +4,7 @@
 //! somebody has it, until when and under which token. Taking it, keeping it and giving it up are each one renaming. Of two who
 //! rename the same file one succeeds, and the other sees that it is gone.
 
+use super::news::Audience;
 use super::{Folder, failed};
 use crate::StoreError;
 use qjam_core::bucket::Delivery;
@@ -11,9 +12,12 @@ use qjam_core::time::{Span, Time};
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Messages of which the first that can be had is taken. More than one, so that many workers do not all try the same.
 const TRIED_MAX: usize = 8;
+/// Messages of which nobody tells, those left by others among them, are seen after this time at the latest.
+const LOOKS_AT_ALL_EVERY: Duration = Duration::from_secs(1);
 
 /// The name of a message that can be taken: place in the queue, and how often it was delivered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +81,10 @@ impl Folder {
 
     pub(super) fn dequeue(&self, hidden: Span) -> Result<Option<Delivery<String>>, StoreError> {
         let now = self.clock.now();
+        if let Some(message) = self.told_message() {
+            let from = self.ready.join(message.to_name());
+            return self.take(&from, message, now + hidden);
+        }
         let ready = self.names(&self.ready, ReadyName::parse)?;
         for message in first(ready) {
             let from = self.ready.join(message.to_name());
@@ -94,6 +102,24 @@ impl Folder {
             }
         }
         Ok(None)
+    }
+
+    /// The message that this participant was told of, if that is the only one to try: there was no other when it last looked at
+    /// all, which is not long ago.
+    fn told_message(&self) -> Option<ReadyName> {
+        let mut looks = self.looks();
+        let told = looks.told.take().as_deref().and_then(ReadyName::parse);
+        match looks.at_all {
+            Some(at) if told.is_some() && at.elapsed() < LOOKS_AT_ALL_EVERY => told,
+            // Whoever takes messages is told of them, from the first time on.
+            other => {
+                if other.is_none() {
+                    self.news.add(&self.ready, Audience::One);
+                }
+                looks.at_all = Some(Instant::now());
+                None
+            }
+        }
     }
 
     /// Takes a message; `None` if somebody else was faster.

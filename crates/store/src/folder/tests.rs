@@ -159,6 +159,8 @@ fn foreign_files_in_the_queue_are_passed_over() {
 fn whoever_waits_hears_of_a_message() {
     let scratch = Scratch::new("news");
     let (waits, sends) = (scratch.open(), scratch.open());
+    // Whoever takes messages hears of them.
+    assert!(block_on(waits.receive(Span::from_ms(60_000))).unwrap().is_none());
     let began = std::time::Instant::now();
     std::thread::scope(|scope| {
         scope.spawn(|| block_on(waits.idle(Span::from_ms(60_000))));
@@ -166,4 +168,23 @@ fn whoever_waits_hears_of_a_message() {
         scope.spawn(|| block_on(sends.send("hello", Span(0))).unwrap());
     });
     assert!(began.elapsed() < Duration::from_secs(60), "it slept through it");
+}
+
+#[test]
+fn a_message_that_somebody_else_took_is_none_and_the_next_one_is_found() {
+    let scratch = Scratch::new("told");
+    let [told, other] = [(); 2].map(|()| scratch.open());
+    let receive = |folder: &Folder| block_on(folder.receive(Span::from_ms(60_000))).unwrap();
+    assert!(receive(&told).is_none());
+    block_on(other.send("first", Span(0))).unwrap();
+    block_on(told.idle(Span::from_ms(60_000)));
+    assert_eq!(receive(&other).map(|delivery| delivery.text), Some("first".into()));
+    assert!(receive(&told).is_none());
+    // Nobody waits for this one, so it is looked for.
+    block_on(other.send("second", Span(0))).unwrap();
+    let found = std::iter::repeat_with(|| {
+        block_on(told.idle(Span::from_ms(10)));
+        receive(&told)
+    });
+    assert_eq!(found.flatten().next().map(|delivery| delivery.text), Some("second".into()));
 }

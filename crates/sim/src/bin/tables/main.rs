@@ -117,11 +117,10 @@ fn tell(args: &Args) -> Result<(), String> {
     if wants("bucket") {
         let paper: Vec<u32> = bucket::PAPER.iter().map(|(workers, _)| *workers).collect();
         show(&bucket::beside_the_paper(&paper))?;
-        let sizes: Vec<u32> =
-            sizes.iter().copied().filter(|p| [10, 30, 100, 300, 1_000, 10_000].contains(p)).collect();
         let (table, picture) = bucket::shapes(&sizes);
         show(&table)?;
         draw(&picture)?;
+        show(&bucket::stages(&sizes))?;
         show(&bucket::copies(&sizes))?;
         show(&bucket::trouble(&sizes))?;
         show(&bucket::requests(&sizes))?;
