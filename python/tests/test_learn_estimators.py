@@ -10,6 +10,9 @@ from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CH
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from qjam.learn import (
+    PCA,
+    BernoulliNB,
+    ComplementNB,
     ElasticNet,
     GaussianNB,
     KMeans,
@@ -17,6 +20,7 @@ from qjam.learn import (
     LinearSVC,
     LogisticRegression,
     MiniBatchKMeans,
+    MultinomialNB,
     Ridge,
     SparseAutoencoder,
 )
@@ -33,6 +37,11 @@ ESTIMATORS = [
     LogisticRegression(),
     LinearSVC(),
     GaussianNB(),
+    MultinomialNB(),
+    BernoulliNB(),
+    ComplementNB(),
+    PCA(),
+    PCA(2, svd_solver="randomized", whiten=True),
 ]
 
 #: Rows are shuffled between two fits that must be equal, and random starts depend on the order of rows: scikit-learn's do

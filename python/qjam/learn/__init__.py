@@ -24,14 +24,18 @@ except ImportError as error:
     ) from error
 
 from ._autoencoder import SparseAutoencoder
-from ._bayes import GaussianNB
+from ._bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from ._classification import LinearSVC, LogisticRegression
 from ._kmeans import KMeans
 from ._masters import close_workers
 from ._minibatch import MiniBatchKMeans
+from ._pca import PCA
 from ._regression import ElasticNet, Lasso, Ridge
 
 __all__ = [
+    "PCA",
+    "BernoulliNB",
+    "ComplementNB",
     "ElasticNet",
     "GaussianNB",
     "KMeans",
@@ -39,6 +43,7 @@ __all__ = [
     "LinearSVC",
     "LogisticRegression",
     "MiniBatchKMeans",
+    "MultinomialNB",
     "Ridge",
     "SparseAutoencoder",
     "close_workers",

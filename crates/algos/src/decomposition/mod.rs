@@ -1,0 +1,3 @@
+//! Learners that find directions in which rows vary.
+
+pub mod pca;
