@@ -17,10 +17,12 @@ from qjam.learn import (
     GaussianNB,
     KMeans,
     Lasso,
+    LinearDiscriminantAnalysis,
     LinearSVC,
     LogisticRegression,
     MiniBatchKMeans,
     MultinomialNB,
+    QuadraticDiscriminantAnalysis,
     Ridge,
     SparseAutoencoder,
 )
@@ -40,6 +42,9 @@ ESTIMATORS = [
     MultinomialNB(),
     BernoulliNB(),
     ComplementNB(),
+    LinearDiscriminantAnalysis(),
+    LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),
+    QuadraticDiscriminantAnalysis(),
     PCA(),
     PCA(2, svd_solver="randomized", whiten=True),
 ]

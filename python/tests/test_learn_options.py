@@ -19,10 +19,12 @@ from qjam.learn import (
     GaussianNB,
     KMeans,
     Lasso,
+    LinearDiscriminantAnalysis,
     LinearSVC,
     LogisticRegression,
     MiniBatchKMeans,
     MultinomialNB,
+    QuadraticDiscriminantAnalysis,
     Ridge,
     SparseAutoencoder,
 )
@@ -40,13 +42,15 @@ LEARNERS = [
     ("multinomial-nb", MultinomialNB),
     ("bernoulli-nb", BernoulliNB),
     ("complement-nb", ComplementNB),
+    ("lda", LinearDiscriminantAnalysis),
+    ("qda", QuadraticDiscriminantAnalysis),
     ("pca", PCA),
 ]
 #: What only the classes have.
 OWN = {"workers", "verbose", "copy", "copy_x", "copy_X", "compute_labels", "dual", "n_jobs", "warm_start"}
-OWN |= {"tol", "power_iteration_normalizer"}
+OWN |= {"tol", "power_iteration_normalizer", "covariance_estimator"}
 #: What Python calls words and numbers of the table.
-DEFAULTS = {"random_state": None, "class_weight": None, "priors": None, "class_prior": None, "n_components": None}
+DEFAULTS = {"random_state": None, "class_weight": None, "priors": None, "class_prior": None, "n_components": None, "shrinkage": None}
 
 
 @pytest.mark.parametrize(("name", "cls"), LEARNERS)

@@ -1,7 +1,7 @@
 //! What learners are given beside their rows (classes, weights, priors), checked, and what can be wrong with all of it.
 //!
-//! Targets and weights come from the caller as one number for each row. [`Labels::new`] checks them once; [`Labels::of_cut`]
-//! makes the parameters of a round of them, in which a chunk function finds those of its own rows.
+//! Targets and weights come from the caller as one number for each row. [`Labels::checked`] makes the parameters of a round of
+//! them, in which a chunk function finds those of its own rows ([`RowClasses::of_chunk`]).
 
 use crate::learner::LearnerError;
 use thiserror::Error;
@@ -88,6 +88,35 @@ pub enum Problem {
     /// Sums of products that overflow.
     #[error("the covariances are too large to compute with; scale the columns")]
     Overflow,
+    /// Shrinkage with the solver that has none.
+    #[error("the solver svd has no shrinkage; choose another solver, or no shrinkage")]
+    Shrinkage,
+    /// Nothing to tell apart.
+    #[error("The number of classes has to be greater than one. Got 1 class.")]
+    OneClass,
+    /// As many classes as rows.
+    #[error("The number of samples must be more than the number of classes; there are {rows} of both")]
+    RowsOfClasses { rows: u64 },
+    /// More directions than classes or columns allow.
+    #[error(
+        "{asked} components are asked for; n_components cannot be larger than min(n_features, n_classes - 1) = {max}"
+    )]
+    Directions { asked: u64, max: u64 },
+    /// Too few rows of a class for covariances.
+    #[error("y has only {rows} sample in class {class}, covariance is ill defined; give at least 2")]
+    RowsOfClass { class: f64, rows: u64 },
+    /// Covariances of a class that are singular.
+    #[error(
+        "The covariance matrix of class {class} is not full rank: columns depend on each other, or there are too few rows; \
+         increase {option}, or leave columns out"
+    )]
+    NotFullRank { class: f64, option: &'static str },
+    /// Covariances within classes that are singular.
+    #[error(
+        "the covariance matrix within classes is not positive definite: columns depend on each other; use shrinkage, or the \
+         solver svd"
+    )]
+    Singular,
     /// Not one smoothing number for each column.
     #[error("alpha has {found} numbers for {columns} columns; give one number, or one for each column")]
     Alphas { found: usize, columns: usize },

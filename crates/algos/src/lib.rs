@@ -10,6 +10,7 @@ pub mod answers;
 pub mod bayes;
 pub mod clustering;
 pub mod decomposition;
+pub mod discriminant;
 pub mod images;
 pub mod input;
 pub mod kernels;

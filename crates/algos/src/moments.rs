@@ -149,8 +149,8 @@ mod tests {
             let data = DataSet::dense(values.clone(), 3).unwrap().chunk_records(rows).unwrap();
             let full: Scatter = master.run(covariances::<Dense<f64>>, &(), &data).unwrap();
             let diagonal: Scatter = master.run(variances::<Dense<f64>>, &(), &data).unwrap();
-            for i in 0..3 {
-                assert!((full.mean[i] - mean[i] - i as f64 * 1e8).abs() < 1e-6, "{rows}");
+            for (i, mean) in mean.iter().enumerate() {
+                assert!((full.mean[i] - mean - i as f64 * 1e8).abs() < 1e-6, "{rows}");
                 assert!((diagonal.products[i] - product(i, i)).abs() < 1e-5 * product(i, i), "{rows}");
                 for j in 0..3 {
                     let scale = (product(i, i) * product(j, j)).sqrt();

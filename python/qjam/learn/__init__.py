@@ -26,6 +26,7 @@ except ImportError as error:
 from ._autoencoder import SparseAutoencoder
 from ._bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from ._classification import LinearSVC, LogisticRegression
+from ._discriminant import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from ._kmeans import KMeans
 from ._masters import close_workers
 from ._minibatch import MiniBatchKMeans
@@ -40,10 +41,12 @@ __all__ = [
     "GaussianNB",
     "KMeans",
     "Lasso",
+    "LinearDiscriminantAnalysis",
     "LinearSVC",
     "LogisticRegression",
     "MiniBatchKMeans",
     "MultinomialNB",
+    "QuadraticDiscriminantAnalysis",
     "Ridge",
     "SparseAutoencoder",
     "close_workers",

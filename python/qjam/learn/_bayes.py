@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Dict
+from typing import Any, Dict, Tuple
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class GaussianNB(BatchClassifier):
 class _Counting(BatchClassifier):
     """What the three learners of counts share."""
 
-    _arrays = ("class_prior", "alpha")
+    _arrays: Tuple[str, ...] = ("class_prior", "alpha")
     _sparse = True
     _wide = "feature_count"
     _attributes = {

@@ -164,7 +164,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         count = self.n_components
         if isinstance(count, float) and count >= 1:
             raise ValueError(f"n_components is {count}; give a whole number, or a share of the variance under 1")
-        if isinstance(count, (Integral, np.integer)) and count > min(rows.rows, rows.cols):
+        if isinstance(count, Integral) and int(count) > min(rows.rows, rows.cols):
             raise ValueError(
                 f"n_components={count} must be between 1 and min(n_samples, n_features)={min(rows.rows, rows.cols)}"
             )

@@ -24,6 +24,7 @@ _OWN = {
         "the time and no bit of the result. Estimators with the same workers share them."
     ),
     "verbose": "Taken for scikit-learn's sake: nothing is printed.",
+    "covariance_estimator": "Taken for scikit-learn's sake: must be ``None``.",
     "copy": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "tol": "Taken for scikit-learn's sake: nothing is solved up to a tolerance.",
     "power_iteration_normalizer": "Taken for scikit-learn's sake: directions are made orthonormal after every round.",
@@ -41,6 +42,7 @@ _BESIDES = {
     "max_no_improvement": "``None`` is another way to say ``\"none\"``.",
     "random_state": "``None`` is another one every time; a ``RandomState`` gives the next number it has.",
     "priors": "``None`` is another way to say ``\"none\"``.",
+    "shrinkage": "``None`` is another way to say ``\"none\"``.",
     "n_components": "``None`` is another way to say ``\"none\"``.",
     "class_prior": "``None`` is another way to say ``\"none\"``.",
     "binarize": "``None`` is another way to say ``\"none\"``.",

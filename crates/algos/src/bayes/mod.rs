@@ -3,10 +3,11 @@
 pub mod counts;
 pub mod gaussian;
 
-use crate::learner::count;
+use crate::learner::{Report, count};
+use crate::options::Value;
 
-/// How large a model of these classes is, and how much each weighs, in words.
-pub(crate) fn class_lines(classes: &[f64], weights: &[f64], columns: usize) -> (String, String) {
+/// What a classifier reports of its classes, each with how much it weighs; the learner adds its own lines.
+pub(crate) fn class_report(classes: &[f64], weights: &[f64], columns: usize, rows: u64) -> Report {
     const SHOWN: usize = 8;
     let described = |class: usize| format!("{} ({})", classes[class], weights[class]);
     let mut found: Vec<String> = (0..classes.len().min(SHOWN)).map(described).collect();
@@ -14,5 +15,16 @@ pub(crate) fn class_lines(classes: &[f64], weights: &[f64], columns: usize) -> (
         found.push(format!("and {} more", classes.len() - SHOWN));
     }
     let plural = if classes.len() == 1 { "1 class".into() } else { format!("{} classes", classes.len()) };
-    (format!("{plural}, {}", count(columns as u64, "column")), found.join(", "))
+    Report {
+        size: format!("{plural}, {}", count(columns as u64, "column")),
+        lines: vec![("result", "found in one round".into()), ("classes", found.join(", "))],
+        facts: vec![
+            ("classes", Value::Integer(classes.len() as u64)),
+            ("columns", Value::Integer(columns as u64)),
+            ("rows", Value::Integer(rows)),
+        ],
+        phase: "fitting",
+        answers_file: "classes.npy",
+        ..Report::default()
+    }
 }

@@ -18,7 +18,7 @@ pub mod page;
 
 use crate::learner::{Learner, LearnerError, Model};
 use crate::models::{self, Contents, FileError, Parts};
-use crate::{bayes, clustering, decomposition, linear, neural};
+use crate::{bayes, clustering, decomposition, discriminant, linear, neural};
 use std::path::Path;
 
 /// All learners, in the order of the book.
@@ -34,6 +34,8 @@ pub const LEARNERS: &[&dyn Learner] = &[
     &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Multinomial),
     &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Bernoulli),
     &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Complement),
+    &discriminant::learner::Discriminant(discriminant::Kind::Linear),
+    &discriminant::learner::Discriminant(discriminant::Kind::Quadratic),
     &decomposition::pca::learner::Pca,
     &neural::autoencoder::learner::SparseAutoencoder,
 ];

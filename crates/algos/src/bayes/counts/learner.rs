@@ -4,14 +4,14 @@ use super::model::format;
 use super::params::{Kind, Params};
 use super::{CountsModel, Extra};
 use crate::answers::{self, CLASSIFIER};
-use crate::bayes::class_lines;
+use crate::bayes::class_report;
 use crate::input::{InputError, Labels};
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, count,
 };
 use crate::linear::rows::RowChunk;
 use crate::models::{Format, Parts, PartsError};
-use crate::options::{Table, Value};
+use crate::options::Table;
 use qjam::{DataSet, with_rows};
 
 /// One of the three.
@@ -96,25 +96,10 @@ fn fit_of<C: RowChunk>(
 }
 
 fn report(model: &CountsModel, params: &Params, rows: u64) -> Report {
-    let (classes, columns) = (model.classes().len() as u64, model.columns() as u64);
-    let (size, found) = class_lines(model.classes(), model.class_count(), model.columns());
-    Report {
-        size,
-        lines: vec![
-            ("result", "found in one round".into()),
-            ("classes", found),
-            ("smoothing", format!("{} added to all counts", params.alpha())),
-        ],
-        facts: vec![
-            ("classes", Value::Integer(classes)),
-            ("columns", Value::Integer(columns)),
-            ("rows", Value::Integer(rows)),
-        ],
-        lists: vec![("class_count", model.class_count().to_vec())],
-        phase: "fitting",
-        answers_file: "classes.npy",
-        ..Report::default()
-    }
+    let mut report = class_report(model.classes(), model.class_count(), model.columns(), rows);
+    report.lines.push(("smoothing", format!("{} added to all counts", params.alpha())));
+    report.lists.push(("class_count", model.class_count().to_vec()));
+    report
 }
 
 impl learner::Model for CountsModel {

@@ -4,7 +4,7 @@ use super::model::FORMAT;
 use super::params::TABLE;
 use super::{Fit, GaussianModel, NAME, Params};
 use crate::answers::{self, CLASSIFIER};
-use crate::bayes::class_lines;
+use crate::bayes::class_report;
 use crate::kernels::nearest::Real;
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, count,
@@ -99,26 +99,11 @@ fn fit_of<T: Real>(
 }
 
 fn report(model: &GaussianModel, rows: u64) -> Report {
-    let (classes, columns) = (model.classes().len() as u64, model.columns() as u64);
-    let (size, found) = class_lines(model.classes(), model.counts(), model.columns());
-    Report {
-        size,
-        lines: vec![
-            ("result", "found in one round".into()),
-            ("classes", found),
-            ("smoothing", format!("{:.3e} added to all variances", model.epsilon())),
-        ],
-        facts: vec![
-            ("classes", Value::Integer(classes)),
-            ("columns", Value::Integer(columns)),
-            ("epsilon", Value::Real(model.epsilon())),
-            ("rows", Value::Integer(rows)),
-        ],
-        lists: vec![("class_count", model.counts().to_vec())],
-        phase: "fitting",
-        answers_file: "classes.npy",
-        ..Report::default()
-    }
+    let mut report = class_report(model.classes(), model.counts(), model.columns(), rows);
+    report.lines.push(("smoothing", format!("{:.3e} added to all variances", model.epsilon())));
+    report.facts.push(("epsilon", Value::Real(model.epsilon())));
+    report.lists.push(("class_count", model.counts().to_vec()));
+    report
 }
 
 impl learner::Model for GaussianModel {

@@ -68,19 +68,27 @@ pub fn fit<C: RowChunk>(
             };
             randomised(master, params, &data, count as usize, &mut tell)
         }
-        _ => {
-            let scatter = sound(master.run(covariances::<C>, &(), &data)?)?;
-            tell(1);
-            let eigen = Eigen::of(over(&scatter.products, rows - 1), columns);
-            let Eigen { values, .. } = eigen.as_ref().ok_or_else(|| wrong(Problem::Overflow))?;
-            let kept = kept(params.components(), &values[..max as usize]);
-            let total =
-                (0..columns).map(|j| scatter.products[j * columns + j]).sum::<f64>() / (rows - 1) as f64;
-            let vectors = eigen.as_ref().map_or(&[][..], |eigen| &eigen.vectors()[..kept * columns]);
-            let spectrum = Spectrum { values: values[..kept].to_vec(), total, rows, rank_max: max };
-            Ok(PcaModel::new(scatter.mean, vectors.to_vec(), spectrum, params.whiten()))
-        }
+        _ => by_covariances(master, params, &data, &mut tell),
     }
+}
+
+/// All eigenvectors of the covariances, which one round finds.
+fn by_covariances<C: RowChunk>(
+    master: &Master,
+    params: &Params,
+    data: &DataSet<C>,
+    tell: &mut impl FnMut(u64),
+) -> Result<PcaModel, InputError> {
+    let scatter = sound(master.run(covariances::<C>, &(), data)?)?;
+    tell(1);
+    let (rows, columns) = (data.records(), scatter.mean.len());
+    let max = rows.min(columns as u64);
+    let covariance = over(&scatter.products, rows - 1);
+    let total = (0..columns).map(|j| covariance[j * columns + j]).sum();
+    let eigen = Eigen::of(covariance, columns).ok_or_else(|| Problem::Overflow.of(NAME))?;
+    let kept = kept(params.components(), &eigen.values[..max as usize]);
+    let spectrum = Spectrum { values: eigen.values[..kept].to_vec(), total, rows, rank_max: max };
+    Ok(PcaModel::new(scatter.mean, eigen.vectors()[..kept * columns].to_vec(), spectrum, params.whiten()))
 }
 
 /// The solver for data of this shape.

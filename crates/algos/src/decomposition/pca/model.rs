@@ -2,6 +2,7 @@
 
 use super::NAME;
 use crate::answers::RowNumbers;
+use crate::decomposition::point_up;
 use crate::input::{InputError, Problem};
 use crate::linear::rows::RowChunk;
 use crate::models::{Format, Parts, PartsError, Tensor};
@@ -165,15 +166,6 @@ impl PcaModel {
             true => Ok(PcaModel { mean, components, variances, ratios, noise, rows, whiten }),
             false => Err(PartsError::inconsistent("its tensors do not belong to one model")),
         }
-    }
-}
-
-/// Turns a component so that its entry of largest size is positive.
-fn point_up(component: &mut [f64]) {
-    let largest =
-        component.iter().fold(0.0_f64, |best, value| if value.abs() > best.abs() { *value } else { best });
-    if largest < 0.0 {
-        component.iter_mut().for_each(|value| *value = -*value);
     }
 }
 
