@@ -83,7 +83,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._fit(self._rows(X, reset=True))
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: Any, y: Any = None
+    ) -> Any:
         """Finds the components, and the coordinates of all rows along these."""
         rows = self._rows(X, reset=True)
         self._fit(rows)
