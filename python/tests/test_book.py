@@ -13,6 +13,9 @@ BOOK = HERE.parent.parent / "docs" / "book"
 PAGES = [
     *sorted(BOOK.glob("python-*.md")),
     BOOK / "k-means-start-to-finish.md",
+    BOOK / "discriminant-analysis.md",
+    BOOK / "naive-bayes.md",
+    BOOK / "pca.md",
     BOOK.parent.parent / "README.md",
 ]
 

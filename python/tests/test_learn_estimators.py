@@ -10,13 +10,19 @@ from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_XFAIL_CH
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from qjam.learn import (
+    PCA,
+    BernoulliNB,
+    ComplementNB,
     ElasticNet,
     GaussianNB,
     KMeans,
     Lasso,
+    LinearDiscriminantAnalysis,
     LinearSVC,
     LogisticRegression,
     MiniBatchKMeans,
+    MultinomialNB,
+    QuadraticDiscriminantAnalysis,
     Ridge,
     SparseAutoencoder,
 )
@@ -33,6 +39,14 @@ ESTIMATORS = [
     LogisticRegression(),
     LinearSVC(),
     GaussianNB(),
+    MultinomialNB(),
+    BernoulliNB(),
+    ComplementNB(),
+    LinearDiscriminantAnalysis(),
+    LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),
+    QuadraticDiscriminantAnalysis(),
+    PCA(),
+    PCA(2, svd_solver="randomized", whiten=True),
 ]
 
 #: Rows are shuffled between two fits that must be equal, and random starts depend on the order of rows: scikit-learn's do

@@ -6,16 +6,22 @@
 //! must not depend on the processor is in [`kernels`]; drivers that need only a function and its gradient are in
 //! [`optimize`].
 
+pub mod answers;
 pub mod bayes;
 pub mod clustering;
+pub mod decomposition;
+pub mod discriminant;
 pub mod images;
+pub mod input;
 pub mod kernels;
 pub mod learner;
 pub mod linear;
 pub mod models;
+pub mod moments;
 pub mod neural;
 pub mod optimize;
 pub mod options;
+pub mod projection;
 pub mod registry;
 
 /// The code in the book is run like any other example.

@@ -24,21 +24,29 @@ except ImportError as error:
     ) from error
 
 from ._autoencoder import SparseAutoencoder
-from ._bayes import GaussianNB
+from ._bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from ._classification import LinearSVC, LogisticRegression
+from ._discriminant import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from ._kmeans import KMeans
 from ._masters import close_workers
 from ._minibatch import MiniBatchKMeans
+from ._pca import PCA
 from ._regression import ElasticNet, Lasso, Ridge
 
 __all__ = [
+    "PCA",
+    "BernoulliNB",
+    "ComplementNB",
     "ElasticNet",
     "GaussianNB",
     "KMeans",
     "Lasso",
+    "LinearDiscriminantAnalysis",
     "LinearSVC",
     "LogisticRegression",
     "MiniBatchKMeans",
+    "MultinomialNB",
+    "QuadraticDiscriminantAnalysis",
     "Ridge",
     "SparseAutoencoder",
     "close_workers",

@@ -25,6 +25,10 @@ _OWN = {
         "the time and no bit of the result. Estimators with the same workers share them."
     ),
     "verbose": "Taken for scikit-learn's sake: nothing is printed.",
+    "covariance_estimator": "Taken for scikit-learn's sake: must be ``None``.",
+    "copy": "Taken for scikit-learn's sake: what you hand over is never written to.",
+    "tol": "Taken for scikit-learn's sake: nothing is solved up to a tolerance.",
+    "power_iteration_normalizer": "Taken for scikit-learn's sake: directions are made orthonormal after every round.",
     "copy_x": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "copy_X": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "dual": "Taken for scikit-learn's sake: the minimum is the same, and the way there is chosen by the shape of the data.",
@@ -39,6 +43,10 @@ _BESIDES = {
     "max_no_improvement": "``None`` is another way to say ``\"none\"``.",
     "random_state": "``None`` is another one every time; a ``RandomState`` gives the next number it has.",
     "priors": "``None`` is another way to say ``\"none\"``.",
+    "shrinkage": "``None`` is another way to say ``\"none\"``.",
+    "n_components": "``None`` is another way to say ``\"none\"``.",
+    "class_prior": "``None`` is another way to say ``\"none\"``.",
+    "binarize": "``None`` is another way to say ``\"none\"``.",
     "class_weight": "``None`` is another way to say ``\"none\"``; a dictionary has the weight of each class.",
 }
 
@@ -96,10 +104,18 @@ def _described(name: str, default: Any, option: Any, learner: str) -> List[str]:
 
 
 def options_of(estimator: Any, learner: str, leave: Any = ()) -> Dict[str, Any]:
-    """What an estimator's parameters say, as plain values; what the table does not know stays away."""
-    names = (option["name"] for option in _table(learner)["options"])
+    """What an estimator's parameters say, as plain values; what the table does not know stays away. ``None`` is the word
+    ``"none"`` of an option that has it.
+    """
+    options = {}
     # Asked one by one: `get_params` reads the signature anew every time.
-    return {name: _plain(getattr(estimator, name)) for name in names if name not in leave and hasattr(estimator, name)}
+    for option in _table(learner)["options"]:
+        name = option["name"]
+        if name not in leave and hasattr(estimator, name):
+            value = getattr(estimator, name)
+            is_word = value is None and "none" in dict(option["words"])
+            options[name] = "none" if is_word else _plain(value)
+    return options
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ pub mod multiply;
 pub mod nearest;
 pub mod screen;
 pub mod sparse;
+pub mod symmetric;
 pub mod vectors;
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

@@ -69,6 +69,11 @@ pub trait Learner: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether negative numbers in the rows make sense to it.
+    fn takes_negative(&self) -> bool {
+        true
+    }
+
     /// Flags and values that make a fit of a [`sample`] small.
     fn sample_options(&self) -> &'static [(&'static str, &'static str)] {
         &[]

@@ -79,7 +79,8 @@ pub fn sample(learner: &'static dyn Learner, stored: Stored) -> Result<Sample, D
             // Exact in 32 bits, and with zeros that sparse rows can leave out.
             let noise = (random.normal() * 64.0).round() / 512.0;
             let zero = column == 4 && row % 2 == 0;
-            values.push(if zero { 0.0 } else { noise + if column % 3 == class { 0.5 } else { -0.25 } });
+            let value = if zero { 0.0 } else { noise + if column % 3 == class { 0.5 } else { -0.25 } };
+            values.push(if learner.takes_negative() { value } else { value.abs() });
         }
         targets.push(match table.target {
             Target::Classes => class as f64,

@@ -192,6 +192,7 @@ fn reals(min: f64, max: f64, open: bool) -> String {
     let shown = value::shown;
     match (open, max.is_finite()) {
         (false, true) => format!("a number from {} to {}", shown(min), shown(max)),
+        (false, false) if min == f64::NEG_INFINITY => "a finite number".into(),
         (false, false) if min == 0.0 => "a finite number that is not negative".into(),
         (false, false) => format!("a finite number from {}", shown(min)),
         (true, true) => format!("a number between {} and {}, without these", shown(min), shown(max)),

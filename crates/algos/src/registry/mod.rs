@@ -18,7 +18,7 @@ pub mod page;
 
 use crate::learner::{Learner, LearnerError, Model};
 use crate::models::{self, Contents, FileError, Parts};
-use crate::{bayes, clustering, linear, neural};
+use crate::{bayes, clustering, decomposition, discriminant, linear, neural};
 use std::path::Path;
 
 /// All learners, in the order of the book.
@@ -31,6 +31,12 @@ pub const LEARNERS: &[&dyn Learner] = &[
     &linear::learner::Linear(linear::Kind::Logistic),
     &linear::learner::Linear(linear::Kind::Svm),
     &bayes::gaussian::learner::GaussianNaiveBayes,
+    &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Multinomial),
+    &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Bernoulli),
+    &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Complement),
+    &discriminant::learner::Discriminant(discriminant::Kind::Linear),
+    &discriminant::learner::Discriminant(discriminant::Kind::Quadratic),
+    &decomposition::pca::learner::Pca,
     &neural::autoencoder::learner::SparseAutoencoder,
 ];
 

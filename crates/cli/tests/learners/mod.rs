@@ -35,7 +35,8 @@ const ROWS: usize = 3_000;
 const MANY_ROWS: usize = (1 << 18) / COLUMNS + 1;
 
 /// Rows around three centres, and what is to be learnt from them.
-fn rows(folder: &Folder, target: Target, count: usize) -> PathBuf {
+fn rows(folder: &Folder, learner: &dyn Learner, count: usize) -> PathBuf {
+    let target = learner.table().target;
     let mut random = qjam::Rng::keyed(11, 0, 0);
     let mut text: String = (0..COLUMNS).map(|column| format!("c{column},")).collect();
     text.push_str("y\n");
@@ -44,6 +45,7 @@ fn rows(folder: &Folder, target: Target, count: usize) -> PathBuf {
         let mut sum = 0.0;
         for column in 0..COLUMNS {
             let value = random.normal() * 0.4 + if column % 3 == class { 0.5 } else { -0.25 };
+            let value = if learner.takes_negative() { value } else { value.abs() };
             sum += value * (column % 5) as f64;
             write!(text, "{value:.5},").unwrap();
         }
@@ -98,7 +100,7 @@ impl Fit {
     fn to(learner: &dyn Learner, count: usize, options: &[&str], more: &[&str]) -> Fit {
         let table = learner.table();
         let folder = Folder::new(table.name);
-        let data = rows(&folder, table.target, count);
+        let data = rows(&folder, learner, count);
         let (data, model) = (data.to_string_lossy(), folder.path("model").to_string_lossy().into_owned());
         let mut arguments: Vec<String> = vec!["fit".into(), table.name.into(), data.into_owned()];
         arguments.extend(["--json".into(), "--out".into(), model]);

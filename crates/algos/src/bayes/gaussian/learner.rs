@@ -2,18 +2,16 @@
 
 use super::model::FORMAT;
 use super::params::TABLE;
-use super::{Fit, FitError, GaussianModel, ModelError, Params};
+use super::{Fit, GaussianModel, NAME, Params};
+use crate::answers::{self, CLASSIFIER};
+use crate::bayes::class_report;
 use crate::kernels::nearest::Real;
-use crate::kernels::{Level, elementwise};
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, count,
-    sort_model_errors,
 };
 use crate::models::{Format, Parts, PartsError};
 use crate::options::{Table, Value};
 use qjam::{DataSet, Dense, Rows};
-
-const NAME: &str = "gaussian-nb";
 
 /// Gaussian naive Bayes.
 #[derive(Debug)]
@@ -29,12 +27,7 @@ impl Learner for GaussianNaiveBayes {
     }
 
     fn questions(&self) -> &'static [Question] {
-        &[
-            Question::Predict,
-            Question::Probabilities,
-            Question::LogProbabilities,
-            Question::JointLogProbabilities,
-        ]
+        CLASSIFIER
     }
 
     fn fit(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError> {
@@ -97,7 +90,7 @@ fn fit_of<T: Real>(
     let answer = match job.training.answers {
         true => {
             let joint = model.joint_log_probabilities(master, data)?;
-            Some(Answer::Values(model.likeliest(&joint)))
+            Some(Answer::Values(answers::likeliest(&joint, model.classes())))
         }
         false => None,
     };
@@ -105,45 +98,12 @@ fn fit_of<T: Real>(
     Ok(Fitted { model: Box::new(model), report, answer })
 }
 
-impl From<FitError> for LearnerError {
-    fn from(e: FitError) -> LearnerError {
-        match e {
-            FitError::Run(e) => LearnerError::Run(e),
-            FitError::NotFinite { .. } => LearnerError::not_finite(e, vec![]),
-            e => LearnerError::unusable(e),
-        }
-    }
-}
-
-sort_model_errors!(ModelError as e {});
-
 fn report(model: &GaussianModel, rows: u64) -> Report {
-    let (classes, columns) = (model.classes().len() as u64, model.columns() as u64);
-    let described = |class: usize| format!("{} ({})", model.classes()[class], model.counts()[class]);
-    const SHOWN: usize = 8;
-    let mut found: Vec<String> = (0..model.classes().len().min(SHOWN)).map(described).collect();
-    if model.classes().len() > SHOWN {
-        found.push(format!("and {} more", model.classes().len() - SHOWN));
-    }
-    let plural = if classes == 1 { "1 class".into() } else { format!("{classes} classes") };
-    Report {
-        size: format!("{plural}, {}", count(columns, "column")),
-        lines: vec![
-            ("result", "found in one round".into()),
-            ("classes", found.join(", ")),
-            ("smoothing", format!("{:.3e} added to all variances", model.epsilon())),
-        ],
-        facts: vec![
-            ("classes", Value::Integer(classes)),
-            ("columns", Value::Integer(columns)),
-            ("epsilon", Value::Real(model.epsilon())),
-            ("rows", Value::Integer(rows)),
-        ],
-        lists: vec![("class_count", model.counts().to_vec())],
-        phase: "fitting",
-        answers_file: "classes.npy",
-        ..Report::default()
-    }
+    let mut report = class_report(model.classes(), model.counts(), model.columns(), rows);
+    report.lines.push(("smoothing", format!("{:.3e} added to all variances", model.epsilon())));
+    report.facts.push(("epsilon", Value::Real(model.epsilon())));
+    report.lists.push(("class_count", model.counts().to_vec()));
+    report
 }
 
 impl learner::Model for GaussianModel {
@@ -156,13 +116,7 @@ impl learner::Model for GaussianModel {
     }
 
     fn answer(&self, question: Question, about: &About<'_>) -> Result<Answer, LearnerError> {
-        let answers = [
-            Question::Predict,
-            Question::Probabilities,
-            Question::LogProbabilities,
-            Question::JointLogProbabilities,
-        ];
-        if !answers.contains(&question) {
+        if !CLASSIFIER.contains(&question) {
             return Err(LearnerError::unanswered(NAME, question));
         }
         let joint = match about.rows {
@@ -170,17 +124,7 @@ impl learner::Model for GaussianModel {
             Rows::DenseF64(data) => joint(self, about, data)?,
             Rows::CsrF32(_) | Rows::CsrF64(_) => return Err(LearnerError::Sparse { learner: NAME }),
         };
-        let classes = self.classes().len();
-        Ok(match question {
-            Question::Predict => Answer::Values(self.likeliest(&joint)),
-            Question::JointLogProbabilities => Answer::Doubles(joint, classes),
-            Question::LogProbabilities => Answer::Doubles(self.log_probabilities(joint), classes),
-            _ => {
-                let mut probabilities = self.log_probabilities(joint);
-                elementwise::exp(Level::best(), &mut probabilities);
-                Answer::Doubles(probabilities, classes)
-            }
-        })
+        Ok(answers::classified(question, joint, self.classes()))
     }
 }
 

@@ -1,44 +1,16 @@
 //! What fitting leaves: of each class its share, and the mean and variance of each column.
 
+use super::NAME;
+use crate::answers::{RowNumbers, likeliest};
+use crate::input::{InputError, Problem};
 use crate::kernels::nearest::Real;
 use crate::kernels::{Level, elementwise};
 use crate::models::{Format, Parts, PartsError, Tensor};
-use qjam::{DataSet, Dense, Master, Reduce};
+use qjam::{DataSet, Dense, Master};
 use std::f64::consts::PI;
-use thiserror::Error;
 
 /// How files have this model.
-pub const FORMAT: Format = Format { kind: "gaussian-nb", version: 1, attributes: &[] };
-
-/// What is wrong with rows that a model is asked about.
-#[derive(Debug, Error)]
-pub enum ModelError {
-    /// Rows of another width.
-    #[error(
-        "gaussian-nb: the data has {found} columns and the model {expected}; predict on rows like those it was fitted to"
-    )]
-    Columns {
-        /// Columns of the data.
-        found: usize,
-        /// Columns of the model.
-        expected: usize,
-    },
-    /// NaN or an infinity.
-    #[error(
-        "gaussian-nb: row {row}, column {column} (counted from 0) is {value}; nothing can be said of such a row"
-    )]
-    NotFinite {
-        /// Row.
-        row: u64,
-        /// Column.
-        column: u64,
-        /// NaN or an infinity.
-        value: f64,
-    },
-    /// A round failed, or the data could not be read.
-    #[error(transparent)]
-    Run(#[from] qjam::Error),
-}
+pub const FORMAT: Format = Format { kind: NAME, version: 1, attributes: &[] };
 
 /// Classes and their normal distributions.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +88,7 @@ impl GaussianModel {
 
     /// The class of each of some row-major rows, as targets call it.
     pub fn predict(&self, rows: &[f64]) -> Vec<f64> {
-        self.likeliest(&self.densities().joint(rows.chunks_exact(self.columns.max(1))))
+        likeliest(&self.densities().joint(rows.chunks_exact(self.columns.max(1))), &self.classes)
     }
 
     /// The logarithm of the joint probability of each row of a data set and each class.
@@ -124,47 +96,22 @@ impl GaussianModel {
         &self,
         master: &Master,
         data: &DataSet<Dense<T>>,
-    ) -> Result<Vec<f64>, ModelError> {
+    ) -> Result<Vec<f64>, InputError> {
         self.must_fit(&data.chunk(0).map_err(qjam::Error::from)?)?;
         sound(master.run(joint::<T>, &self.densities(), data)?)
     }
 
     /// The same for one chunk, on this thread.
-    pub fn joint_log_probabilities_of<T: Real>(&self, x: &Dense<T>) -> Result<Vec<f64>, ModelError> {
+    pub fn joint_log_probabilities_of<T: Real>(&self, x: &Dense<T>) -> Result<Vec<f64>, InputError> {
         self.must_fit(x)?;
         sound(joint(&self.densities(), x))
     }
 
-    fn must_fit<T: Real>(&self, x: &Dense<T>) -> Result<(), ModelError> {
+    fn must_fit<T: Real>(&self, x: &Dense<T>) -> Result<(), InputError> {
         match x.cols() == self.columns {
             true => Ok(()),
-            false => Err(ModelError::Columns { found: x.cols(), expected: self.columns }),
+            false => Err(Problem::Columns { found: x.cols(), expected: self.columns }.of(NAME)),
         }
-    }
-
-    /// The likeliest class of each row: the first of the largest.
-    pub(super) fn likeliest(&self, joint: &[f64]) -> Vec<f64> {
-        let best =
-            |row: &[f64]| (1..row.len()).fold(0, |best, at| if row[at] > row[best] { at } else { best });
-        joint.chunks_exact(self.classes.len()).map(|row| self.classes[best(row)]).collect()
-    }
-
-    /// Logarithms of the probabilities of classes, from joint ones.
-    pub(super) fn log_probabilities(&self, mut joint: Vec<f64>) -> Vec<f64> {
-        let k = self.classes.len();
-        let (mut shifted, mut most) = (joint.clone(), Vec::with_capacity(joint.len() / k));
-        for row in shifted.chunks_exact_mut(k) {
-            let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            row.iter_mut().for_each(|value| *value -= largest);
-            most.push(largest);
-        }
-        elementwise::exp(Level::best(), &mut shifted);
-        let mut sums: Vec<f64> = shifted.chunks_exact(k).map(|row| row.iter().sum()).collect();
-        elementwise::log(Level::best(), &mut sums);
-        for ((row, most), log) in joint.chunks_exact_mut(k).zip(most).zip(sums) {
-            row.iter_mut().for_each(|value| *value -= most + log);
-        }
-        joint
     }
 
     /// What it consists of.
@@ -211,9 +158,9 @@ impl GaussianModel {
     }
 }
 
-fn sound(found: Joint) -> Result<Vec<f64>, ModelError> {
+fn sound(found: RowNumbers) -> Result<Vec<f64>, InputError> {
     match found.bad {
-        Some((row, column, value)) => Err(ModelError::NotFinite { row, column, value }),
+        Some((row, column, value)) => Err(Problem::NotFinite { row, column, value }.of(NAME)),
         None => Ok(found.values),
     }
 }
@@ -254,28 +201,11 @@ fn scaled_distance<T: Real>(row: &[T], means: &[f64], variances: &[f64]) -> f64 
     (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
-/// Joint probabilities of rows, one row after the other.
-#[derive(Clone, Debug, PartialEq, qjam::Wire)]
-pub struct Joint {
-    values: Vec<f64>,
-    rows: u64,
-    /// Row, column and value of the first number that is not finite.
-    bad: Option<(u64, u64, f64)>,
-}
-
-impl Reduce for Joint {
-    fn merge(&mut self, right: Self) {
-        self.bad = self.bad.or(right.bad.map(|(row, column, value)| (self.rows + row, column, value)));
-        self.values.extend(right.values);
-        self.rows += right.rows;
-    }
-}
-
 /// The joint probabilities of the rows of a chunk.
 #[qjam::map]
-pub fn joint<T: Real>(with: &Densities, x: &Dense<T>) -> Joint {
+pub fn joint<T: Real>(with: &Densities, x: &Dense<T>) -> RowNumbers {
     let bad = x.as_slice().iter().position(|value| !value.to_f64().is_finite());
     let place = |at: usize| ((at / x.cols()) as u64, (at % x.cols()) as u64, x.as_slice()[at].to_f64());
-    Joint { values: with.joint(x.rows_iter()), rows: x.rows() as u64, bad: bad.map(place) }
+    RowNumbers { values: with.joint(x.rows_iter()), rows: x.rows() as u64, bad: bad.map(place) }
 }
 qjam::register!(joint::<f32>, joint::<f64>);

@@ -3,6 +3,9 @@
 //! A chunk takes two passes over its rows, the first for the means, so that large means cost no digits. Chunks are merged along
 //! the fixed tree by the formulas of Chan, Golub and LeVeque.
 
+pub use crate::input::RowClasses;
+
+use crate::answers::{BadNumber, further};
 use crate::kernels::nearest::Real;
 use qjam::{Ctx, Dense, Reduce};
 
@@ -45,30 +48,9 @@ impl Moments {
     }
 }
 
-/// What a round is told: the class and the weight of every row.
-#[derive(Clone, Debug, qjam::Wire)]
-pub struct RowClasses {
-    /// How many classes there are.
-    pub classes: u32,
-    /// The class of every row.
-    pub of_rows: Vec<u32>,
-    /// The weight of every row; none for ones.
-    pub weights: Vec<f64>,
-    /// Chunks of the data set, which are as equal as can be.
-    pub chunks: u64,
-}
-
 /// The name that [`RowClasses`] had.
 #[deprecated(note = "it is called RowClasses")]
 pub type Asked = RowClasses;
-
-impl RowClasses {
-    /// The first row of a chunk.
-    fn start(&self, chunk: u64) -> usize {
-        let rows = self.of_rows.len() as u64;
-        (chunk * (rows / self.chunks) + chunk.min(rows % self.chunks)) as usize
-    }
-}
 
 /// What a round gives.
 #[derive(Clone, Debug, PartialEq, qjam::Wire)]
@@ -80,12 +62,12 @@ pub struct ClassMoments {
     /// Rows seen.
     pub rows: u64,
     /// Row, column and value of the first number that is not finite.
-    pub bad: Option<(u64, u64, f64)>,
+    pub bad: BadNumber,
 }
 
 impl Reduce for ClassMoments {
     fn merge(&mut self, right: Self) {
-        self.bad = self.bad.or(right.bad.map(|(row, column, value)| (self.rows + row, column, value)));
+        self.bad = self.bad.or(further(right.bad, self.rows));
         self.classes.iter_mut().zip(&right.classes).for_each(|(left, right)| left.add(right));
         self.all.add(&right.all);
         self.rows += right.rows;
@@ -96,9 +78,7 @@ impl Reduce for ClassMoments {
 #[qjam::map]
 pub fn moments<T: Real>(rows: &RowClasses, x: &Dense<T>, ctx: &Ctx) -> ClassMoments {
     let (columns, count) = (x.cols(), rows.classes as usize);
-    let from = rows.start(u64::from(ctx.chunk()));
-    let classes = &rows.of_rows[from..from + x.rows()];
-    let weights = (!rows.weights.is_empty()).then(|| &rows.weights[from..from + x.rows()]);
+    let (classes, weights) = rows.of_chunk(ctx.chunk(), x.rows());
     let (by_class, bad) = of_classes(x, classes, weights, count);
     let all = match weights {
         // Rows of no weight count here, as in scikit-learn.
@@ -112,15 +92,12 @@ pub fn moments<T: Real>(rows: &RowClasses, x: &Dense<T>, ctx: &Ctx) -> ClassMome
 }
 qjam::register!(moments::<f32>, moments::<f64>);
 
-/// The first number that is not finite: its row, its column, and what it is.
-type Bad = Option<(u64, u64, f64)>;
-
 fn of_classes<T: Real>(
     x: &Dense<T>,
     classes: &[u32],
     weights: Option<&[f64]>,
     count: usize,
-) -> (Vec<Moments>, Bad) {
+) -> (Vec<Moments>, BadNumber) {
     let (mut found, mut bad) = (vec![Moments::none(x.cols()); count], None);
     each_row(x, classes, weights, |row, class, weight, values| {
         let moments = &mut found[class];
@@ -182,11 +159,5 @@ mod tests {
             assert!((moments.mean[0] - 1e9 - mean).abs() < 1e-6);
             assert!((moments.variances().next().unwrap() - variance).abs() < 1e-6 * variance);
         }
-    }
-
-    #[test]
-    fn chunks_of_an_equal_cut_begin_where_the_cut_says() {
-        let rows = RowClasses { classes: 1, of_rows: vec![0; 10], weights: vec![], chunks: 3 };
-        assert_eq!([0, 1, 2].map(|chunk| rows.start(chunk)), [0, 4, 7]);
     }
 }
