@@ -424,9 +424,8 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
     }
     assert!(!Path::new(&model).exists());
     for (args, words) in [
-        (&["--alpha", "0"][..], "over 0"),
-        (&["--alpha", "-1"], "over 0"),
-        (&["--alpha", "nan"], "over 0"),
+        (&["--alpha", "-1"][..], "not negative"),
+        (&["--alpha", "nan"], "not negative"),
         (&["--tol", "-1"], "not negative"),
         (&["--solver", "best"], "auto, direct, cocoa"),
         (&["--partitions", "0"], "from 1"),
@@ -441,6 +440,9 @@ fn wrong_calls_say_what_is_wrong_and_what_to_type() {
             "{args:?}: {words:?} is missing from {said}"
         );
     }
+    // Only ridge may do without its penalty: then it is least squares.
+    let output = qjam(&["fit", "lasso", &csv, "--target", "price", "--alpha", "0", "--out", &model]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("over 0") && output.status.code() == Some(2));
     let output =
         qjam(&["fit", "elasticnet", &csv, "--target", "price", "--l1-ratio", "1.5", "--out", &model]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("from 0 to 1"));
