@@ -55,9 +55,10 @@ const REASONS_MAX: usize = 40;
 
 /// A failure, and with it the lines that name what failed or was not tested: whoever has only the end of the output reads the table alone.
 fn with_reasons(why: Failure, said: &str) -> Failure {
-    let mut lines: Vec<&str> = Vec::new();
+    let (mut lines, own): (Vec<&str>, String) = (Vec::new(), why.to_string());
     let mut follows_panic = false;
-    for line in said.lines() {
+    // The step itself has printed why it failed.
+    for line in said.lines().filter(|line| !line.contains(&own)) {
         let names_test = line.starts_with("test ") && line.trim_end().ends_with("FAILED");
         let is_summary = ["NOT TESTED", "FAILED ", "ERROR "].iter().any(|start| line.starts_with(start));
         let is_panic = line.starts_with("thread '") && line.contains(" panicked at ");
@@ -186,14 +187,14 @@ mod tests {
 
     #[test]
     fn what_failed_or_was_not_tested_is_told_with_the_failure() {
-        let with = |said: &str| with_reasons(Failure::Told("no".into()), said).to_string();
-        assert_eq!(with("NOT TESTED, since so\nmore\n"), "no\n    NOT TESTED, since so");
-        assert_eq!(with("all well\ntest a ... ok\n"), "no");
+        let with = |said: &str| with_reasons(Failure::Told("it gave up".into()), said).to_string();
+        assert_eq!(with("NOT TESTED, since so\nmore\n"), "it gave up\n    NOT TESTED, since so");
+        assert_eq!(with("all well\ntest a ... ok\nFAILED step: it gave up\n"), "it gave up");
         let cargo = "test a ... FAILED\nthread 'a' (7) panicked at x.rs:1:\nleft is not right\n  note\ntest a ... FAILED\n";
-        let told = "no\n    test a ... FAILED\n    thread 'a' (7) panicked at x.rs:1:\n    left is not right";
+        let told = "it gave up\n    test a ... FAILED\n    thread 'a' (7) panicked at x.rs:1:\n    left is not right";
         assert_eq!(with(cargo), told);
         let pytest = "collected\nFAILED tests/test_a.py::test_b - assert 1 == 2\n";
-        assert_eq!(with(pytest), "no\n    FAILED tests/test_a.py::test_b - assert 1 == 2");
+        assert_eq!(with(pytest), "it gave up\n    FAILED tests/test_a.py::test_b - assert 1 == 2");
         let many: String = (0..50).map(|n| format!("test t{n} ... FAILED\n")).collect();
         assert!(with(&many).ends_with("test t39 ... FAILED\n    and 10 more lines"));
     }
