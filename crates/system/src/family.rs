@@ -7,8 +7,12 @@
 //! A family also has a folder for files that should not outlive it. It is made by whoever needs it and removed at the end.
 
 use crate::mark::{self, Mark};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::collections::HashSet;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,6 +28,8 @@ const TRACKERS_SLEEP_MAX: Duration = Duration::from_secs(2);
 const TRACKERS_MAX: Duration = Duration::from_secs(60);
 /// How long the kernel may take to end the others. It cannot end one that waits for a broken device.
 const END_MAX: Duration = Duration::from_secs(5);
+/// How much of what the system says of a process is read at once.
+const READ_BYTES: usize = 1 << 15;
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Looks that find nobody before it is believed, and such looks at most while some process shows no environment: one that is
 /// about to become another program shows none for a moment.
@@ -53,7 +59,19 @@ enum Kinship {
     Member(Member),
     /// It shows no environment.
     Unknown,
-    None,
+    /// It has ended, or is about to.
+    Ended,
+    /// It belongs to others, and will: membership is inherited, not acquired.
+    Stranger,
+}
+
+/// What a search for members keeps from one look at all processes to the next.
+#[derive(Default)]
+struct Search {
+    /// They are not asked again.
+    strangers: HashSet<Pid>,
+    /// What was read last of a process.
+    text: Vec<u8>,
 }
 
 impl Family {
@@ -89,9 +107,9 @@ impl Family {
     /// Ends all members and removes the folders of the family and of families inside it.
     pub(crate) fn end(&self) {
         let begun = Instant::now();
-        let (mut trackers, mut in_vain) = (Trackers::default(), 0);
+        let (mut trackers, mut search, mut in_vain) = (Trackers::default(), Search::default(), 0);
         loop {
-            let (members, is_in_doubt) = self.members();
+            let (members, is_in_doubt) = self.members(&mut search);
             in_vain = if members.is_empty() { in_vain + 1 } else { 0 };
             let enough = if is_in_doubt { LOOKS_IN_DOUBT } else { LOOKS_IN_VAIN };
             // Trackers last: while they live, and see the others end, they remove shared memory that those have named.
@@ -103,7 +121,7 @@ impl Family {
                 break;
             }
             for member in members.iter().filter(|member| !(spares && member.is_tracker)) {
-                self.kill(member.pid);
+                self.kill(member.pid, &mut search);
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -111,41 +129,51 @@ impl Family {
     }
 
     /// All members, and whether there may be more: whether a process of this user shows no environment.
-    fn members(&self) -> (Vec<Member>, bool) {
+    fn members(&self, search: &mut Search) -> (Vec<Member>, bool) {
         let Ok(entries) = std::fs::read_dir("/proc") else { return (Vec::new(), false) };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let (mut members, mut is_in_doubt) = (Vec::new(), false);
         for pid in pids.filter_map(Pid::from_raw) {
-            match self.kinship(pid) {
+            if search.strangers.contains(&pid) {
+                continue;
+            }
+            match self.kinship(pid, search) {
                 Kinship::Member(member) => members.push(member),
-                Kinship::Unknown => is_in_doubt |= has_memory(pid),
-                Kinship::None => {}
+                Kinship::Unknown => is_in_doubt |= search.has_memory(pid),
+                Kinship::Ended => {}
+                Kinship::Stranger => {
+                    search.strangers.insert(pid);
+                }
             }
         }
         (members, is_in_doubt)
     }
 
     /// Whether a process is a member. One that shows no environment has none, has ended, or is about to become another program.
-    fn kinship(&self, pid: Pid) -> Kinship {
-        let environment = about(pid, "environ");
-        let has_name = environment.as_ref().is_some_and(|environment| self.is_named_in(environment));
-        if !has_name {
-            let Some(mark) = self.mark else {
-                let shows_none = environment.is_some_and(|environment| environment.is_empty());
-                return if shows_none { Kinship::Unknown } else { Kinship::None };
-            };
-            let limits = about(pid, "limits").unwrap_or_default();
-            if !mark.is_in(&String::from_utf8_lossy(&limits)) {
-                return Kinship::None;
+    fn kinship(&self, pid: Pid, search: &mut Search) -> Kinship {
+        let environment = search.about(pid, "environ");
+        let has_name = environment.is_ok_and(|environment| self.is_named_in(environment));
+        let shows_none = environment.map(<[u8]>::is_empty);
+        match (has_name, shows_none, self.mark) {
+            (true, ..) => {}
+            // It has no memory: it has ended, or is a thread of the kernel.
+            (false, Err(Errno::SRCH), _) => return Kinship::Ended,
+            (false, _, Some(mark)) => {
+                let limits = search.about(pid, "limits").unwrap_or_default();
+                if !mark.is_in(&String::from_utf8_lossy(limits)) {
+                    return Kinship::Stranger;
+                }
             }
+            (false, Ok(true), None) => return Kinship::Unknown,
+            (false, _, None) => return Kinship::Stranger,
         }
         // What has ended, and waits for its parent to ask how, is still there.
-        let stat = about(pid, "stat").unwrap_or_default();
-        let state = stat.rsplit(|byte| *byte == b')').next().and_then(|rest| rest.get(1));
-        let (Some(state), true) = (state, !matches!(state, Some(b'Z' | b'X'))) else { return Kinship::None };
-        let line = about(pid, "cmdline").unwrap_or_default();
+        let stat = search.about(pid, "stat").unwrap_or_default();
+        let state = stat.rsplit(|byte| *byte == b')').next().and_then(|rest| rest.get(1)).copied();
+        let (Some(state), true) = (state, !matches!(state, Some(b'Z' | b'X'))) else { return Kinship::Ended };
+        let line = search.about(pid, "cmdline").unwrap_or_default();
         let is_tracker = line.windows(TRACKER.len()).any(|part| part == TRACKER);
-        Kinship::Member(Member { pid, is_tracker, is_asleep: *state == b'S' })
+        Kinship::Member(Member { pid, is_tracker, is_asleep: state == b'S' })
     }
 
     fn is_named_in(&self, environment: &[u8]) -> bool {
@@ -155,10 +183,10 @@ impl Family {
         rest.is_some_and(|rest| rest.is_empty() || rest[0] == b':')
     }
 
-    fn kill(&self, pid: Pid) {
+    fn kill(&self, pid: Pid, search: &mut Search) {
         // The number may have become somebody else's, so it is looked at again once it is held.
         if let Ok(held) = pidfd_open(pid, PidfdFlags::empty())
-            && matches!(self.kinship(pid), Kinship::Member(_))
+            && matches!(self.kinship(pid, search), Kinship::Member(_))
         {
             let _ = pidfd_send_signal(held, Signal::KILL);
         }
@@ -174,6 +202,33 @@ impl Family {
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }
+    }
+}
+
+impl Search {
+    /// What the system says of a process. `ESRCH` if it has ended; another error if it may not be asked.
+    fn about(&mut self, pid: Pid, what: &str) -> Result<&[u8], Errno> {
+        let failed = |e: std::io::Error| match Errno::from_io_error(&e) {
+            Some(Errno::NOENT) => Errno::SRCH,
+            other => other.unwrap_or(Errno::IO),
+        };
+        let mut file = File::open(format!("/proc/{}/{what}", pid.as_raw_nonzero())).map_err(failed)?;
+        // The system does not know how long such a file is, so it is asked for more than most have.
+        let mut len = 0;
+        loop {
+            if self.text.len() - len < READ_BYTES {
+                self.text.resize(len + READ_BYTES, 0);
+            }
+            match file.read(&mut self.text[len..]).map_err(failed)? {
+                0 => return Ok(&self.text[..len]),
+                more => len += more,
+            }
+        }
+    }
+
+    /// Whether a process has memory of its own. The kernel's own threads, and what has ended, have none.
+    fn has_memory(&mut self, pid: Pid) -> bool {
+        self.about(pid, "statm").is_ok_and(|pages| pages.first().is_some_and(|digit| *digit != b'0'))
     }
 }
 
@@ -193,16 +248,6 @@ impl Trackers {
         let has_slept = self.asleep_since.is_some_and(|since| now - since > TRACKERS_SLEEP_MAX);
         !has_slept && now - since <= TRACKERS_MAX
     }
-}
-
-/// What the system says of a process; `None` if it may not be asked, or is gone.
-fn about(pid: Pid, what: &str) -> Option<Vec<u8>> {
-    std::fs::read(format!("/proc/{}/{what}", pid.as_raw_nonzero())).ok()
-}
-
-/// Whether a process has memory of its own. The kernel's own threads, and what has ended, have none.
-fn has_memory(pid: Pid) -> bool {
-    about(pid, "statm").is_some_and(|pages| pages.first().is_some_and(|digit| *digit != b'0'))
 }
 
 fn is_names(text: &str) -> bool {

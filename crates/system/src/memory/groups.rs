@@ -20,8 +20,21 @@ pub(super) fn mine() -> Vec<Group> {
     around(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
 }
 
+/// The folders of the groups that limit this process's share of the processors, innermost first, and whether they are of the
+/// second version.
+pub(crate) fn of_processors() -> Vec<(PathBuf, bool)> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let groups = around_by("cpu", &read("/proc/self/cgroup"), &read("/proc/self/mountinfo"));
+    groups.into_iter().map(|group| (group.folder, group.is_unified)).collect()
+}
+
 /// Groups by what `/proc/self/cgroup` and `/proc/self/mountinfo` say.
 fn around(cgroup: &str, mountinfo: &str) -> Vec<Group> {
+    around_by("memory", cgroup, mountinfo)
+}
+
+/// The same for a controller of the first version.
+fn around_by(controller: &str, cgroup: &str, mountinfo: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     for line in mountinfo.lines() {
         // 36 25 0:32 ROOT FOLDER rw,relatime shared:9 - TYPE SOURCE OPTIONS
@@ -31,7 +44,7 @@ fn around(cgroup: &str, mountinfo: &str) -> Vec<Group> {
         let mut system = system.split(' ');
         let is_unified = match (system.next(), system.nth(1)) {
             (Some("cgroup2"), _) => true,
-            (Some("cgroup"), Some(options)) if options.split(',').any(|o| o == "memory") => false,
+            (Some("cgroup"), Some(options)) if options.split(',').any(|o| o == controller) => false,
             _ => continue,
         };
         // 4:memory:/path, or 0::/path of the second version
@@ -40,7 +53,7 @@ fn around(cgroup: &str, mountinfo: &str) -> Vec<Group> {
             let is_it = if is_unified {
                 controllers.is_empty()
             } else {
-                controllers.split(',').any(|c| c == "memory")
+                controllers.split(',').any(|c| c == controller)
             };
             is_it.then_some(path)
         });

@@ -5,7 +5,7 @@
 //! workers keep open and the refusal of rounds that cannot fit, here and on other hosts; [`Usage`] says what a process
 //! has of it. Everything is read when it is asked for, from `/proc` and from the folders of control groups.
 
-mod groups;
+pub(crate) mod groups;
 
 pub use groups::Kills;
 
