@@ -98,7 +98,7 @@ pub trait Wire: Sized + Send + 'static {
     /// Writes the value. Slices of numbers are borrowed from it for as long as the encoder lives.
     fn encode<'a>(&'a self, out: &mut Encoder<'a>);
 
-    /// Reads a value written by [`encode`](Wire::encode).
+    /// Reads a value written by `encode`.
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError>;
 
     /// How long a value may be, for types whose values are short and have no buffers. Sequences of them are written and read

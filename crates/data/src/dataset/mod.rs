@@ -91,6 +91,26 @@ impl Source for Elsewhere {
     }
 }
 
+/// Some chunks of another cut.
+struct Selection {
+    records: u64,
+    bytes: u64,
+}
+
+impl Source for Selection {
+    fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn cut(&self, _: Rule) -> Result<Vec<ChunkEntry>, DataError> {
+        Err(DataError::CutAgain)
+    }
+}
+
 impl<T: Element> DataSet<Dense<T>> {
     /// A matrix in memory, row after row. The values are copied once, to where other processes can read them.
     pub fn dense(values: Vec<T>, cols: usize) -> Result<Self, DataError> {
@@ -409,6 +429,35 @@ impl<C: Chunk> DataSet<C> {
             chunks if chunks < now => self.partitions(chunks as usize),
             _ => Ok(self.clone()),
         }
+    }
+
+    /// Some chunks of this cut, in this order, as a data set of their own: for algorithms that look at a part of the data at a time.
+    /// Nothing is read or named anew, and workers know its chunks from this data set. It cannot be cut in another way.
+    ///
+    /// ```
+    /// let data = qjam::DataSet::list(0..10_u32)?.chunk_records(2)?;
+    /// let ends = data.selected(&[0, 4])?;
+    /// assert_eq!((ends.len(), ends.records()), (2, 4));
+    /// assert_eq!(ends.chunk(1)?.to_vec(), [8, 9]);
+    /// assert!(ends.partitions(3).is_err());
+    /// # Ok::<(), qjam::DataError>(())
+    /// ```
+    pub fn selected(&self, indices: &[usize]) -> Result<DataSet<C>, DataError> {
+        let all = self.len();
+        let entry = |index: &usize| match self.inner.chunks.get(*index) {
+            Some(chunk) => Ok(ChunkEntry::clone(chunk)),
+            None => Err(DataError::NoSuchChunk { index: *index, chunks: all }),
+        };
+        let chunks = indices.iter().map(entry).collect::<Result<Vec<ChunkEntry>, DataError>>()?;
+        if chunks.is_empty() {
+            return Err(DataError::ZeroCut { what: "a selection of 0 chunks" });
+        }
+        let source = Selection {
+            // The first number of every shape counts records.
+            records: chunks.iter().filter_map(|chunk| chunk.header.shape.first()).sum(),
+            bytes: chunks.iter().map(|chunk| chunk.header.bytes).sum(),
+        };
+        Ok(Self::of_chunks(chunks, Arc::new(source)))
     }
 
     /// Opens one chunk in this process, for tests and serial runs.

@@ -170,6 +170,9 @@ pub enum DataError {
         /// `0 partitions` or `chunks of 0 records`.
         what: &'static str,
     },
+    /// Another cut of a selection of chunks.
+    #[error("a selection of chunks cannot be cut again; cut the data set first, then select")]
+    CutAgain,
     /// More chunks than can be counted.
     #[error("the cut has {chunks} chunks and the limit is {}; use more records per chunk", u32::MAX)]
     TooManyChunks {

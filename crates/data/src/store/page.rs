@@ -3,7 +3,8 @@
 //! A process that dies cannot say what it was doing. So each slot writes it down before it does it, in shared memory
 //! that outlives the process: which activity, and which block of which round. The supervisor reads it after a death
 //! and knows whom to blame, without a message per block. The other way round it holds the round that is cancelled, so
-//! that user code can ask from inside a loop, when nobody reads messages.
+//! that user code can ask from inside a loop, when nobody reads messages, and how long an executor that has nothing to do
+//! should look for messages before it sleeps.
 //!
 //! All fields are atomics, so both sides may touch them at any time; torn states only ever mislead blame.
 
@@ -14,12 +15,14 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 const PAGE_BYTES: usize = 64 << 10;
-/// Words before the slots: activity, and the rounds that are cancelled up to here and singly.
+/// Words before the slots: activity, rounds that are cancelled, and how long to stay awake.
 const HEAD_WORDS: usize = 16;
 const WORDS_PER_SLOT: usize = 4;
-const CANCEL_WORDS: std::ops::Range<usize> = 1..HEAD_WORDS;
+const CANCEL_WORDS: std::ops::Range<usize> = 1..AWAKE_WORD;
+const AWAKE_WORD: usize = HEAD_WORDS - 1;
 
 /// The page, mapped.
 #[derive(Debug)]
@@ -71,6 +74,9 @@ impl Page {
         &self.words[first..first + WORDS_PER_SLOT]
     }
 
+    /// Nobody stays awake for longer.
+    pub const AWAKE_MAX: Duration = Duration::from_millis(1);
+
     /// Most slots that fit.
     pub const SLOTS_MAX: u32 = ((PAGE_BYTES / 8 - HEAD_WORDS) / WORDS_PER_SLOT) as u32;
 
@@ -110,6 +116,16 @@ impl Page {
             .filter(|words| words[0].load(Relaxed) == 1)
             .map(|words| (RoundId(words[1].load(Relaxed)), words[2].load(Relaxed) as Block))
             .collect()
+    }
+
+    /// The executor should look for messages for so long before it sleeps.
+    pub fn set_awake(&self, awake: Duration) {
+        self.words[AWAKE_WORD].store(awake.min(Page::AWAKE_MAX).as_nanos() as u64, Relaxed);
+    }
+
+    /// How long that is; at most [`AWAKE_MAX`](Page::AWAKE_MAX), whatever is written there.
+    pub fn awake(&self) -> Duration {
+        Duration::from_nanos(self.words[AWAKE_WORD].load(Relaxed)).min(Page::AWAKE_MAX)
     }
 
     /// Marks a round as over. Room is for the last few; an older one is stopped by force.
@@ -156,7 +172,13 @@ mod tests {
         assert_eq!(mine.activity(), Activity::Mapping);
         assert_eq!(mine.inside(4), [(RoundId(9), 7)]);
         mine.cancel(RoundId(9));
-        assert!(theirs.is_cancelled(RoundId(9)) && !theirs.is_cancelled(RoundId(24)));
+        assert!(theirs.is_cancelled(RoundId(9)) && !theirs.is_cancelled(RoundId(23)));
+        assert_eq!(theirs.awake(), Duration::ZERO);
+        mine.set_awake(Duration::from_micros(70));
+        assert_eq!(theirs.awake(), Duration::from_micros(70));
+        mine.set_awake(Duration::MAX);
+        assert_eq!(theirs.awake(), Page::AWAKE_MAX);
+        assert!(theirs.is_cancelled(RoundId(9)));
     }
 
     #[test]
