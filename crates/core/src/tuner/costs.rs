@@ -3,7 +3,8 @@
 //! Machines run other programs too, so a single outlier is ignored until the next measurement confirms it. A slow first time (memory first
 //! touched, chunks opened) is discarded if the second is faster.
 
-use super::AGAIN_AFTER;
+use super::{AGAIN_AFTER, FAR_LONGER};
+use std::collections::VecDeque;
 
 /// How much of a new measurement is believed.
 const TRUST: f64 = 0.3;
@@ -48,6 +49,32 @@ impl Estimate {
     }
 }
 
+/// How many rounds are looked back at.
+const RECENT: usize = 16;
+/// Rounds whose costs differ by this factor differ in their work.
+const VARIES: f64 = 8.0;
+
+/// What each of the last rounds took on one thread, or would have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recent {
+    us: VecDeque<f64>,
+}
+
+impl Recent {
+    pub(super) fn add(&mut self, us: f64) {
+        self.us.truncate(RECENT - 1);
+        self.us.push_front(us);
+    }
+
+    /// About the least and the most, where they are far apart. A single round at either end may be an accident and does not count.
+    pub(super) fn range(&self) -> Option<(f64, f64)> {
+        let mut sorted: Vec<f64> = self.us.iter().copied().collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let (least, most) = (*sorted.get(1)?, *sorted.get(sorted.len().checked_sub(2)?)?);
+        (most >= VARIES * least).then_some((least, most))
+    }
+}
+
 /// A choice that was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tried {
@@ -58,6 +85,8 @@ pub(super) struct Tried {
     pub(super) overhead: Estimate,
     /// Time of the slowest worker, over that of one thread.
     pub(super) share: f64,
+    /// What the last such round would have taken on one thread.
+    pub(super) serial_us: f64,
     /// In which round it may be tried again, if it is not chosen; and how long to wait after that.
     pub(super) again_at: u64,
     patience: u32,
@@ -81,11 +110,22 @@ impl Tried {
         }
     }
 
-    pub(super) fn learn(&mut self, is_cold: bool, overhead_us: f64, share: f64, round: u64) {
+    /// Takes in a round: what the slowest worker took, and what one thread would have.
+    pub(super) fn learn(
+        &mut self,
+        is_cold: bool,
+        overhead_us: f64,
+        (worker_us, serial_us): (f64, f64),
+        round: u64,
+    ) {
         let is_early = self.is_cold() || self.visits < 3;
         self.overhead.learn(overhead_us, is_early);
+        let share = worker_us / serial_us;
+        let is_far_longer = serial_us > FAR_LONGER * self.serial_us;
+        self.serial_us = serial_us;
         self.share = match self.visits {
             0 => share,
+            _ if is_far_longer => share,
             _ if is_early => self.share.min(share),
             _ => self.share + 0.05 * (share - self.share),
         };
@@ -113,11 +153,26 @@ mod tests {
     }
 
     #[test]
+    fn rounds_vary_if_short_and_long_ones_were_each_seen_twice_lately() {
+        let mut recent = Recent::default();
+        for us in [10.0, 12.0, 9_000.0, 11.0] {
+            recent.add(us);
+            assert_eq!(recent.range(), None);
+        }
+        recent.add(8_000.0);
+        assert_eq!(recent.range(), Some((11.0, 8_000.0)));
+        for _ in 0..RECENT - 2 {
+            recent.add(10.0);
+        }
+        assert_eq!(recent.range(), None, "only one long one is left");
+    }
+
+    #[test]
     fn what_was_slow_the_first_time_is_forgotten() {
         let mut tried = Tried::default();
-        tried.learn(true, 3_000.0, 0.9, 1);
+        tried.learn(true, 3_000.0, (90.0, 100.0), 1);
         assert!(tried.is_cold());
-        tried.learn(false, 60.0, 0.5, 2);
+        tried.learn(false, 60.0, (50.0, 100.0), 2);
         assert!(!tried.is_cold() && tried.share == 0.5 && tried.overhead.get() == Some(60.0));
     }
 }

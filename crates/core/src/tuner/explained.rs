@@ -69,15 +69,22 @@ impl Tuner {
             Predicted {
                 slots: team.slots,
                 overhead_us: overhead_us.unwrap_or_else(|| self.overhead_guess(known, team)),
-                worker_us: whole_us * tried.map_or_else(|| self.share_guess(known, &work, team), |t| t.share),
+                worker_us: whole_us
+                    * tried.map_or_else(
+                        || self.share_guess(known, &work, team),
+                        |t| self.share(t, &work, team, whole_us),
+                    ),
                 transfer_us: self.transfer_us(known, team),
                 rounds: tried.map_or(0, |t| t.visits),
             }
         };
         let predicted: Vec<Predicted> = std::iter::once(inline).chain(self.teams.iter().map(with)).collect();
         let choice = known.choice.unwrap_or(0);
+        let varies = known.recent.range().map(|(least_us, most_us)| {
+            format!(", and one thread took {} to {} lately", time(least_us), time(most_us))
+        });
         Explained {
-            why: why(&predicted, choice),
+            why: why(&predicted, choice) + &varies.unwrap_or_default(),
             function: known.name.clone(),
             bytes,
             chunks,

@@ -23,7 +23,7 @@ impl Tuner {
     }
 
     pub(super) fn share_guess(&self, known: &Known, work: &Work<'_>, team: &Team) -> f64 {
-        let perfect = |team: &Team| 1.0 / team.speedup_max.min(f64::from(work.chunks)).max(1.0);
+        let perfect = |team: &Team| team.perfect_share(work);
         let tried = |team: &&Team| {
             let tried = known.tried.get(&team.slots).filter(|t| !t.is_cold());
             tried.map(|t| (t.share, **team))
@@ -72,11 +72,12 @@ impl Tuner {
                 }
                 // What was spent to get it going is spent; the second time shows what it is worth.
                 Some(t) if t.is_cold() => {
-                    let hope_us = overhead_us.min(t.overhead.get()?) + t.share * serial_us;
+                    let hope_us =
+                        overhead_us.min(t.overhead.get()?) + self.share(t, work, team, serial_us) * serial_us;
                     (hope_us, overhead_us)
                 }
                 Some(t) if may_risk && known.rounds >= t.again_at => {
-                    let known_us = t.overhead.get()? + t.share * serial_us;
+                    let known_us = t.overhead.get()? + self.share(t, work, team, serial_us) * serial_us;
                     (0.7 * known_us, known_us - best_us)
                 }
                 _ => continue,
@@ -105,6 +106,7 @@ impl Tuner {
 
     /// To whom the caller's thread may hand over.
     pub(super) fn handovers(&self, known: &Known, work: &Work<'_>, serial_us: Option<f64>) -> Vec<Handover> {
+        let may = serial_us.is_none() || known.lost_us <= LOST_SHARE * known.spent_us;
         let handover = |team: &Team| {
             let tried = known.tried.get(&team.slots).filter(|t| !t.is_cold());
             let overhead_us = tried.and_then(|t| t.overhead.get());
@@ -114,10 +116,10 @@ impl Tuner {
                 Some(_) => 0.0,
                 None => fixed_us + SEND_TIMES * self.transfer_us(known, team),
             };
-            Handover { slots: team.slots, fixed_us, share, risk_us }
+            let is_open = may || known.tried.contains_key(&team.slots);
+            let hoped_share = share.min(team.perfect_share(work));
+            Handover { slots: team.slots, fixed_us, share, hoped_share, risk_us, is_open }
         };
-        let may = serial_us.is_none() || known.lost_us <= LOST_SHARE * known.spent_us;
-        let is_open = |team: &&Team| may || known.tried.contains_key(&team.slots);
-        self.teams.iter().filter(is_open).map(handover).collect()
+        self.teams.iter().map(handover).collect()
     }
 }

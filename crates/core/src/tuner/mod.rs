@@ -16,6 +16,11 @@
 //! Work of unknown cost begins on the caller's thread; after each block the [`Plan`] decides whether workers get the rest. So even the
 //! first round is never much slower than one thread, and sends no data in vain.
 //!
+//! The same function over the same data may cost a millisecond in one round and minutes in the next, if its parameters say so. Where the
+//! last rounds differ by more than a factor ([`Recent`]), a round begins on the caller's thread as if its cost were unknown, unless short
+//! and long ones alike are best with workers. A round that turns out to be other work than was measured ([`OTHER_WORK`]) may be handed
+//! over to anybody, and changes nothing that was learned but the cost on one thread.
+//!
 //! Comes in: times from the reports of finished rounds. Goes out: a choice with its reason. Reads no clock.
 
 mod costs;
@@ -27,7 +32,7 @@ mod tests;
 pub use explained::{Explained, Predicted};
 
 use crate::ids::DataSetId;
-use costs::{Estimate, Tried};
+use costs::{Estimate, Recent, Tried};
 use std::collections::BTreeMap;
 
 /// For so many kinds of work costs are remembered.
@@ -49,6 +54,12 @@ const BYTES_PER_US: f64 = 150.0;
 const SEND_TIMES: f64 = 2.5;
 /// The rest of a round is handed over only for a gain of this factor.
 const HAND_OVER_BELOW: f64 = 0.9;
+/// Work that takes this many times as long as it should is other work than was measured.
+const OTHER_WORK: f64 = 4.0;
+/// A round that has taken less than this is not taken for other work: a thread may have waited for its core for so long.
+const OTHER_WORK_US: f64 = 1e3;
+/// What was learned of a number of workers is doubted for work that takes this many times as long.
+const FAR_LONGER: f64 = 16.0;
 
 /// What costs belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,6 +121,11 @@ pub struct Team {
 }
 
 impl Team {
+    /// To what share computing shrinks at best.
+    fn perfect_share(&self, work: &Work<'_>) -> f64 {
+        1.0 / self.speedup_max.min(f64::from(work.chunks)).max(1.0)
+    }
+
     /// An estimate of what a round costs besides computing, until that is measured. On the low side, because a team that
     /// looks too expensive is never tried.
     fn overhead_us(&self) -> f64 {
@@ -145,8 +161,12 @@ struct Handover {
     slots: u32,
     fixed_us: f64,
     share: f64,
+    /// The share at best, for other work than was measured.
+    hoped_share: f64,
     /// What the gain must be worth.
     risk_us: f64,
+    /// Whether it may be tried with work that costs what it should; attempts may have cost too much already.
+    is_open: bool,
 }
 
 impl Plan {
@@ -157,17 +177,45 @@ impl Plan {
 
     /// Asked after each block on the caller's thread: whether so many slots should have the rest.
     pub fn hands_over(&self, elapsed_us: f64, done: u32, blocks: u32) -> Option<u32> {
+        let left = blocks.checked_sub(done).filter(|left| *left > 0 && done > 0)?;
+        self.handover(elapsed_us, elapsed_us / f64::from(done), 0.0, left)
+    }
+
+    /// Asked while the caller's thread is in the last block that it has claimed: whether so many slots should have the others. The
+    /// thread stays in that block for as long again, as far as anybody can tell.
+    pub fn relieves(&self, elapsed_us: f64, claimed: u32, blocks: u32) -> Option<u32> {
+        let left = blocks.checked_sub(claimed).filter(|left| *left > 0 && claimed > 0)?;
+        let block_us = elapsed_us / f64::from(claimed);
+        self.handover(elapsed_us, block_us, block_us, left)
+    }
+
+    /// When [`relieves`](Plan::relieves) should be asked for the first time; `None` if nobody could have the rest.
+    pub fn relief_after_us(&self) -> Option<f64> {
+        (!self.handovers.is_empty()).then(|| 1.5 * self.expected_us.unwrap_or(0.0))
+    }
+
+    /// Who should have blocks that take so long each, while the caller's thread is busy for a while.
+    fn handover(&self, elapsed_us: f64, block_us: f64, busy_us: f64, left: u32) -> Option<u32> {
+        let exceeds = |factor: f64| self.expected_us.is_some_and(|us| elapsed_us >= factor * us);
         // What takes as long as it should is left alone: blocks may differ.
-        if done == 0 || done >= blocks || self.expected_us.is_some_and(|us| elapsed_us < 1.5 * us) {
+        if self.expected_us.is_some() && !exceeds(1.5) {
             return None;
         }
-        let rest_us = elapsed_us * f64::from(blocks - done) / f64::from(done);
+        let is_other_work = exceeds(OTHER_WORK) && elapsed_us >= OTHER_WORK_US;
+        let rest_us = block_us * f64::from(left);
         let with = |handover: &Handover| {
-            handover.fixed_us + handover.share.max(1.0 / f64::from(blocks - done)) * rest_us
+            let share = if is_other_work { handover.hoped_share } else { handover.share };
+            busy_us.max(handover.fixed_us + share.max(1.0 / f64::from(left)) * rest_us)
         };
-        let best = self.handovers.iter().min_by(|a, b| with(a).total_cmp(&with(b)))?;
-        let gain = rest_us - with(best);
-        (with(best) < HAND_OVER_BELOW * rest_us && gain >= best.risk_us).then_some(best.slots)
+        let open = self.handovers.iter().filter(|handover| handover.is_open || is_other_work);
+        let best = open.min_by(|a, b| with(a).total_cmp(&with(b)))?;
+        let gain = busy_us + rest_us - with(best);
+        (with(best) < HAND_OVER_BELOW * (busy_us + rest_us) && gain >= best.risk_us).then_some(best.slots)
+    }
+
+    /// Whether a round that would have taken so long on one thread is other work than was expected.
+    fn is_other_work(&self, serial_us: f64) -> bool {
+        serial_us >= OTHER_WORK_US && self.expected_us.is_some_and(|us| serial_us >= OTHER_WORK * us)
     }
 }
 
@@ -200,6 +248,8 @@ struct Known {
     used: u64,
     /// All of it on one thread.
     serial: Estimate,
+    /// The same of the last rounds, one by one.
+    recent: Recent,
     /// The caller's thread, as one of the choices.
     inline: Tried,
     tried: BTreeMap<u32, Tried>,
@@ -261,7 +311,10 @@ impl Tuner {
             },
             // As long as nothing is known a byte takes a nanosecond.
             None => Plan::fixed(self.best_tried(known, work, work.amount() * 1e-3).0),
-            Some(serial_us) => self.decide(known, work, serial_us),
+            Some(serial_us) => match known.recent.range() {
+                Some(range) => self.decide_between(known, work, range, serial_us),
+                None => self.decide(known, work, serial_us),
+            },
         };
         let known = self.kinds.get_mut(&work.kind).expect("it was looked up");
         if known.choice != Some(plan.slots) {
@@ -294,6 +347,32 @@ impl Tuner {
         }
     }
 
+    /// Chooses where the last rounds took as little and as much as this on one thread.
+    fn decide_between(&self, known: &Known, work: &Work<'_>, range: (f64, f64), serial_us: f64) -> Plan {
+        let (least_us, most_us) = range;
+        let (short, short_us) = self.best_tried(known, work, least_us);
+        let hope_us = |team: &&Team| self.overhead_guess(known, team) + team.perfect_share(work) * most_us;
+        let long = self.teams.iter().min_by(|a, b| hope_us(a).total_cmp(&hope_us(b)));
+        match long.filter(|team| hope_us(team) < TRY_BELOW * most_us) {
+            // Long rounds are noticed within a millisecond or so; short ones are over by then.
+            Some(_) if short == 0 => Plan {
+                slots: 0,
+                expected_us: Some(least_us),
+                handovers: self.handovers(known, work, None),
+                best_us: Some(short_us),
+                is_trial: false,
+                change: None,
+            },
+            // Long rounds are what counts, and cannot be helped later. Only what was measured is believed here; others are tried
+            // as for any work, within what trials may cost.
+            Some(_) => match self.best_tried(known, work, most_us).0 {
+                long if long > short => Plan { best_us: Some(short_us), ..Plan::fixed(long) },
+                _ => self.decide(known, work, serial_us),
+            },
+            None => self.decide(known, work, serial_us),
+        }
+    }
+
     /// The best of what was tried; if nothing was, of what is guessed. The caller's thread counts as tried.
     fn best_tried(&self, known: &Known, work: &Work<'_>, serial_us: f64) -> (u32, f64) {
         let inline = work.can_inline.then_some((0, serial_us));
@@ -314,9 +393,18 @@ impl Tuner {
         if slots == 0 {
             return work.can_inline.then_some(serial_us);
         }
-        self.teams.iter().find(|team| team.slots == slots)?;
+        let team = self.teams.iter().find(|team| team.slots == slots)?;
         let tried = known.tried.get(&slots)?;
-        Some(tried.overhead.get()? + tried.share * serial_us)
+        Some(tried.overhead.get()? + self.share(tried, work, team, serial_us) * serial_us)
+    }
+
+    /// The share that was learned of a team, for work that takes so long on one thread. Much longer work than it was learned with
+    /// may be shared better.
+    fn share(&self, tried: &Tried, work: &Work<'_>, team: &Team, serial_us: f64) -> f64 {
+        match serial_us > FAR_LONGER * tried.serial_us {
+            true => tried.share.min(team.perfect_share(work)),
+            false => tried.share,
+        }
     }
 
     fn forget_oldest(&mut self) {
@@ -338,35 +426,52 @@ impl Tuner {
             return;
         }
         let is_handed_over = outcome.slots > 0 && outcome.begun.is_some();
+        let whole_us =
+            outcome.begun.map(|(us, done, blocks)| us * f64::from(blocks) / f64::from(done.max(1)));
         if let Some(best_us) = plan.best_us.filter(|_| plan.is_trial || is_handed_over) {
+            // Of other work than was expected it is not known what would have been best; one thread is all that is.
+            let serial_us = whole_us.unwrap_or(outcome.worker_us);
+            let best_us = if plan.is_other_work(serial_us) { serial_us } else { best_us };
             known.lost_us += (outcome.total_us - best_us).max(0.0);
         }
-        match (outcome.slots, outcome.begun) {
-            (0, _) => {
-                known.serial.learn(outcome.total_us, known.inline.visits < 2);
+        match (outcome.slots, outcome.begun, whole_us) {
+            (0, ..) => {
+                known.learn_serial(outcome.total_us, known.inline.visits < 2);
                 known.inline.visit(known.rounds);
             }
-            (slots, Some((us, done, blocks))) => {
-                let whole_us = us * f64::from(blocks) / f64::from(done.max(1));
-                known.serial.learn(whole_us, known.inline.visits < 2);
+            (slots, Some((us, ..)), Some(whole_us)) => {
+                known.learn_serial(whole_us, known.inline.visits < 2);
                 let rest_us = (whole_us - us).max(1e-3);
                 let rest = RoundCost { total_us: outcome.total_us - us, ..*outcome };
-                known.learn_team(slots, &rest, rest_us, self.overheads.entry(slots).or_default());
+                // While the caller's thread was in its last block, workers had the rest: what that cost beside computing cannot be told.
+                if rest.total_us >= rest.worker_us {
+                    known.learn_team(slots, &rest, rest_us, self.overheads.entry(slots).or_default());
+                }
             }
-            (slots, None) => {
+            (slots, ..) => {
                 // Nobody is faster than all of them together can be.
                 let most_us = outcome.worker_us * f64::from(slots.min(work.chunks).max(1));
+                let tried = known.tried.get(&slots).filter(|t| !t.is_cold() && t.share > 0.0);
+                let share = tried.map(|t| t.share);
                 let serial_us = match known.serial.get() {
+                    // One of them computed for much longer than one thread should have for all of it: the work has grown, and to
+                    // what share cannot be told.
+                    Some(us) if outcome.worker_us >= (OTHER_WORK * us).max(OTHER_WORK_US) => {
+                        let team = self.teams.iter().find(|team| team.slots == slots);
+                        let hoped = || team.map_or(1.0, |team| team.perfect_share(work));
+                        outcome.worker_us / share.unwrap_or_else(hoped)
+                    }
                     Some(us) if us <= 1.1 * most_us => us,
                     _ => {
                         known.serial.set(most_us);
                         most_us
                     }
                 };
-                let tried = known.tried.get(&slots).filter(|t| !t.is_cold() && t.share > 0.0);
-                if let Some(share) = tried.map(|t| t.share) {
+                match share {
                     // How much faster so many are than one is known: what differs is the work.
-                    known.serial.learn(outcome.worker_us / share, false);
+                    Some(share) => known.learn_serial(outcome.worker_us / share, false),
+                    None if known.serial.get() != Some(serial_us) => known.learn_serial(serial_us, false),
+                    None => known.recent.add(serial_us),
                 }
                 let overhead = self.overheads.entry(slots).or_default();
                 known.learn_team(slots, outcome, serial_us.max(1e-3), overhead);
@@ -397,6 +502,7 @@ impl Known {
             chunks: work.chunks,
             used: 0,
             serial: Estimate::default(),
+            recent: Recent::default(),
             inline: Tried::default(),
             tried: BTreeMap::new(),
             choice: None,
@@ -406,11 +512,17 @@ impl Known {
         }
     }
 
+    /// A round took so long on one thread, or would have.
+    fn learn_serial(&mut self, us: f64, early: bool) {
+        self.serial.learn(us, early);
+        self.recent.add(us);
+    }
+
     fn learn_team(&mut self, slots: u32, outcome: &RoundCost, serial_us: f64, usual: &mut Estimate) {
         let overhead_us = (outcome.total_us - outcome.worker_us).max(0.0);
         let tried = self.tried.entry(slots).or_default();
         let is_first = tried.is_cold();
-        tried.learn(outcome.is_cold, overhead_us, outcome.worker_us / serial_us, self.rounds);
+        tried.learn(outcome.is_cold, overhead_us, (outcome.worker_us, serial_us), self.rounds);
         if !outcome.is_cold {
             usual.learn(overhead_us, is_first);
         }
