@@ -110,6 +110,7 @@ promises! {
         text_that_is_no_text_is_told_with_its_line: [],
         records_that_panic_when_they_are_read_and_results_when_they_are_dropped_are_faults: [],
         user_code_that_panics_while_encoding_decoding_or_merging_is_a_fault_too: [],
+        long_results_that_cannot_be_merged_are_one_error: [],
         rounds_under_way_do_not_suffer_from_one_that_fails: [SeveralRounds, SameMachine],
     }
     files {

@@ -41,7 +41,7 @@
 //! | random numbers, cancellation | [`Ctx`]; [`watched`] for what a library runs |
 //! | loops of rounds that nobody waits for | [`fused`] |
 //! | look after hosts | [`hosts`] |
-//! | how much memory there is and is taken | [`memory`] |
+//! | how much memory there is and is taken; how many cores | [`memory`], [`cores`] |
 //! | what every run leaves, and going on from it | [`runs`] |
 //! | what went wrong | [`Error`]; what happened: [`Master::journal`], [`journal`] |
 
@@ -66,6 +66,8 @@ pub use function::state;
 pub mod store;
 
 pub mod memory;
+#[doc(inline)]
+pub use qjam_system::cores;
 
 mod arenas;
 mod executor_process;

@@ -208,6 +208,30 @@ fn a_block_that_takes_long_does_not_keep_the_others_from_workers() {
     }
 }
 
+/// The same where hundreds of rounds were over at once, so that this one should be, too; and again, now that such rounds are known.
+#[test]
+fn a_round_that_takes_far_longer_than_all_before_is_shared_with_workers() {
+    must_have_two_cores();
+    for workers in ["auto:local:2", "auto:proc:2"] {
+        let m = Master::connect(workers).unwrap();
+        let tasks = DataSet::nothing(8).unwrap();
+        let open = Gate::new();
+        open.open();
+        for turn in 0..4 {
+            for _ in 0..50 {
+                m.run(whoever_passes, open.path().as_str(), &tasks).unwrap();
+            }
+            let gate = Gate::new();
+            let ran = std::thread::scope(|scope| {
+                scope.spawn(|| open_for_two(&gate));
+                m.run(whoever_passes, gate.path().as_str(), &tasks).unwrap().0
+            });
+            let own = ran.iter().filter(|name| **name == me()).count();
+            assert!(own <= 1 && ran.len() == 8, "{workers}, turn {turn}: {ran:?}\n{}", m.explain()[0]);
+        }
+    }
+}
+
 /// What somebody throws while the caller's thread is in another block is the error of the round, whoever of them it is.
 #[test]
 fn errors_of_a_round_in_two_places_are_told_once() {

@@ -177,3 +177,30 @@ fn a_worker_that_joins_in_the_middle_saves_time() {
     let took = start.elapsed();
     assert!(took < Duration::from_millis(1_600), "alone it would be 1.9 s: {took:?}");
 }
+
+/// Processor time of a process so far.
+fn processor_time(pid: u64) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// Short rounds one after the other keep workers awake between them, if there are cores for all; not beyond the last.
+#[test]
+fn workers_that_have_nothing_to_do_use_no_processor() {
+    for engine in ["proc:1", "proc:4", "auto:proc:1"] {
+        let m = Master::connect(engine).unwrap();
+        let tasks = DataSet::nothing(4).unwrap();
+        for _ in 0..50 {
+            m.run(nap, &[0, 0, 1, 0][..], &tasks).unwrap();
+        }
+        let pids: Vec<u64> = (0..m.workers().len()).map(|n| pid(&m, n)).collect();
+        // Whoever has not slept yet does so now.
+        std::thread::sleep(Duration::from_millis(50));
+        let used = || pids.iter().map(|pid| processor_time(*pid)).sum::<Duration>();
+        let before = used();
+        std::thread::sleep(Duration::from_millis(500));
+        let used = used() - before;
+        // One that does not sleep uses all of it.
+        assert!(used < Duration::from_millis(50), "{engine}: {used:?} in half a second");
+    }
+}

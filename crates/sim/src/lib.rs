@@ -1,7 +1,7 @@
 //! A deterministic simulator that drives the state machines of `core` through virtual time.
 //!
-//! It uses the real [`Scheduler`](qjam_core::scheduler::Scheduler), one real [`Worker`](qjam_core::worker::Worker) per living
-//! process, and the real [`Tree`](qjam_core::reduce::Tree) on both sides. Processes, network and clock are simulated. There is
+//! It uses the real `Scheduler`, one real `Worker` per living
+//! process, and the real `Tree` on both sides. Processes, network and clock are simulated. There is
 //! no scheduling code in this crate.
 //!
 //! Comes in: a seed, which determines a [`plan`] of cluster, rounds and [`fault`]s. The [`engine`] runs it over a simulated

@@ -279,6 +279,44 @@ pub(crate) fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_faul
     }
 }
 
+/// So long that the master has others help to merge it. A right neighbour that begins with 13 cannot be merged.
+#[derive(Wire)]
+struct Touchy(Vec<f64>);
+
+impl Reduce for Touchy {
+    fn merge(&mut self, right: Self) {
+        assert!(right.0[0] != 13.0, "spite");
+        self.0.iter_mut().zip(right.0).for_each(|(left, right)| *left += right);
+    }
+}
+
+#[qjam::map]
+fn touchy(odd: &u32, _: &Nothing, ctx: &Ctx) -> Touchy {
+    Touchy(vec![if ctx.chunk() == *odd { 13.0 } else { 1.0 }; 100_000])
+}
+
+#[qjam::map]
+fn long_and_ragged(odd: &u32, _: &Nothing, ctx: &Ctx) -> Vec<f64> {
+    vec![1.0; 100_000 + usize::from(ctx.chunk() == *odd)]
+}
+
+pub(crate) fn long_results_that_cannot_be_merged_are_one_error(e: &Engine) {
+    let tasks = DataSet::nothing(12).unwrap();
+    for engine in e.few() {
+        let m = e.connect(Master::builder(), engine);
+        for odd in [1, 5, 11] {
+            let error = m.run(touchy, &odd, &tasks).map(|value| value.0[0]).unwrap_err();
+            let fault = error.fault().unwrap_or_else(|| panic!("{engine}: {error}"));
+            assert_eq!((fault.fault.kind, &fault.fault.message[..]), (FaultKind::Panic, "spite"), "{engine}");
+            let error = m.run(long_and_ragged, &odd, &tasks).map(|value| value[0]).unwrap_err();
+            let fault = error.fault().unwrap_or_else(|| panic!("{engine}: {error}"));
+            assert_eq!(fault.fault.kind, FaultKind::Merge, "{engine}: {error}");
+            is_well(&m, "long results");
+        }
+        assert_eq!(m.run(touchy, &99, &tasks).unwrap().0, vec![12.0; 100_000], "{engine}");
+    }
+}
+
 pub(crate) fn rounds_under_way_do_not_suffer_from_one_that_fails(e: &Engine) {
     #[qjam::map]
     fn slow(gate: &str, _: &Nothing, ctx: &Ctx) -> u64 {

@@ -8,10 +8,12 @@ use super::caps::Caps;
 use super::order::{Failure, Order, Outcome};
 use super::params::CrewBuffer;
 use crate::ctx::Cancelled;
+use crate::execution::caught;
 use crate::execution::chunks::OpenChunks;
 use crate::execution::recipes::StateRecipe;
 use bytes::Bytes;
 use qjam_core::ids::{DataSetId, HoldId};
+use qjam_core::job::FaultKind;
 use std::sync::Arc;
 
 /// Workers that do each round together.
@@ -101,6 +103,11 @@ impl CrewJob {
             let first = self.assignment.cancelled.clone();
             self.assignment.cancelled = Arc::new(move || first() || also());
         }
-        self.crew.run(self.assignment)
+        let CrewJob { crew, assignment } = self;
+        // Somebody waits for an outcome, whatever happens.
+        caught(|| crew.run(assignment)).unwrap_or_else(|fault| {
+            let why = format!("a defect of the workers' own: {}", fault.message);
+            Outcome::of(Err(if fault.kind == FaultKind::Panic { Failure::Engine(why) } else { fault.into() }))
+        })
     }
 }

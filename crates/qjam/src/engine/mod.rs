@@ -27,7 +27,7 @@
 //!
 //! # Two kinds of engines
 //!
-//! Under the scheduler: a [`SeatEngine`](seat::SeatEngine) is a place where a worker can be. [`local`] has threads of this
+//! Under the scheduler: a `SeatEngine` is a place where a worker can be. [`local`] has threads of this
 //! process, [`proc`] child processes, [`ssh`] other machines. Instead of the scheduler: a [`Crew`] takes whole rounds.
 //! [`ranks`] are one, the [`caller`]'s own thread is another, and a program can bring its own
 //! ([`Builder::crew`](crate::Builder)). Both get a round as an [`Order`]; what they can do is said by their [`Caps`]. No code

@@ -295,6 +295,15 @@ impl Order {
         Ok(Parts { nodes, effort })
     }
 
+    /// Whether parts have each of these blocks once, and no others.
+    pub fn is_made_of(&self, parts: &Parts, blocks: Range<u32>) -> bool {
+        let mut found: Vec<Range<u32>> =
+            parts.nodes.iter().map(|(node, _)| self.head.cut.blocks_of(*node)).collect();
+        found.sort_by_key(|blocks| (blocks.start, blocks.end));
+        let next = |at: u32, found: Range<u32>| (found.start == at && found.end > at).then_some(found.end);
+        found.into_iter().try_fold(blocks.start, next) == Some(blocks.end)
+    }
+
     /// The outcome of a round whose blocks were run by the crew's workers, in their order: the value, and what each worker did.
     pub fn outcome(&self, parts: Result<Vec<Parts>, Failure>) -> Outcome {
         match parts {
@@ -521,6 +530,55 @@ mod tests {
             matches!(order.combine([half]), Err(Failure::Fault { .. })),
             "half of the blocks are no value"
         );
+    }
+
+    #[test]
+    fn parts_of_other_blocks_than_those_that_were_asked_for_are_told_apart() {
+        for level in [0, 1] {
+            let order = order(5, level);
+            let blocks = order.blocks();
+            for (start, end) in
+                (0..blocks).flat_map(|start| (start + 1..=blocks).map(move |end| (start, end)))
+            {
+                let parts = || order.run(start..end, None).unwrap();
+                for (first, last) in
+                    (0..blocks).flat_map(|first| (first..=blocks).map(move |last| (first, last)))
+                {
+                    assert_eq!(order.is_made_of(&parts(), first..last), (first, last) == (start, end));
+                }
+                let twice = Parts::of([parts().nodes, parts().nodes].into_iter().flatten().collect());
+                assert!(!order.is_made_of(&twice, start..end), "they have blocks twice");
+            }
+            let below = Parts::of(vec![(Node { level: 31, index: 7 }, Box::new(1.0) as AnyBox)]);
+            assert!(!order.is_made_of(&below, 0..blocks), "it is no node of the tree");
+        }
+    }
+
+    #[test]
+    fn a_crew_that_panics_gives_an_outcome() {
+        use crate::engine::crew::{Assignment, Crew, CrewJob, CrewWorker};
+
+        struct Breaks;
+
+        impl Crew for Breaks {
+            fn caps(&self) -> crate::engine::Caps {
+                crate::engine::Caps::CREW
+            }
+
+            fn workers(&self) -> Vec<CrewWorker> {
+                Vec::new()
+            }
+
+            fn run(&self, _: Assignment) -> Outcome {
+                panic!("it broke")
+            }
+        }
+
+        let (cancelled, open) = (Arc::new(|| false), Arc::new(OpenChunks::new(0)));
+        let assignment = Assignment { order: order(1, 0), cancelled, open, recipe: None };
+        let outcome = CrewJob { crew: Arc::new(Breaks), assignment }.run(None);
+        let Err(Failure::Engine(why)) = outcome.value else { panic!("it has a value") };
+        assert!(why.contains("it broke"), "{why}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ use qjam_core::time::Time;
 use qjam_core::wire::host::Line;
 use rustix::event::epoll::EventFlags;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One seat of an engine.
 pub(crate) trait SeatEngine: Send {
@@ -153,6 +153,8 @@ pub(crate) struct Share<'a> {
     pub(crate) views: &'a Arc<()>,
     /// How many threads take part, if not all.
     pub(crate) threads_max: Option<u32>,
+    /// How long the worker should look for the next round before it sleeps, once it is done.
+    pub(crate) awake: Duration,
 }
 
 /// Something that a worker is told.
@@ -197,10 +199,8 @@ pub(crate) enum Said {
     Behind { round: RoundId, question: u32, partitions: Vec<u32> },
     /// An interpreter of it ended, and was replaced.
     InterpreterLost { round: RoundId, death: Death },
-    /// Bytes of results came.
-    Received { round: RoundId, bytes: u64 },
-    /// What it did for the parts that follow.
-    Effort { round: RoundId, blocks: u32, effort: Effort },
+    /// What it did for the parts that follow, and how many bytes these took on their way.
+    Effort { round: RoundId, blocks: u32, effort: Effort, bytes: u64 },
     /// The root of a subtree.
     Part { round: RoundId, node: Node, ranges: Vec<BlockRange>, value: PartValue },
     /// All parts of one delivery have been said; results lie in shared memory.

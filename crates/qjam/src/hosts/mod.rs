@@ -159,6 +159,17 @@ pub fn executable() -> Result<Executable, StartFailure> {
     })
 }
 
+/// Sets the `ssh` command, with arguments if needed, for hosts that this process connects to from now on. The variable `QJAM_SSH`
+/// comes first.
+pub fn use_ssh(command: &str) {
+    ssh::use_command(command);
+}
+
+/// The `ssh` command: what `QJAM_SSH` names, or what [`use_ssh`] set, or `ssh`.
+pub fn ssh_command() -> String {
+    ssh::command()
+}
+
 /// Goes the whole way to a worker on a host, looks around and measures. `progress` is told of each step that is done,
 /// so that it is known how far it came when it fails.
 ///

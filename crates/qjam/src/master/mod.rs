@@ -407,6 +407,11 @@ impl Master {
         self.ask(false, |driver| driver.record_metric(name, value));
     }
 
+    /// The run file that this master writes, if it writes one.
+    pub fn run_file(&self) -> Option<std::path::PathBuf> {
+        self.ask(false, |driver| driver.run_file())
+    }
+
     /// Where the time of the last finished round went.
     pub fn last_round(&self) -> Option<RoundReport> {
         self.ask(false, |driver| driver.last_report())

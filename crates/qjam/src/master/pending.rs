@@ -1,6 +1,6 @@
 //! A round that was submitted and not waited for yet.
 
-use super::driver::{Answer, RoundRequest};
+use super::driver::{Answer, Driver, RoundRequest};
 use super::shared_loop::SharedLoop;
 use super::watch;
 use crate::codec::Encoder;
@@ -24,10 +24,15 @@ pub(super) fn begin<T>(
 ) -> Result<Pending<T>> {
     let answer = request.answer.clone();
     let urgent = lent.is_none();
-    let (round, job) =
-        shared.with(urgent, |driver| driver.submit(request, params, lent)).ok_or(Error::NoMaster)?;
+    let submit = |driver: &mut Driver| {
+        let (round, job) = driver.submit(request, params, lent);
+        (round, job, driver.relief_after(round))
+    };
+    let (round, job, relief_after) = shared.with(urgent, submit).ok_or(Error::NoMaster)?;
     if let Some(job) = job {
+        let inside = relief_after.map(|after| shared.inside(after));
         let outcome = job.run(cancelled.or_else(watch::current));
+        drop(inside);
         shared.with(false, |driver| driver.end_on_crew(round, outcome));
     }
     let shared = shared.clone();

@@ -4,18 +4,25 @@
 //! answer is there; a second caller sleeps until the first is done or has brought the second's answer along. Who only asks
 //! for something gets the loop between two turns. When no caller waits, a background thread has it; unless a round is under
 //! way it takes the loop only after a pause, so that a program that runs round after round never meets it.
+//!
+//! A caller may also run a round itself, on its own thread ([`SharedLoop::inside`]). Then the background thread looks every
+//! other millisecond whether it is still the same round. If so, and if that should be over by now, it takes the loop, which may
+//! give workers what is left of it. Where there has been no such round for a while it does not look.
 
 use super::driver::Driver;
 use crate::engine::queue::EventQueue;
 use crate::error::Error;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The background thread leaves the loop alone for so long after a caller turned it.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How often it looks whether a caller is in the same round as before, and how often without seeing a new one before it stops.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+const LOOKS: u32 = 10;
 
 struct Slot {
     /// The loop, unless a thread has it.
@@ -36,7 +43,23 @@ pub(crate) struct SharedLoop {
     asking: AtomicU32,
     /// Threads that sleep until somebody else's turns bring their answer.
     waiting: AtomicU32,
+    /// Threads that run a round themselves, and how many have begun one so far.
+    inside: AtomicU32,
+    begun: AtomicU64,
+    /// How long the last of these rounds may take before somebody looks after it, in microseconds.
+    patience_us: AtomicU64,
+    /// Whether the background thread does not look for such rounds.
+    dozes: AtomicBool,
     queue: Arc<EventQueue>,
+}
+
+/// A caller's thread that runs a round itself, as long as it does.
+pub(crate) struct Inside<'a>(&'a SharedLoop);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_sub(1, SeqCst);
+    }
 }
 
 impl SharedLoop {
@@ -52,6 +75,10 @@ impl SharedLoop {
             changed: Condvar::new(),
             asking: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
+            begun: AtomicU64::new(0),
+            patience_us: AtomicU64::new(0),
+            dozes: AtomicBool::new(true),
             queue,
         });
         let background = shared.clone();
@@ -91,6 +118,18 @@ impl SharedLoop {
         let result = f(&mut turn);
         turn.give_back(urgent, false);
         Some(result)
+    }
+
+    /// The calling thread runs a round itself. If that takes longer than this, the background thread turns the loop meanwhile.
+    pub(crate) fn inside(&self, patience: Duration) -> Inside<'_> {
+        self.patience_us.store(patience.as_micros().try_into().unwrap_or(u64::MAX), SeqCst);
+        self.inside.fetch_add(1, SeqCst);
+        self.begun.fetch_add(1, SeqCst);
+        if self.dozes.swap(false, SeqCst) {
+            let _slot = self.lock(); // so that it is not between looking and sleeping
+            self.changed.notify_all();
+        }
+        Inside(self)
     }
 
     /// Turns the loop, or sleeps while somebody else does, until `ask` has an answer; `None` when time is up before.
@@ -170,13 +209,23 @@ impl SharedLoop {
     /// The background thread.
     fn run(&self) {
         let wanted = || self.asking.load(SeqCst) + self.waiting.load(SeqCst) > 0;
+        let (mut begun, mut looks, mut since, mut tended) = (0, 0, Instant::now(), Instant::now());
         let mut slot = self.lock();
         loop {
             if slot.closed {
                 return;
             }
-            let rested = slot.urgent || slot.last_turned.elapsed() >= PAUSE;
-            if rested
+            let now = self.begun.load(SeqCst);
+            looks += 1;
+            if now != begun {
+                (begun, looks, since) = (now, 0, Instant::now());
+            }
+            let is_inside = self.inside.load(SeqCst) > 0;
+            let patience = Duration::from_micros(self.patience_us.load(SeqCst));
+            // A round that has just begun is left alone.
+            let is_long = looks > 0 && is_inside && since.elapsed() >= patience;
+            let rested = slot.last_turned.elapsed() >= PAUSE && tended.elapsed() >= PAUSE;
+            if (slot.urgent || is_long || rested)
                 && !wanted()
                 && let Some(driver) = slot.driver.take()
             {
@@ -186,9 +235,16 @@ impl SharedLoop {
                 while !wanted() && turn.turn(None).is_ok() {}
                 let urgent = turn.is_busy();
                 turn.give_back(urgent, true);
+                tended = Instant::now();
                 slot = self.lock();
             }
-            (slot, _) = self.changed.wait_timeout(slot, PAUSE).unwrap_or_else(PoisonError::into_inner);
+            let is_quiet = looks > LOOKS && !is_inside;
+            if is_quiet && !self.dozes.swap(true, SeqCst) && self.begun.load(SeqCst) != begun {
+                self.dozes.store(false, SeqCst);
+                continue;
+            }
+            let nap = if is_quiet { PAUSE } else { LOOK_EVERY };
+            (slot, _) = self.changed.wait_timeout(slot, nap).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod earlier;
 mod folder;
+mod follow;
 mod observed;
 mod process;
 mod reader;
@@ -26,6 +27,9 @@ mod trust;
 
 pub(crate) use earlier::{EarlierRun, Recalled};
 pub use folder::civil;
+#[doc(hidden)]
+pub use follow::Written;
+pub use follow::{Event, Follower};
 pub(crate) use observed::Observations;
 pub(crate) use process::Program;
 pub(crate) use record::Hash;

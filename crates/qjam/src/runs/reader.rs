@@ -82,6 +82,25 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
+    /// Looks how long the file is now, and what its head says. What was no whole record before is read again.
+    pub(crate) fn grow(&mut self) -> Result<(), RunError> {
+        let mut head = [0; HEAD_BYTES as usize];
+        let input = self.input.get_mut();
+        input.seek(SeekFrom::Start(0))?;
+        if input.read_exact(&mut head).is_ok() {
+            self.state = FileState::of(head[STATE_AT as usize]);
+        }
+        // A file that was made shorter has nothing new.
+        self.end = input.seek(SeekFrom::End(0))?.max(self.at);
+        self.input.seek(SeekFrom::Start(self.at))?;
+        Ok(())
+    }
+
+    /// Where the next record begins.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
     /// Bytes at the end that are no whole record.
     pub(crate) fn torn_bytes(&self) -> u64 {
         self.end - self.at

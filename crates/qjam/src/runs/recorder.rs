@@ -158,6 +158,11 @@ impl Recorder {
         }
     }
 
+    /// The file.
+    pub(crate) fn path(&self) -> PathBuf {
+        folder::path_of(&self.folder, &self.id)
+    }
+
     fn at_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }

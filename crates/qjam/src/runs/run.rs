@@ -247,28 +247,15 @@ impl Run {
         let Some(Record::Began(began)) = reader.next().map(|item| item.record) else {
             return Err(RunError::NotARun);
         };
-        let mut gatherer =
-            Gatherer { run: Run::new(*began, path), names: HashMap::new(), open: BTreeMap::new() };
-        let mut bytes = 0;
+        let mut gatherer = Gatherer::new(Run::new(*began, path));
         while let Some(item) = reader.next() {
-            bytes = item.body.at + u64::from(item.body.bytes);
             gatherer.take_in(item.record);
         }
-        let Gatherer { mut run, open, .. } = gatherer;
-        run.bytes = bytes + reader.torn_bytes();
-        run.torn_bytes = reader.torn_bytes();
-        run.is_cut_short = reader.state != FileState::Whole;
-        match reader.state {
-            FileState::Whole | FileState::CutShort => {}
-            FileState::Finished => run.state = State::Finished,
-            FileState::Failed => run.state = State::Failed(NO_ROOM_FOR_WHY.into()),
-        }
-        let name = |n: &usize| run.functions.get(*n).map_or_else(String::new, |f| f.name.clone());
-        run.open = open.iter().map(|(round, function)| (*round, name(function))).collect();
-        Ok(run)
+        gatherer.settle(&reader, false);
+        Ok(gatherer.run)
     }
 
-    fn new(began: Began, path: &Path) -> Run {
+    pub(super) fn new(began: Began, path: &Path) -> Run {
         let path_of = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
         Run {
             id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
@@ -312,15 +299,44 @@ impl Run {
 }
 
 /// Puts a run together from its records.
-struct Gatherer {
-    run: Run,
+pub(super) struct Gatherer {
+    pub(super) run: Run,
     names: HashMap<u32, String>,
     /// Rounds that have begun and not ended, and which function they run.
     open: BTreeMap<u64, usize>,
+    /// How the run ended, if there is a record of it.
+    ended: Option<State>,
 }
 
 impl Gatherer {
-    fn take_in(&mut self, record: Record) {
+    pub(super) fn new(run: Run) -> Gatherer {
+        Gatherer { run, names: HashMap::new(), open: BTreeMap::new(), ended: None }
+    }
+
+    /// How many rounds have begun and not ended.
+    pub(super) fn open_rounds(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Notes what follows from where the reader stands, when it has read what there is.
+    pub(super) fn settle<R: Read + Seek>(&mut self, reader: &Reader<R>, is_living: bool) {
+        let run = &mut self.run;
+        run.torn_bytes = reader.torn_bytes();
+        run.bytes = reader.at() + run.torn_bytes;
+        run.is_cut_short = reader.state != FileState::Whole;
+        run.state = match (&self.ended, reader.state) {
+            (_, FileState::Finished) => State::Finished,
+            (_, FileState::Failed) => State::Failed(NO_ROOM_FOR_WHY.into()),
+            (Some(ended), _) => ended.clone(),
+            (None, _) if is_living => State::Running,
+            (None, _) => State::Killed,
+        };
+        let name = |n: &usize| run.functions.get(*n).map_or_else(String::new, |f| f.name.clone());
+        // A run has few rounds under way; of a file that says otherwise, the first are named.
+        run.open = self.open.iter().take(NOTES_MAX).map(|(round, n)| (*round, name(n))).collect();
+    }
+
+    pub(super) fn take_in(&mut self, record: Record) {
         let run = &mut self.run;
         match record {
             Record::Began(_) => {}
@@ -379,7 +395,7 @@ impl Gatherer {
             }
             Record::Ended { at_us, error } => {
                 run.lasted_us = run.lasted_us.max(at_us);
-                run.state = error.map_or(State::Finished, State::Failed);
+                self.ended = Some(error.map_or(State::Finished, State::Failed));
             }
         }
     }

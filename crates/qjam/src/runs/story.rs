@@ -140,7 +140,7 @@ impl Story {
 }
 
 /// The seat that an entry of the journal is about, and what happened to it.
-fn happening(what: &What) -> Option<(SeatId, Kind)> {
+pub(super) fn happening(what: &What) -> Option<(SeatId, Kind)> {
     let (worker, kind) = match what {
         What::WorkerStarted(worker) => (worker, Kind::Started),
         What::WorkerJoined(worker) => (worker, Kind::Joined),

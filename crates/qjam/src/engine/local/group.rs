@@ -177,7 +177,7 @@ impl ThreadGroup {
                     let nodes: Vec<Node> = parts.iter().map(|(node, _)| *node).collect();
                     let cut = self.rounds[&round].runner.cut;
                     let blocks = nodes.iter().map(|node| cut.blocks_of(*node).len() as u32).sum();
-                    out.push(Said::Effort { round, blocks, effort });
+                    out.push(Said::Effort { round, blocks, effort, bytes: 0 });
                     self.collected.insert(round, parts);
                     self.machine.handle(now, Event::Collected { round, nodes }, &mut self.asked);
                     self.todo.extend(self.asked.drain(..));

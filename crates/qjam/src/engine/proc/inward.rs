@@ -51,10 +51,7 @@ impl ProcessSeat {
             ToMaster::State(State::Behind { round, question, partitions }) => {
                 self.say(worker, Said::Behind { round, question, partitions });
             }
-            ToMaster::Result(outcome) => {
-                self.say(worker, Said::Received { round: outcome.round, bytes: bytes as u64 });
-                self.on_result(worker, outcome, tail, cx)?;
-            }
+            ToMaster::Result(outcome) => self.on_result(worker, outcome, tail, bytes as u64, cx)?,
             ToMaster::Error { round, fault } => {
                 self.say(worker, Said::Faulted { round, fault: Box::new(fault), is_ours: false });
             }
@@ -100,16 +97,17 @@ impl ProcessSeat {
         worker: WorkerId,
         outcome: ResultMessage,
         tail: &Bytes,
+        frame_bytes: u64,
         cx: &SeatContext<'_>,
     ) -> Result<(), String> {
         let ResultMessage { round, parts, compute_us, cache_hits: hits, cache_misses: misses, restored } =
             outcome;
         let effort = Effort { compute_us, hits, misses, restored };
-        self.say(worker, Said::Effort { round, blocks: blocks_in(&parts), effort });
+        let blocks = blocks_in(&parts);
         // One that must not take much needs its arenas back at once.
         let is_limited = cx.settings.memory_bytes_max.is_some();
         let views = self.views_of(round).and_then(Weak::upgrade);
-        let mut received = 0;
+        let mut shared_bytes = 0;
         let mut said = Vec::with_capacity(parts.len());
         for Part { node, ranges, payload } in parts {
             let Some(executor) = self.executor(worker) else { return Ok(()) };
@@ -118,7 +116,7 @@ impl ProcessSeat {
             if let Payload::Arena { arena, bytes, .. } = payload {
                 match &views {
                     Some(views) => {
-                        received += bytes;
+                        shared_bytes += bytes;
                         value = match is_limited {
                             false => executor.released.lease(value, arena, views),
                             true => executor.released.copied(&value, arena),
@@ -131,9 +129,11 @@ impl ProcessSeat {
             said.push(Said::Part { round, node, ranges, value: PartValue::Encoded(value) });
         }
         // Before the parts: the last of them may end the round.
-        self.say(worker, Said::Received { round, bytes: received });
+        self.say(worker, Said::Effort { round, blocks, effort, bytes: frame_bytes + shared_bytes });
         self.said.extend(said.into_iter().map(|said| (worker, said)));
-        self.say(worker, Said::Delivered { round });
+        if shared_bytes > 0 {
+            self.say(worker, Said::Delivered { round });
+        }
         Ok(())
     }
 }

@@ -126,7 +126,7 @@ impl SeatEngine for ProcessSeat {
     }
 
     fn assign(&mut self, worker: WorkerId, share: Share<'_>, cx: &mut SeatContext<'_>) {
-        let Share { order, ranges, arenas, views, .. } = share;
+        let Share { order, ranges, arenas, views, awake, .. } = share;
         if self.executor(worker).is_some() && self.views_of(order.round()).is_none() {
             self.views.push((order.round(), Arc::downgrade(views)));
         }
@@ -134,6 +134,7 @@ impl SeatEngine for ProcessSeat {
         self.send(worker, cx, |executor| {
             order.params.share(arenas)?;
             executor.begin(order.round());
+            executor.page.set_awake(awake);
             for TaskPart { ranges, chunks } in executor.known.tasks(&order.data, order.head.cut, &ranges) {
                 let mut attached = Vec::new();
                 let whole;

@@ -4,7 +4,7 @@
 //! work. So ranks have no loop and no scheduler: rank 0 runs the program, the others [`serve`]. A round is a command
 //! down a tree of ranks, the same blocks to the same ranks each time ([`share`]), and the roots of finished subtrees up a
 //! tree of ranks ([`gather`]), merged along the tree of the data, so that the bits are those of all other engines. Who
-//! dies ends the run: the launcher sees to that, and every rank says its [last words](words).
+//! dies ends the run: the launcher sees to that, and every rank says its last words.
 //!
 //! What the library is, is none of this crate's business: a [`Communicator`] comes from a [`Provider`] that another crate
 //! puts into [`PROVIDERS`]; `qjam-mpi` is one.

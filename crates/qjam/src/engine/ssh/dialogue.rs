@@ -18,10 +18,13 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// The environment variable that names another `ssh`, perhaps with arguments.
 const SSH: &str = "QJAM_SSH";
+/// The command where the variable names none.
+static CONFIGURED: RwLock<String> = RwLock::new(String::new());
 /// A host that prints more than this instead of what was asked is not waited for any longer.
 const NOISE_BYTES_MAX: usize = 1 << 20;
 /// A longer line of `ssh` is cut.
@@ -32,6 +35,19 @@ const PIECE_BYTES: usize = 256 << 10;
 const GLANCE: Duration = Duration::from_millis(100);
 /// After `ssh` has closed its socket it gets this long to write its last messages and to exit.
 const END_WITHIN: Duration = Duration::from_millis(500);
+
+/// Sets the command for hosts that are connected from now on, if `QJAM_SSH` names none.
+pub(crate) fn use_command(command: &str) {
+    *CONFIGURED.write().unwrap_or_else(PoisonError::into_inner) = command.to_owned();
+}
+
+/// The command: what `QJAM_SSH` names, or what was set, or `ssh`.
+pub(crate) fn command() -> String {
+    let named = std::env::var(SSH).unwrap_or_default();
+    let configured = || CONFIGURED.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let of = |text: String| Some(text).filter(|text| !text.trim().is_empty());
+    of(named).or_else(|| of(configured())).unwrap_or_else(|| "ssh".into())
+}
 
 /// How a host is reached.
 pub(super) struct Route<'a> {
@@ -48,8 +64,7 @@ pub(super) struct Route<'a> {
 impl<'a> Route<'a> {
     /// By the `ssh` that `QJAM_SSH` names, or the one that is found first.
     pub(super) fn to(address: &'a HostAddress, stop: &'a AtomicBool) -> Self {
-        let named = std::env::var(SSH).unwrap_or_default();
-        Route::by(named.split_whitespace().map(Into::into).collect(), address, stop)
+        Route::by(command().split_whitespace().map(Into::into).collect(), address, stop)
     }
 
     /// By this program, with its first arguments.

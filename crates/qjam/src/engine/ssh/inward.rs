@@ -82,10 +82,7 @@ impl HostSeat {
             ToMaster::State(State::Behind { round, question, partitions }) => {
                 Said::Behind { round, question, partitions }
             }
-            ToMaster::Result(outcome) => {
-                self.say(worker, Said::Received { round: outcome.round, bytes: bytes as u64 });
-                return self.on_result(worker, outcome, tail);
-            }
+            ToMaster::Result(outcome) => return self.on_result(worker, outcome, tail, bytes as u64),
             ToMaster::Error { round, fault } => {
                 Said::Faulted { round, fault: Box::new(fault), is_ours: false }
             }
@@ -97,18 +94,28 @@ impl HostSeat {
         Ok(())
     }
 
-    fn on_result(&mut self, worker: WorkerId, outcome: ResultMessage, tail: &Bytes) -> Result<(), String> {
+    fn on_result(
+        &mut self,
+        worker: WorkerId,
+        outcome: ResultMessage,
+        tail: &Bytes,
+        frame_bytes: u64,
+    ) -> Result<(), String> {
         let ResultMessage { round, parts, compute_us, cache_hits: hits, cache_misses: misses, restored } =
             outcome;
         let effort = Effort { compute_us, hits, misses, restored };
-        self.say(worker, Said::Effort { round, blocks: crate::engine::proc::blocks_in(&parts), effort });
+        let blocks = crate::engine::proc::blocks_in(&parts);
+        let (mut bytes, mut said) = (frame_bytes, Vec::with_capacity(parts.len()));
         for Part { node, ranges, payload } in parts {
             let Some(link) = self.link_of(worker) else { return Ok(()) };
             let (value, streamed) = value_of(link, &payload, tail)?;
-            if streamed > 0 {
-                self.say(worker, Said::Received { round, bytes: streamed });
-            }
-            self.say(worker, Said::Part { round, node, ranges, value: PartValue::Encoded(value) });
+            bytes += streamed;
+            said.push(Said::Part { round, node, ranges, value: PartValue::Encoded(value) });
+        }
+        // Before the parts: the last of them may end the round.
+        self.say(worker, Said::Effort { round, blocks, effort, bytes });
+        for part in said {
+            self.say(worker, part);
         }
         Ok(())
     }

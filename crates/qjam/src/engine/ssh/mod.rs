@@ -29,6 +29,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use dialogue::{command, use_command};
 pub(crate) use seat::HostSeat;
 pub(crate) use shipped::{Shipped, names_a_worker};
 pub(crate) use start::{Cleaned, Connected, Patience, clean, start};

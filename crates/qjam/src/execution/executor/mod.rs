@@ -92,6 +92,14 @@ struct Done {
 }
 
 impl Common {
+    /// Writes down what the main thread is about to do, unless threads are in user code: a process that ends then most likely
+    /// ends by that.
+    fn now(&self, activity: Activity) {
+        if self.busy.load(Relaxed) == 0 {
+            self.page.set_activity(activity);
+        }
+    }
+
     fn send(&self, message: &ToMaster, tail: &[u8], attached: &[Attachment]) -> Result<(), ExecutorError> {
         let _turn = lock(&self.sending);
         send_all(self.socket.as_fd(), message, tail, attached).map_err(io_at("sending to the master"))?;
@@ -137,7 +145,7 @@ impl Executor {
             while let Some(incoming) =
                 here.inbox.next(ToWorker::from_frame).map_err(|e| ExecutorError::Protocol(e.to_string()))?
             {
-                here.common.page.set_activity(Activity::Receiving);
+                here.common.now(Activity::Receiving);
                 here.on_message(incoming.message, &incoming.tail)?;
                 while let Some((round, block)) = here.work()? {
                     // Not held while user code runs, so that somebody else can listen.
@@ -188,8 +196,30 @@ impl Executor {
         Ok(())
     }
 
+    /// Looks for a message without sleeping, for as long as the master wants. Says whether one came, or the end of the connection.
+    /// An executor with several slots also waits for the ends of blocks, and sleeps.
+    fn stays_awake(&mut self) -> Result<Read, ExecutorError> {
+        let awake = self.common.page.awake();
+        if awake.is_zero() || self.threads.is_some() {
+            return Ok(Read::Nothing);
+        }
+        let begun = Instant::now();
+        loop {
+            let read = self.read(RecvFlags::DONTWAIT)?;
+            if read != Read::Nothing || begun.elapsed() >= awake {
+                return Ok(read);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     /// Blocks until a message or the end of a block comes. Says whether the master is still there.
     fn wait_for_more(&mut self) -> Result<bool, ExecutorError> {
+        match self.stays_awake()? {
+            Read::Some => return Ok(true),
+            Read::Ended => return Ok(false),
+            Read::Nothing => {}
+        }
         if self.threads.is_some() {
             let mut fds = [
                 PollFd::new(&self.common.socket, PollFlags::IN),

@@ -34,7 +34,7 @@ impl Executor {
                     self.tell(Event::Collected { round, nodes });
                 }
                 Action::Send { round, parts } => {
-                    self.common.page.set_activity(Activity::Sending);
+                    self.common.now(Activity::Sending);
                     self.deliver(round, parts)?;
                 }
                 Action::Forget { round } => {

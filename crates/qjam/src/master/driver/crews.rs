@@ -27,8 +27,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How often the loop looks after callers that run a round themselves, where somebody turns it meanwhile.
-const RELIEF_EVERY: Duration = Duration::from_millis(5);
+/// How often the loop looks after a caller that runs a round itself, where somebody turns it meanwhile: after a quarter of the time
+/// that the round has taken, within these bounds.
+const RELIEF: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(5));
 
 /// The crew of a master that has one instead of seats, and what is known of it.
 pub(super) struct Crews {
@@ -218,7 +219,7 @@ impl Driver {
         let Begun { parts, blocks, slots } = begun;
         let Some(round) = self.rounds.get_mut(id) else { return };
         for (node, value) in parts.nodes {
-            let kept = round.tree.insert(node, value, |_, _| Err(()));
+            let kept = round.result.tree.insert(node, value, |_, _| Err(()));
             assert!(kept.is_ok(), "subtrees of the first blocks have no neighbours to be merged with");
         }
         self.submit_rest(id, blocks, slots);
@@ -238,10 +239,18 @@ impl Driver {
         self.tell(scheduler::Event::RoundSubmitted { round: id, spec });
     }
 
+    /// When the caller of a round that runs it itself should be looked after first, if ever.
+    pub(crate) fn relief_after(&self, round: RoundId) -> Option<Duration> {
+        let (chosen, _) = rest_of(self.rounds.get(round)?)?;
+        Some(Duration::from_micros(chosen.plan().relief_after_us()? as u64))
+    }
+
     /// When callers that run a round themselves should be looked after next.
     pub(super) fn next_relief(&self) -> Option<Duration> {
         self.chooser.as_ref()?;
-        self.rounds.open().any(|round| rest_of(round).is_some()).then_some(RELIEF_EVERY)
+        let has_rest = |round: &&Round| rest_of(round).is_some();
+        let after = |round: &Round| (round.caller.submitted.elapsed() / 4).clamp(RELIEF.0, RELIEF.1);
+        self.rounds.open().filter(has_rest).map(after).min()
     }
 
     /// Gives workers the rest of rounds whose caller's thread has been in a block for too long.
@@ -252,8 +261,7 @@ impl Driver {
         let late = |round: &Round| {
             let (chosen, claimed) = rest_of(round)?;
             let took_us = round.caller.submitted.elapsed().as_secs_f64() * 1e6;
-            // The block that it is in counts as done: what is left is at least so much.
-            let slots = chosen.plan().hands_over(took_us, claimed, round.order.blocks())?;
+            let slots = chosen.plan().relieves(took_us, claimed, round.order.blocks())?;
             Some((round.order.round(), took_us, slots))
         };
         let late: Vec<(RoundId, f64, u32)> = self.rounds.open().filter_map(late).collect();

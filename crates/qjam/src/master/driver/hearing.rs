@@ -70,10 +70,10 @@ impl Driver {
             Said::InterpreterLost { round, death } => {
                 self.note(What::InterpreterLost { worker, round, death });
             }
-            Said::Received { round, bytes } => {
+            Said::Effort { round, blocks, effort, bytes } => {
                 self.rounds.count(round, Traffic { bytes_in: bytes, ..Traffic::default() });
+                self.count_effort(worker, round, blocks, effort);
             }
-            Said::Effort { round, blocks, effort } => self.count_effort(worker, round, blocks, effort),
             Said::Part { round, node, ranges, value } => {
                 let part = self.rounds.keep_part(value);
                 self.tell(Event::PartDelivered { part, worker, round, node, ranges });

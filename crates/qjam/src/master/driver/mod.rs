@@ -12,6 +12,7 @@
 //!                                               │ actions: start, assign, cancel …
 //!   seats ◀─────────────────────────────────────┘
 //!     └── Said ─▶ hearing ─▶ Event ─▶ Scheduler ─▶ accept, finish, fail ─▶ verdicts ─▶ the caller
+//!   merging: long results, on all cores that are idle
 //!   waits, lines, interpreters: what the user is told, and what is known of hosts; pacing: when to spin, sleep, defer
 //! ```
 
@@ -23,6 +24,7 @@ mod hearing;
 mod holding;
 mod interpreters;
 mod lines;
+mod merging;
 mod pacing;
 mod readiness;
 mod recording;
@@ -320,6 +322,7 @@ impl Driver {
     fn assign(&mut self, worker: WorkerId, id: RoundId, ranges: Vec<BlockRange>) {
         let started = self.decider.started;
         let threads_max = self.threads_of(worker.seat, id);
+        let awake = self.rounds.rhythm.awake();
         let Some(round) = self.rounds.get_mut(id) else { return };
         let share = Share {
             order: &mut round.order,
@@ -327,6 +330,7 @@ impl Driver {
             arenas: &mut self.data.arenas,
             views: &round.views,
             threads_max,
+            awake,
         };
         let sent =
             self.seats.with(worker.seat, started, false, |engine, cx| engine.assign(worker, share, cx));
@@ -381,9 +385,14 @@ impl Driver {
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(e) => return Err(system("waiting for workers")(e.into())),
         }
-        // Only where nothing has come meanwhile.
-        if let Some(deferred) = deferred.filter(|_| ready.is_empty()) {
-            self.do_deferred(deferred);
+        // Only where nothing has come meanwhile. What others can help with comes last if they do.
+        if ready.is_empty() {
+            match deferred {
+                Some(deferred) if !self.has_wide_parts() || self.idle_cores() > 0 => {
+                    self.do_deferred(deferred)
+                }
+                _ => self.merge_wide_part(),
+            }
         }
         for &ready in &ready {
             match ready {
@@ -410,6 +419,7 @@ impl Driver {
             self.tell_waits();
         }
         self.relieve_callers();
+        self.tend_wide();
         self.tend_recorder();
         Ok(())
     }

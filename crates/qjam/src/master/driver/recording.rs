@@ -277,6 +277,11 @@ impl Driver {
         }
     }
 
+    /// The run file, if there is one.
+    pub(crate) fn run_file(&self) -> Option<std::path::PathBuf> {
+        self.recording.recorder.as_ref().map(|recorder| recorder.path())
+    }
+
     /// Notes why the run failed, if that was not a round.
     pub(crate) fn record_failure(&mut self, error: &dyn Display) {
         if let Some(recorder) = &mut self.recording.recorder {

@@ -6,6 +6,8 @@
 
 use super::choosing::Chosen;
 use super::holding::HeldRound;
+use super::merging::{HalfBuilt, Helpers};
+use super::pacing::Rhythm;
 use super::weighing::Weighing;
 use crate::dataset::CutData;
 use crate::engine::Crew;
@@ -18,7 +20,6 @@ use crate::runs::Hash;
 use qjam_core::ids::{HoldId, PartId, RoundId, SeatId, WorkerId};
 use qjam_core::job::RoundFailure;
 use qjam_core::journal::RoundReport;
-use qjam_core::reduce::Tree;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -107,7 +108,7 @@ pub(super) enum DeferredWork {
 pub(super) struct Round {
     pub(super) order: Order,
     pub(super) caller: Caller,
-    pub(super) tree: Tree<AnyBox>,
+    pub(super) result: HalfBuilt,
     /// Shared with every result that still lies in a worker's memory.
     pub(super) views: Arc<()>,
     pub(super) account: Account,
@@ -159,6 +160,10 @@ pub(super) struct Rounds {
     pub(super) answered: u64,
     /// The report of the last round that had a value.
     pub(super) last_report: Option<RoundReport>,
+    /// Threads that merge long results.
+    pub(super) helpers: Helpers,
+    /// How far rounds are apart.
+    pub(super) rhythm: Rhythm,
 }
 
 impl Rounds {

@@ -6,6 +6,7 @@
 
 use super::choosing::Chosen;
 use super::holding::HeldRound;
+use super::merging::HalfBuilt;
 use super::rounds::{Account, Caller, DeferredWork, Round, RoundRequest};
 use super::{Driver, system};
 use crate::codec::Encoder;
@@ -22,7 +23,7 @@ use crate::runs::Hash;
 use qjam_core::ids::RoundId;
 use qjam_core::journal::{RoundReport, What};
 use qjam_core::order::OrderHead;
-use qjam_core::reduce::{Cut, Tree, blocks};
+use qjam_core::reduce::{Cut, blocks};
 use qjam_core::scheduler::Event;
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ impl Draft {
             ..Default::default()
         };
         Round {
-            tree: Tree::new(order.head.cut),
+            result: HalfBuilt::new(order.head.cut),
             order,
             caller,
             views: Arc::default(),
@@ -201,6 +202,7 @@ impl Driver {
         let job = match crew {
             Some(crew) => self.give_to_crew(id, crew, waits),
             None => {
+                self.begin_in_rhythm(id);
                 self.tell(Event::RoundSubmitted { round: id, spec });
                 None
             }

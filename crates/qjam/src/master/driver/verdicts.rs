@@ -1,6 +1,7 @@
 //! What counts is merged, and what is whole, or has failed, is answered.
 
 use super::Driver;
+use super::merging::{HalfBuilt, WideMerge};
 use super::rounds::Round;
 use crate::engine::seat::PartValue;
 use crate::error::Error;
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use qjam_core::ids::{PartId, RoundId};
 use qjam_core::job::{Fault, FaultKind, RoundFailure};
 use qjam_core::journal::What;
-use qjam_core::reduce::Node;
+use qjam_core::reduce::{Node, Tree};
 use qjam_core::scheduler::Event;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
@@ -31,6 +32,16 @@ impl Driver {
                 PartValue::Encoded(bytes) => Some(bytes.len() as u64),
             });
         }
+        if under_way.result.wide.is_some() || WideMerge::is_for(&function, &value) {
+            let queue = &self.seats.tools.queue;
+            let Round { result: HalfBuilt { wide, tree }, order, .. } = under_way;
+            let begin = || {
+                let tree = std::mem::replace(tree, Tree::new(order.head.cut));
+                WideMerge::new(function, tree, queue.clone())
+            };
+            wide.get_or_insert_with(begin).add(node, value);
+            return;
+        }
         let value = match value {
             PartValue::Ready(value) => Ok(value),
             PartValue::Encoded(bytes) => caught(|| function.decode(bytes))
@@ -45,7 +56,11 @@ impl Driver {
         let Some(under_way) = self.rounds.get_mut(round).filter(|round| !round.is_answered) else { return };
         let function = under_way.order.function.clone();
         let merged = value.and_then(|value| {
-            under_way.tree.insert(node, value, |left, right| {
+            if let Some(wide) = &under_way.result.wide {
+                wide.add(node, PartValue::Ready(value));
+                return Ok(());
+            }
+            under_way.result.tree.insert(node, value, |left, right| {
                 caught(|| function.merge(left, right))?.map_err(|e| merge_fault(&e))
             })
         });
@@ -62,10 +77,15 @@ impl Driver {
             owed.is_finished = true;
             return;
         }
-        let value = round.tree.take_root();
         if round.is_answered {
             return; // merging failed on the last part
         }
+        let value = match self.finish_wide(id) {
+            Some(Err(fault)) => return self.fail(id, RoundFailure::Fault { worker: None, fault }),
+            Some(Ok(root)) => root,
+            None => self.rounds.get_mut(id).and_then(|round| round.result.tree.take_root()),
+        };
+        let Some(round) = self.rounds.get(id) else { return };
         let value = value.expect("all blocks are in, so the tree has its root");
         match own(&round.order.function, value, &round.views) {
             Ok(value) => self.answer(id, Ok(value)),
@@ -103,6 +123,7 @@ impl Driver {
         let finished = value.is_ok();
         let round = self.rounds.get_mut(id).expect("the caller looked");
         round.is_answered = true;
+        round.result.wide = None;
         let report = round.closed_report();
         let held = round.held.take();
         if let (Ok(value), Some(weighing)) = (&value, round.account.weighing.take())
@@ -111,6 +132,7 @@ impl Driver {
             self.weigher.end(*weighing, bytes);
         }
         self.recording.end(&round.order, &report, &round.account.compute_us, round.params_hash, &value);
+        self.rounds.rhythm.end(&report);
         if finished {
             self.learn(id, &report);
         }
