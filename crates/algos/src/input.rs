@@ -37,6 +37,26 @@ pub enum Problem {
         "the target of row {row} (counted from 0) is {value}, which is none of the classes that were given"
     )]
     Class { row: usize, value: f64 },
+    /// A target that is no number to be learnt.
+    #[error("the target of row {row} (counted from 0) is {value}; targets are {must}")]
+    Target { row: usize, value: f64, must: &'static str },
+    /// Too few rows to judge epochs by.
+    #[error(
+        "The validation set is too small: {kept} of {rows} rows would be kept from training, and there must be 2 of both; \
+         increase the share, or train without early stopping"
+    )]
+    Kept { kept: u64, rows: u64 },
+    /// A network to go on from that is another one.
+    #[error(
+        "the network to go on from has other layers, units or outputs than were asked for; give the options that it was fitted with, \
+         or begin anew"
+    )]
+    OtherNetwork,
+    /// Layers that make no network.
+    #[error(
+        "layers of {sizes:?} units make no network: each needs at least one, and all weights must fit into memory"
+    )]
+    Layers { sizes: Vec<usize> },
     /// More classes than a model can have.
     #[error("over {CLASSES_MAX} classes; targets are numbers that stand for classes")]
     Classes,
@@ -75,6 +95,20 @@ pub enum Problem {
     /// More components than rows or columns.
     #[error("{asked} components are asked for; there may be as many as rows or columns, {max}")]
     Components { asked: u64, max: u64 },
+    /// More components than columns.
+    #[error("{asked} components are asked for; there may be as many as columns, {max}")]
+    ComponentsOfColumns { asked: u64, max: u64 },
+    /// More components than directions with variance.
+    #[error(
+        "{asked} components are asked for and {rank} directions have variance: columns are constant or depend on each other; \
+         ask for fewer components"
+    )]
+    Rank { asked: u64, rank: u64 },
+    /// Directions to begin from that are not one for each component.
+    #[error(
+        "the directions to begin from have {found} numbers for {components} components; give as many rows and columns as components"
+    )]
+    StartDirections { found: usize, components: usize },
     /// A number of components that is neither whole nor a share.
     #[error(
         "{asked} components are asked for; give a whole number, or a share of the variance between 0 and 1"
@@ -213,7 +247,8 @@ impl Labels<'_> {
     }
 }
 
-fn check_weights(weights: Option<&[f64]>, rows: u64) -> Result<(), Problem> {
+/// Refuses weights that are not one for each row, finite, not negative, and not all 0.
+pub(crate) fn check_weights(weights: Option<&[f64]>, rows: u64) -> Result<(), Problem> {
     let Some(weights) = weights else { return Ok(()) };
     if weights.len() as u64 != rows {
         return Err(Problem::Weights { weights: weights.len(), rows });

@@ -5,10 +5,13 @@
 
 qjam::worker_hook!();
 
-use qjam::{Dtype, Master};
+use qjam::{DataSet, Dtype, Master, Rows};
+use qjam_algos::evaluate::cross::cross_validate;
+use qjam_algos::evaluate::{Detail, Options, evaluate, folds};
 use qjam_algos::learner::sample::{Sample, Stored, sample, small};
-use qjam_algos::learner::{About, Answer, Learner, LearnerError, Question};
-use qjam_algos::models::Notes;
+use qjam_algos::learner::{About, Answer, Job, Learner, LearnerError, Progress, Question, Training};
+use qjam_algos::models::{Notes, Parts, Tensor};
+use qjam_algos::options::Target;
 use qjam_algos::registry::{self, LEARNERS};
 
 fn master(workers: &str) -> Master {
@@ -109,4 +112,95 @@ fn a_model_that_was_updated_in_batches_has_one_hash_on_all_workers() {
         });
         assert_eq!(all[0], all[1], "{learner:?}");
     }
+}
+
+#[test]
+fn scores_of_every_learner_have_the_same_bits_on_all_workers() {
+    let masters = ["local:1", "local:5", "proc:2"].map(master);
+    each(|learner, stored| {
+        // The command reads rows in the type that the learner wants.
+        if learner.table().dtype.is_some_and(|dtype| dtype != stored.dtype) {
+            return;
+        }
+        let sample = sample(learner, stored).unwrap();
+        let model = sample.fit(&masters[0]).unwrap().model;
+        let options = Options { targets: sample.targets.as_deref(), sample: 50, ..Options::default() };
+        let [first, others @ ..] =
+            masters.each_ref().map(|master| evaluate(master, &*model, &sample.rows, &options));
+        let first = first.unwrap_or_else(|e| panic!("{learner:?} {stored:?}: {e}"));
+        assert!(first.rows == 240 && !first.scores.is_empty(), "{learner:?}");
+        assert!(first.scores.iter().all(|(_, score)| score.is_some()), "{learner:?} {first:?}");
+        for other in others {
+            assert_eq!(format!("{:?}", other.unwrap()), format!("{first:?}"), "{learner:?} {stored:?}");
+        }
+    });
+}
+
+#[test]
+fn folds_of_every_learner_with_a_target_have_one_hash_and_are_fits_to_the_other_rows() {
+    let masters = ["local:1", "local:5", "proc:2"].map(master);
+    for learner in LEARNERS.iter().filter(|learner| learner.table().target != Target::None) {
+        let sample = small(*learner);
+        let validate = |master: &Master| {
+            let training = Training { targets: sample.targets.as_deref(), ..Training::new(&sample.rows) };
+            let observer = &mut |_: &Progress<'_>| {};
+            let mut job = Job { master, settings: &sample.settings, training, memory_limit: None, observer };
+            cross_validate(*learner, &mut job, 3, 1).unwrap_or_else(|e| panic!("{learner:?}: {e}"))
+        };
+        let first = validate(&masters[0]);
+        assert!(
+            first.rows == [80, 80, 80] && first.scores.iter().all(|(_, scores)| scores.len() == 3),
+            "{first:?}"
+        );
+        for master in &masters[1..] {
+            assert_eq!(format!("{:?}", validate(master)), format!("{first:?}"), "{learner:?}");
+        }
+        // The same with rows and targets of the other folds alone.
+        let targets = sample.targets.clone().unwrap();
+        let folds = match learner.table().target {
+            Target::Classes => folds::stratified(&targets, 3, 1),
+            _ => folds::folds(240, 3, 1),
+        };
+        let Rows::DenseF64(data) = &sample.rows else { panic!("samples are dense") };
+        let all: Vec<f64> =
+            (0..data.len()).flat_map(|index| data.chunk(index).unwrap().as_slice().to_vec()).collect();
+        let is_left = |row: &usize| folds[*row] != 0;
+        let left: Vec<f64> = (0..240).filter(is_left).flat_map(|row| all[row * 5..][..5].to_vec()).collect();
+        let rows = Rows::from(DataSet::dense(left, 5).unwrap());
+        let others = Sample {
+            learner: *learner,
+            settings: sample.settings.clone(),
+            rows,
+            targets: Some((0..240).filter(is_left).map(|row| targets[row]).collect()),
+        };
+        let model = others.fit(&masters[0]).unwrap().model;
+        let options = Options { targets: Some(&targets), held: Some((&folds, 0)), ..Options::default() };
+        let expected = evaluate(&masters[0], &*model, &sample.rows, &options).unwrap();
+        for (name, scores) in &first.scores {
+            let (found, expected) = (scores[0].unwrap(), expected.score(name).unwrap());
+            assert!(
+                (found - expected).abs() < 1e-3 * (1.0 + expected.abs()),
+                "{learner:?} {name}: {found} {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn models_of_the_same_numbers_in_another_shape_are_not_taken_for_each_other() {
+    let master = master("local:1");
+    let sizes = |columns: usize| {
+        let parts = Parts::new(
+            registry::find("kmeans").unwrap().format(),
+            vec![Tensor::new("centres", &[6 / columns, columns], &[0.0, 0.0, 5.0, 5.0, 9.0, 9.0])],
+        );
+        let model = registry::find("kmeans").unwrap().assemble(&parts).unwrap();
+        let rows = Rows::from(DataSet::dense(vec![0.0, 0.0, 5.0, 5.0, 9.0, 9.0], columns).unwrap());
+        let Detail::Clusters(found) = evaluate(&master, &*model, &rows, &Options::default()).unwrap().detail
+        else {
+            panic!("centres make clusters")
+        };
+        found
+    };
+    assert_eq!((sizes(2), sizes(3)), (vec![1, 1, 1], vec![1, 1]));
 }

@@ -1,6 +1,8 @@
 //! Learners that find directions in which rows vary.
 
+pub mod ica;
 pub mod pca;
+pub mod svd;
 
 /// Turns a direction so that its entry of largest size is positive.
 pub(crate) fn point_up(direction: &mut [f64]) {

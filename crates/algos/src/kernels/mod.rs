@@ -13,6 +13,7 @@
 
 pub mod aligned;
 pub(crate) mod arithmetic;
+pub mod deviations;
 pub mod elementwise;
 pub mod gram;
 pub(crate) mod lanes;
@@ -21,6 +22,7 @@ pub mod nearest;
 pub mod screen;
 pub mod sparse;
 pub mod symmetric;
+pub mod triangular;
 pub mod vectors;
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};

@@ -81,13 +81,19 @@ impl Tridiagonal {
     }
 
     /// Implicit QL steps until nothing is left beside the diagonal. `None` if that does not happen.
+    ///
+    /// Numbers beside the diagonal are zero if they are small beside their neighbours on it. In a matrix of low rank these may be
+    /// nothing but rounding, which steps bring back: after half the steps what is small beside the largest number is zero, too.
     fn diagonalise(&mut self) -> Option<()> {
         let n = self.diagonal.len();
+        let largest =
+            self.diagonal.iter().chain(&self.beside).fold(0.0, |most: f64, value| most.max(value.abs()));
         for low in 0..n {
             for step in 0.. {
+                let least = if step < STEPS_MAX / 2 { 0.0 } else { f64::EPSILON * largest };
                 let small = |i: usize| {
                     let around = self.diagonal[i].abs() + self.diagonal[i + 1].abs();
-                    self.beside[i].abs() <= f64::EPSILON * around
+                    self.beside[i].abs() <= (f64::EPSILON * around).max(least)
                 };
                 let high = (low..n.saturating_sub(1)).find(|i| small(*i)).unwrap_or(n.saturating_sub(1));
                 if high == low {

@@ -61,12 +61,22 @@ pub trait Learner: fmt::Debug + Send + Sync {
         Err(LearnerError::NoBatches { learner: self.table().name })
     }
 
+    /// Whether a row of weight 0 is to its fit as if it were not there.
+    fn leaves_out_weightless(&self) -> bool {
+        true
+    }
+
     /// A model of these parts.
     fn assemble(&self, parts: &Parts) -> Result<Box<dyn Model>, PartsError>;
 
     /// The option that names a file in the command and is an array in Python, and the tensor of [`Training::start`] that it is.
     fn array_option(&self) -> Option<(&'static str, &'static str)> {
         None
+    }
+
+    /// The same for learners with several such options.
+    fn array_options(&self) -> Vec<(&'static str, &'static str)> {
+        self.array_option().into_iter().collect()
     }
 
     /// Whether negative numbers in the rows make sense to it.

@@ -145,6 +145,16 @@ pub trait Model: fmt::Debug + Send + Sync {
         self.answer(question, &About::chunk(&data.map_err(qjam::Error::from)?.into(), 0))
     }
 
+    /// The classes that it tells apart, in the order of its probabilities; none if it is no classifier.
+    fn classes(&self) -> Vec<f64> {
+        self.parts().get("classes").and_then(|tensor| tensor.values.widened()).unwrap_or_default()
+    }
+
+    /// What its [score](Question::Score) is called.
+    fn score_name(&self) -> &'static str {
+        "score"
+    }
+
     /// What its rounds leave to be compared: a hash of the bits of all fitted numbers.
     fn hash(&self) -> String {
         self.parts().hash()

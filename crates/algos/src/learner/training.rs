@@ -70,18 +70,23 @@ impl<'a> Job<'a> {
     /// Refuses rows with so many columns that the model cannot fit into memory. A learner has at least `per_column` numbers of
     /// 64 bits for each column, and a file of a few bytes can have billions of columns.
     pub fn must_fit(&self, per_column: usize) -> Result<(), LearnerError> {
-        /// So little fits anywhere, and a small fit is done sooner than the limits of a control group are read.
-        const LITTLE_BYTES: u64 = 1 << 20;
         let columns = self.training.rows.cols().map_err(qjam::Error::from)?;
         let bytes = (columns as u64).saturating_mul(per_column as u64).saturating_mul(8);
+        match self.too_little(bytes) {
+            None => Ok(()),
+            Some(bytes_max) => Err(LearnerError::unusable(TooWide { columns, bytes, bytes_max })),
+        }
+    }
+
+    /// The memory that there is, if so many bytes do not fit into it.
+    pub(crate) fn too_little(&self, bytes: u64) -> Option<u64> {
+        /// So little fits anywhere, and a small fit is done sooner than the limits of a control group are read.
+        const LITTLE_BYTES: u64 = 1 << 20;
         if bytes <= self.memory_limit.unwrap_or(u64::MAX).min(LITTLE_BYTES) {
-            return Ok(());
+            return None;
         }
         let bytes_max = self.memory_limit.unwrap_or(u64::MAX).min(qjam::memory::most_bytes());
-        match bytes <= bytes_max {
-            true => Ok(()),
-            false => Err(LearnerError::unusable(TooWide { columns, bytes, bytes_max })),
-        }
+        (bytes > bytes_max).then_some(bytes_max)
     }
 
     /// The targets of a learner that needs them.

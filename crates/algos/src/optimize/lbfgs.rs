@@ -20,7 +20,9 @@
 //! # Ok::<(), std::convert::Infallible>(())
 //! ```
 
-use super::line_search::{LineSearch, Next};
+use super::conjugate::{Searched, along};
+use super::line_search::{FLATNESS, LineSearch, Next};
+use super::minimize::{self, Objective, Step};
 use crate::kernels::vectors::{add_scaled, add_scaled_dot, dot, max_abs};
 use std::collections::VecDeque;
 
@@ -38,11 +40,13 @@ pub struct Options {
     pub pgtol: f64,
     /// Evaluations after which to stop.
     pub evaluations_max: usize,
+    /// Accepted steps after which to stop.
+    pub iterations_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { memory: 10, factr: 1e4, pgtol: 1e-4, evaluations_max: 500 }
+        Options { memory: 10, factr: 1e4, pgtol: 1e-4, evaluations_max: 500, iterations_max: usize::MAX }
     }
 }
 
@@ -55,6 +59,8 @@ pub enum Outcome {
     SmallDecrease,
     /// The limit on evaluations was reached.
     EvaluationsSpent,
+    /// The limit on accepted steps was reached.
+    IterationsSpent,
     /// No step along the steepest descent decreases the value: the gradient is wrong or precision is exhausted.
     NoDescent,
     /// The value or the gradient at the starting point is not finite.
@@ -68,6 +74,7 @@ impl Outcome {
             Outcome::FlatGradient => "flat gradient",
             Outcome::SmallDecrease => "small decrease",
             Outcome::EvaluationsSpent => "evaluations spent",
+            Outcome::IterationsSpent => "iterations spent",
             Outcome::NoDescent => "no descent",
             Outcome::NotFinite => "not finite",
         }
@@ -186,6 +193,9 @@ where
                 let flat = max_abs(&self.gradient) <= options.pgtol;
                 return Ok(if flat { Outcome::FlatGradient } else { Outcome::SmallDecrease });
             }
+            if self.best.iterations >= options.iterations_max {
+                return Ok(Outcome::IterationsSpent);
+            }
             memory.remember(difference(&self.x, &x), difference(&self.gradient, &gradient));
         }
     }
@@ -244,6 +254,37 @@ where
             x: &self.x,
         });
         Ok(())
+    }
+}
+
+/// The same steps for callers that choose a method: see [`minimize`](super::minimize).
+pub(super) fn descend<E, F: Objective<E>, O: FnMut(&Step<'_>) -> bool>(
+    run: &mut minimize::Run<'_, F, O>,
+    size: usize,
+) -> Result<minimize::Outcome, E> {
+    let mut memory = Memory::new(size.max(1));
+    loop {
+        let direction = memory.direction(&run.gradient);
+        let slope = dot(&direction, &run.gradient);
+        let is_first = memory.is_empty();
+        let first = if is_first { (1.0 / dot(&direction, &direction).sqrt()).min(1.0) } else { 1.0 };
+        let searched = match slope < 0.0 && slope.is_finite() {
+            true => along(run, &direction, slope, first, FLATNESS, SEARCH_MAX)?,
+            false => Searched::Nothing,
+        };
+        match searched {
+            Searched::Spent => return Ok(minimize::Outcome::EvaluationsSpent),
+            Searched::Nothing if is_first => return Ok(minimize::Outcome::NoDescent),
+            // What is remembered misleads here: forget it and take the steepest descent.
+            Searched::Nothing => memory.clear(),
+            Searched::Step(trial, _) => {
+                let changes = (difference(&trial.x, &run.x), difference(&trial.gradient, &run.gradient));
+                if let Some(outcome) = run.step(trial) {
+                    return Ok(outcome);
+                }
+                memory.remember(changes.0, changes.1);
+            }
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub enum Next {
 /// Enough decrease: this fraction of what the slope at the start promises.
 const DECREASE: f64 = 1e-3;
 /// Flat enough: this fraction of the slope at the start.
-const FLATNESS: f64 = 0.9;
+pub(super) const FLATNESS: f64 = 0.9;
 /// Relative width at which the interval counts as a point.
 const WIDTH_MIN: f64 = 0.1;
 /// Longest step that is ever tried.
@@ -48,6 +48,7 @@ pub struct LineSearch {
     start: Point,
     step: f64,
     step_max: f64,
+    flatness: f64,
     /// Lowest value found so far, with the slope towards the minimum.
     best: Point,
     /// The other end of the interval.
@@ -70,6 +71,7 @@ impl LineSearch {
             start,
             step: step.min(STEP_MAX),
             step_max: STEP_MAX,
+            flatness: FLATNESS,
             best: start,
             other: start,
             enclosed: false,
@@ -79,6 +81,11 @@ impl LineSearch {
             width: STEP_MAX,
             width_before: 2.0 * STEP_MAX,
         }
+    }
+
+    /// The same, to end only where the slope is this fraction of that at the start.
+    pub fn with_flatness(self, flatness: f64) -> LineSearch {
+        LineSearch { flatness, ..self }
     }
 
     /// The step to evaluate.
@@ -94,7 +101,7 @@ impl LineSearch {
         let now = Point { step: self.step, value, slope };
         let promised = DECREASE * self.start.slope;
         let enough = value <= self.start.value + now.step * promised;
-        if enough && slope.abs() <= FLATNESS * -self.start.slope {
+        if enough && slope.abs() <= self.flatness * -self.start.slope {
             return Next::Accept;
         }
         if self.exhausted() || (now.step >= self.step_max && enough && slope <= promised) {

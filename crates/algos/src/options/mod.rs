@@ -103,6 +103,13 @@ pub enum Kind {
         /// The largest allowed.
         max: u64,
     },
+    /// Whole numbers within bounds, with commas between them; in Python a sequence.
+    Integers {
+        /// The smallest allowed.
+        min: u64,
+        /// The largest allowed.
+        max: u64,
+    },
     /// A number within bounds.
     Real {
         /// The smallest allowed.
@@ -144,6 +151,9 @@ impl Opt {
         match self.kind {
             Kind::Integer { min, max: u64::MAX } => allowed.push(format!("a whole number from {min}")),
             Kind::Integer { min, max } => allowed.push(format!("a whole number from {min} to {max}")),
+            Kind::Integers { min, max } => {
+                allowed.push(format!("whole numbers from {min} to {max} with commas between them"));
+            }
             Kind::Real { min, max, open } => allowed.push(reals(min, max, open)),
             Kind::Flag => allowed.push("true or false".into()),
             Kind::Word => {}
@@ -169,6 +179,7 @@ impl Opt {
     pub fn value_name(&self) -> &'static str {
         match self.kind {
             Kind::Integer { .. } | Kind::Seed => "N",
+            Kind::Integers { .. } => "N,N",
             Kind::Real { .. } => "X",
             Kind::Flag => "BOOL",
             Kind::Word => "WORD",

@@ -114,6 +114,21 @@ impl Settings {
             .map_err(|_| self.refuse(option, n.to_string(), "a number that fits in memory".into()))
     }
 
+    /// Whole numbers that count things in memory.
+    pub fn counts(&self, name: &str) -> Result<Vec<usize>, OptionError> {
+        let numbers = match self.need(name)? {
+            Value::Text(text) => super::value::integers(text),
+            _ => None,
+        };
+        let option = self.option(name);
+        let Some(numbers) = numbers else {
+            panic!("option {name} of {} is no list of whole numbers", self.table.name)
+        };
+        let count =
+            |n: u64| usize::try_from(n).map_err(|_| self.refuse(option, n.to_string(), option.allowed()));
+        numbers.into_iter().map(count).collect()
+    }
+
     /// A number.
     pub fn real(&self, name: &str) -> Result<f64, OptionError> {
         match self.need(name)? {

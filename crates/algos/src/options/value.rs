@@ -58,7 +58,7 @@ impl Opt {
             Kind::Integer { .. } | Kind::Seed => Value::Integer(text.parse().map_err(|_| wrong())?),
             Kind::Real { .. } => Value::Real(text.parse().map_err(|_| wrong())?),
             Kind::Flag => Value::Flag(text.parse().map_err(|_| wrong())?),
-            Kind::Word | Kind::File => Value::Text(text.into()),
+            Kind::Word | Kind::File | Kind::Integers { .. } => Value::Text(text.into()),
         };
         self.check(value)
     }
@@ -69,9 +69,15 @@ impl Opt {
             (_, Value::Text(word)) => {
                 let fits = match self.kind {
                     Kind::File => !word.is_empty(),
+                    Kind::Integers { min, max } => {
+                        integers(&word).is_some_and(|numbers| numbers.iter().all(|n| (min..=max).contains(n)))
+                    }
                     _ => self.words.iter().any(|(known, _)| *known == word),
                 };
                 (Value::Text(word), fits)
+            }
+            (Kind::Integers { min, max }, Value::Integer(n)) => {
+                (Value::Text(n.to_string()), (min..=max).contains(&n))
             }
             (Kind::Integer { min, max }, Value::Integer(n)) => (Value::Integer(n), (min..=max).contains(&n)),
             (Kind::Seed, Value::Integer(n)) => (Value::Integer(n), true),
@@ -83,6 +89,14 @@ impl Opt {
             (_, other) => (other, false),
         };
         if fits { Ok(value) } else { Err(self.allowed()) }
+    }
+}
+
+/// The numbers of a list with commas between them; none is the empty text.
+pub(super) fn integers(text: &str) -> Option<Vec<u64>> {
+    match text.trim() {
+        "" => Some(vec![]),
+        list => list.split(',').map(|number| number.trim().parse().ok()).collect(),
     }
 }
 
@@ -105,6 +119,18 @@ mod tests {
             typed: false,
             help: "h",
             detail: "",
+        }
+    }
+
+    #[test]
+    fn lists_of_whole_numbers_are_read_and_compared_one_by_one() {
+        let sizes = option(Kind::Integers { min: 1, max: 9 });
+        assert_eq!(sizes.parse("3, 4"), Ok(Value::Text("3, 4".into())));
+        assert_eq!(sizes.check(Value::Integer(7)), Ok(Value::Text("7".into())));
+        assert_eq!(sizes.parse(""), Ok(Value::Text(String::new())));
+        assert_eq!(integers("3, 4"), Some(vec![3, 4]));
+        for text in ["0", "3,10", "3,,4", "3;4", "-1", "2.5", "many"] {
+            assert!(sizes.parse(text).is_err(), "{text}");
         }
     }
 

@@ -18,7 +18,7 @@ pub mod page;
 
 use crate::learner::{Learner, LearnerError, Model};
 use crate::models::{self, Contents, FileError, Parts};
-use crate::{bayes, clustering, decomposition, discriminant, linear, neural};
+use crate::{bayes, clustering, decomposition, discriminant, linear, mixture, neural};
 use std::path::Path;
 
 /// All learners, in the order of the book.
@@ -37,7 +37,12 @@ pub const LEARNERS: &[&dyn Learner] = &[
     &discriminant::learner::Discriminant(discriminant::Kind::Linear),
     &discriminant::learner::Discriminant(discriminant::Kind::Quadratic),
     &decomposition::pca::learner::Pca,
+    &decomposition::svd::learner::TruncatedSvd,
+    &decomposition::ica::learner::FastIca,
+    &mixture::gaussian::learner::GaussianMixture,
     &neural::autoencoder::learner::SparseAutoencoder,
+    &neural::perceptron::learner::Perceptron(neural::perceptron::Kind::Classifier),
+    &neural::perceptron::learner::Perceptron(neural::perceptron::Kind::Regressor),
 ];
 
 /// The learner that the command calls this.
@@ -50,7 +55,7 @@ pub fn find(name: &str) -> Option<&'static dyn Learner> {
 }
 
 /// A learner whose models are of this kind. Any of several will do: the parts say the rest.
-fn of_kind(kind: &str) -> Option<&'static dyn Learner> {
+pub(crate) fn of_kind(kind: &str) -> Option<&'static dyn Learner> {
     LEARNERS.iter().find(|learner| learner.format().kind == kind).copied()
 }
 

@@ -58,6 +58,11 @@ impl Learner for GaussianNaiveBayes {
         }
     }
 
+    /// What smoothing adds is a share of the variance of all rows, whatever their weight.
+    fn leaves_out_weightless(&self) -> bool {
+        false
+    }
+
     fn assemble(&self, parts: &Parts) -> Result<Box<dyn learner::Model>, PartsError> {
         Ok(Box::new(GaussianModel::of_parts(parts)?))
     }

@@ -3,8 +3,8 @@
 //! Every row remembers its nearest centre, how far that is at most, and for every panel of centres how near the nearest
 //! of its *other* centres is at least. When centres move, the bounds give way by as much (the triangle inequality). First
 //! a row whose bounds leave a doubt measures the way to its own centre again, which settles the matter if that centre is
-//! more than twice as far from all others; then a panel whose bound is beyond is not looked at. Where the processor can, [`screened`](super::screened) sorts out most centres of the other panels
-//! by products of bytes; else [`exact`](super::exact) computes all of them. What decides is always the one definition of
+//! more than twice as far from all others; then a panel whose bound is beyond is not looked at. Where the processor can, `screened` sorts out most centres of the other panels
+//! by products of bytes; else `exact` computes all of them. What decides is always the one definition of
 //! distance in [`nearest`](crate::kernels::nearest), so a row's centre is the one [`assign`](super::lloyd::assign) finds;
 //! then all rows are added as it does.
 //!

@@ -138,6 +138,9 @@ fn fit_of<C: Points>(job: &mut Job<'_>, data: &DataSet<C>, by_batches: bool) -> 
     job.must_fit(params.k().saturating_mul(3))?;
     let params = params.with_pruning(params.pruning() && bounds_fit(job, &params, data.records()));
     let (given, settings, master) = (given::<C::Number>(job)?, job.settings, job.master);
+    if given.is_none() {
+        start_must_fit(job, data.records())?;
+    }
     let (observer, mut has_begun) = (&mut job.observer, false);
     let tell = |seen: &Iteration| {
         let is_first = !std::mem::replace(&mut has_begun, true);
@@ -190,7 +193,10 @@ fn update<C: Points>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<Fitted, Lea
     let wrong = |e| sorted(e, job.settings);
     let before = match given(job)? {
         Some(centres) => centres,
-        None => super::first_centres(master, &params, data).map_err(wrong)?,
+        None => {
+            start_must_fit(job, data.records())?;
+            super::first_centres(master, &params, data).map_err(wrong)?
+        }
     };
     let mut counts = match job.training.start.filter(|parts| parts.get("counts").is_some()) {
         Some(parts) => {
@@ -214,11 +220,50 @@ fn update<C: Points>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<Fitted, Lea
 
 /// Whether what pruning keeps of each row fits into the memory limit: a bound for each panel of 16 centres, in two versions.
 /// Decides about time and about no bit.
-fn bounds_fit(job: &Job<'_>, params: &Params, rows: u64) -> bool {
+pub(crate) fn bounds_fit(job: &Job<'_>, params: &Params, rows: u64) -> bool {
     let Some(limit) = job.memory_limit else { return true };
-    let processes = job.master.workers().iter().filter(|worker| worker.pid.is_some()).count().max(1);
     let bounds = rows.saturating_mul(2 * (8 + 8 * params.k().div_ceil(16) as u64));
-    bounds <= limit / 8 * processes as u64
+    bounds <= limit / 8 * processes(job)
+}
+
+/// Processes of this machine among which the rows are shared out; threads share this one.
+fn processes(job: &Job<'_>) -> u64 {
+    job.master.workers().iter().filter(|worker| worker.pid.is_some()).count().max(1) as u64
+}
+
+/// Rows for which choosing the first centres takes more memory than there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "k-means: choosing the first centres keeps {START_ROW_BYTES} bytes for each of {rows} rows, {bytes} bytes, and there are {bytes_max}; \
+     raise the memory limit, use more worker processes, or begin from centres of your own"
+)]
+struct TooManyRows {
+    rows: u64,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+/// Every row keeps its distance to the centres so far, as it was before the round and as it is after it.
+const START_ROW_BYTES: u64 = 16;
+
+/// Refuses rows for which choosing the first centres takes more memory than there is. A small file can unpack to billions of rows.
+pub(crate) fn start_must_fit(job: &Job<'_>, rows: u64) -> Result<(), LearnerError> {
+    /// So little fits anywhere, and a small fit is done sooner than the limits of a control group are read.
+    const LITTLE_BYTES: u64 = 1 << 20;
+    let bytes = rows.saturating_mul(START_ROW_BYTES);
+    if bytes <= job.memory_limit.unwrap_or(u64::MAX).min(LITTLE_BYTES) {
+        return Ok(());
+    }
+    let bytes_max = match job.memory_limit {
+        Some(limit) => limit.saturating_mul(processes(job)),
+        None if job.master.caps().same_machine => qjam::memory::most_bytes(),
+        // What other machines have is not known here; each refuses by itself what does not fit.
+        None => u64::MAX,
+    };
+    match bytes <= bytes_max {
+        true => Ok(()),
+        false => Err(LearnerError::unusable(TooManyRows { rows, bytes, bytes_max })),
+    }
 }
 
 fn sorted(e: FitError, settings: &Settings) -> LearnerError {
@@ -326,6 +371,10 @@ impl<T: Real> learner::Model for Model<T> {
 
     fn parts(&self) -> Parts {
         Model::parts(self)
+    }
+
+    fn score_name(&self) -> &'static str {
+        "inertia"
     }
 
     fn answer(&self, question: Question, about: &About<'_>) -> Result<Answer, LearnerError> {

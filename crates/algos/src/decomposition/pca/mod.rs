@@ -79,7 +79,7 @@ fn by_covariances<C: RowChunk>(
     data: &DataSet<C>,
     tell: &mut impl FnMut(u64),
 ) -> Result<PcaModel, InputError> {
-    let scatter = sound(master.run(covariances::<C>, &(), data)?)?;
+    let scatter = sound(master.run(covariances::<C>, &(), data)?, NAME)?;
     tell(1);
     let (rows, columns) = (data.records(), scatter.mean.len());
     let max = rows.min(columns as u64);
@@ -102,9 +102,10 @@ fn solver(params: &Params, columns: usize, max: u64) -> Solver {
     }
 }
 
-fn sound(scatter: Scatter) -> Result<Scatter, InputError> {
+/// Refuses numbers that are not finite, for this learner.
+pub(super) fn sound(scatter: Scatter, learner: &'static str) -> Result<Scatter, InputError> {
     match scatter.bad {
-        Some((row, column, value)) => Err(Problem::NotFinite { row, column, value }.of(NAME)),
+        Some((row, column, value)) => Err(Problem::NotFinite { row, column, value }.of(learner)),
         None => Ok(scatter),
     }
 }
@@ -138,7 +139,7 @@ fn randomised<C: RowChunk>(
     count: usize,
     tell: &mut impl FnMut(u64),
 ) -> Result<PcaModel, InputError> {
-    let scatter = sound(master.run(variances::<C>, &(), data)?)?;
+    let scatter = sound(master.run(variances::<C>, &(), data)?, NAME)?;
     tell(1);
     let (rows, columns) = (data.records(), scatter.mean.len());
     let max = rows.min(columns as u64);
@@ -172,7 +173,7 @@ fn randomised<C: RowChunk>(
 }
 
 /// The eigenvalues and eigenvectors of covariances as far as they lie among orthonormal directions, whose images are known.
-fn among(q: &[f64], images: &[f64], columns: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+pub(super) fn among(q: &[f64], images: &[f64], columns: usize) -> Option<(Vec<f64>, Vec<f64>)> {
     let width = q.len() / columns;
     let product = |at: usize| {
         // The mean of both halves, which differ by rounding.

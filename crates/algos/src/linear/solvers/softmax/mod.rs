@@ -102,7 +102,7 @@ impl Task<'_> {
             _ if tolerance > 0.0 && objective - problem.bound <= tolerance * objective.abs() => {
                 Outcome::Converged
             }
-            lbfgs::Outcome::EvaluationsSpent => Outcome::RoundsUsedUp,
+            lbfgs::Outcome::EvaluationsSpent | lbfgs::Outcome::IterationsSpent => Outcome::RoundsUsedUp,
             _ => Outcome::Stalled,
         };
         Ok(problem.solved(&x, objective, outcome))

@@ -1,0 +1,3 @@
+//! Learners of densities that are mixtures.
+
+pub mod gaussian;
