@@ -24,24 +24,24 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The program.
-const BEGINNING: &str = include_str!("../../../python/qjam/_worker/start.py");
+/// The program. `package` has links into the Python package, which are files in a packed crate.
+const BEGINNING: &str = include_str!("../package/_worker/start.py");
 
 /// The modules it runs, each after those it needs.
 const MODULES: &[(&str, &str)] = &[
-    ("qjam.common.reducing", include_str!("../../../python/qjam/common/reducing.py")),
-    ("qjam._worker.loader", include_str!("../../../python/qjam/_worker/loader.py")),
-    ("qjam._worker.scripts", include_str!("../../../python/qjam/_worker/scripts.py")),
-    ("qjam._worker.context", include_str!("../../../python/qjam/_worker/context.py")),
-    ("qjam._worker.values", include_str!("../../../python/qjam/_worker/values.py")),
-    ("qjam._worker.chunks", include_str!("../../../python/qjam/_worker/chunks.py")),
-    ("qjam._worker.decoded", include_str!("../../../python/qjam/_worker/decoded.py")),
-    ("qjam._worker.memory", include_str!("../../../python/qjam/_worker/memory.py")),
-    ("qjam._worker.levels", include_str!("../../../python/qjam/_worker/levels.py")),
-    ("qjam._worker.raised", include_str!("../../../python/qjam/_worker/raised.py")),
-    ("qjam._worker.states", include_str!("../../../python/qjam/_worker/states.py")),
-    ("qjam._worker.stepping", include_str!("../../../python/qjam/_worker/stepping.py")),
-    ("qjam._worker.child", include_str!("../../../python/qjam/_worker/child.py")),
+    ("qjam.common.reducing", include_str!("../package/common/reducing.py")),
+    ("qjam._worker.loader", include_str!("../package/_worker/loader.py")),
+    ("qjam._worker.scripts", include_str!("../package/_worker/scripts.py")),
+    ("qjam._worker.context", include_str!("../package/_worker/context.py")),
+    ("qjam._worker.values", include_str!("../package/_worker/values.py")),
+    ("qjam._worker.chunks", include_str!("../package/_worker/chunks.py")),
+    ("qjam._worker.decoded", include_str!("../package/_worker/decoded.py")),
+    ("qjam._worker.memory", include_str!("../package/_worker/memory.py")),
+    ("qjam._worker.levels", include_str!("../package/_worker/levels.py")),
+    ("qjam._worker.raised", include_str!("../package/_worker/raised.py")),
+    ("qjam._worker.states", include_str!("../package/_worker/states.py")),
+    ("qjam._worker.stepping", include_str!("../package/_worker/stepping.py")),
+    ("qjam._worker.child", include_str!("../package/_worker/child.py")),
 ];
 
 /// What is before the name of a module that is run later.
@@ -49,9 +49,9 @@ const LATER: char = '?';
 
 /// Modules that it runs when it needs them, which most interpreters never do.
 const LATER_MODULES: &[(&str, &str)] = &[
-    ("qjam._worker.guards", include_str!("../../../python/qjam/_worker/guards.py")),
-    ("qjam._worker.guards_numpy", include_str!("../../../python/qjam/_worker/guards_numpy.py")),
-    ("qjam._worker.guards_tables", include_str!("../../../python/qjam/_worker/guards_tables.py")),
+    ("qjam._worker.guards", include_str!("../package/_worker/guards.py")),
+    ("qjam._worker.guards_numpy", include_str!("../package/_worker/guards_numpy.py")),
+    ("qjam._worker.guards_tables", include_str!("../package/_worker/guards_tables.py")),
 ];
 
 /// Where joblib puts arrays that its processes share.

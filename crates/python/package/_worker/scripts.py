@@ -1,0 +1,1 @@
+../../../../python/qjam/_worker/scripts.py

@@ -1,0 +1,1 @@
+../../../../python/qjam/common/reducing.py
