@@ -24,11 +24,24 @@ const Units = {
 // Space for labels at the left of every chart, so that all axes stand below each other.
 const MARGIN = 110;
 
+// The part of the axis that is seen. While nobody has zoomed it is all of it, or its end, and goes along when the axis grows.
 class Range {
-  constructor(whole) { this.whole = whole; this.set(0, whole); }
+  constructor(whole) { this.whole = whole; this.reset(); }
+  get isWhole() { return this.tail === Infinity; }
+  // Goes along with the last part of this length.
+  follow(width) {
+    this.tail = width;
+    this.to = this.whole;
+    this.from = Math.max(0, this.whole - width);
+  }
+  grow(whole) {
+    this.whole = Math.max(this.whole, whole);
+    if (this.tail) this.follow(this.tail);
+  }
   set(from, to) {
     const least = this.whole / 1e6;
     const width = Math.min(Math.max(to - from, least), this.whole);
+    this.tail = 0;
     this.from = Math.min(Math.max(from, 0), this.whole - width);
     this.to = this.from + width;
   }
@@ -36,7 +49,7 @@ class Range {
     this.set(at - (at - this.from) * factor, at + (this.to - at) * factor);
   }
   move(share) { const by = (this.to - this.from) * share; this.set(this.from + by, this.to + by); }
-  reset() { this.set(0, this.whole); }
+  reset() { this.follow(Infinity); }
 }
 
 // Round steps for an axis: 1, 2 or 5 times a power of ten; powers of two for bytes.
@@ -50,19 +63,27 @@ function ticks(from, to, about, unit) {
   return all;
 }
 
+// The colours of the theme; asked once, until the theme changes.
+const colours = new Map();
+function colour(name) {
+  if (!colours.has(name)) colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  return colours.get(name);
+}
+
 class Area {
   constructor(canvas, range, axis, margin) {
     const scale = window.devicePixelRatio || 1;
     const box = canvas.getBoundingClientRect();
     this.width = Math.max(box.width, 50);
     this.height = box.height;
-    canvas.width = Math.round(this.width * scale);
-    canvas.height = Math.round(this.height * scale);
+    const [width, height] = [Math.round(this.width * scale), Math.round(this.height * scale)];
     this.pen = canvas.getContext("2d");
+    // A canvas that keeps its size keeps its memory, which matters to pages that are painted 30 times a second.
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.pen.clearRect(0, 0, this.width, this.height);
     Object.assign(this, { range, axis, left: margin, right: this.width - 8, top: 6, bottom: this.height - 20 });
-    const style = getComputedStyle(document.documentElement);
-    this.colour = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.colour = colour;
     this.pen.font = "11px system-ui, sans-serif";
   }
   x(value) { return this.left + ((value - this.range.from) / (this.range.to - this.range.from)) * (this.right - this.left); }
@@ -97,37 +118,49 @@ class Area {
 
 class Charts {
   constructor(home, tip) {
-    Object.assign(this, { home, tip, all: [], range: new Range(1), show: String });
+    Object.assign(this, { home, tip, all: [], range: new Range(1), show: String, painted: 0, onZoom: () => {} });
     window.addEventListener("resize", () => this.paint());
     window.addEventListener("beforeprint", () => this.paint());
   }
   // All charts over a new axis: its length, how positions on it are shown, and the charts.
   set(whole, show, charts) {
     this.range = new Range(Math.max(whole, 1));
+    this.update(whole, show, charts);
+    this.onZoom();
+  }
+  // The same axis, which may have grown, with other values. A chart that is there already keeps its canvas.
+  update(whole, show, charts) {
+    this.range.grow(Math.max(whole, 1));
     this.show = show;
-    this.home.replaceChildren();
-    this.all = charts.map((chart) => ({ ...chart, canvas: this.add(chart) }));
+    const before = new Map(this.all.map((chart) => [chart.key || chart.title, chart]));
+    const isSame = charts.length === this.all.length && charts.every((chart, n) => (chart.key || chart.title) === (this.all[n].key || this.all[n].title));
+    if (!isSame) this.home.replaceChildren();
+    this.all = charts.map((chart) => {
+      const old = isSame && before.get(chart.key || chart.title);
+      const made = { ...chart, ...(old ? { canvas: old.canvas, text: old.text } : this.add(chart)) };
+      made.text.textContent = chart.title;
+      made.canvas.setAttribute("aria-label", `${chart.title}. ${chart.spoken || ""}`);
+      made.canvas.style.height = `${chart.height}px`;
+      return made;
+    });
     this.paint();
   }
   add(chart) {
     const figure = document.createElement("figure");
     const caption = document.createElement("figcaption");
-    const title = document.createElement("span");
-    title.textContent = chart.title;
-    caption.append(title);
+    const text = document.createElement("span");
+    caption.append(text);
     if (chart.legend) caption.append(legend(chart.legend));
     const canvas = document.createElement("canvas");
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", `${chart.title}. ${chart.spoken || ""}`);
-    canvas.style.height = `${chart.height}px`;
     const frame = document.createElement("div");
     frame.className = "scroll";
     frame.append(canvas);
     figure.append(caption, frame);
     this.home.append(figure);
     this.listen(canvas, () => this.all.find((other) => other.canvas === canvas));
-    return canvas;
+    return { canvas, text };
   }
   listen(canvas, chart) {
     let begun = null;
@@ -137,11 +170,9 @@ class Charts {
       const [x, y] = place(event);
       const area = chart().area;
       if (begun !== null && Math.abs(x - begun) > 4) {
-        this.hide(); this.paint();
-        area.pen.fillStyle = area.colour("soft"); area.pen.globalAlpha = 0.25;
-        area.pen.fillRect(Math.min(begun, x), 0, Math.abs(x - begun), area.bottom);
-        area.pen.globalAlpha = 1;
-        return;
+        this.hide();
+        this.dragged = { canvas, from: Math.min(begun, x), to: Math.max(begun, x) };
+        return this.paint();
       }
       const text = x >= area.left && x <= area.right ? chart().tell(area, x, y) : null;
       if (!text) return this.hide();
@@ -156,17 +187,21 @@ class Charts {
       const area = chart().area;
       if (begun !== null && Math.abs(x - begun) > 4) {
         this.range.set(area.at(Math.min(begun, x)), area.at(Math.max(begun, x)));
-        this.paint();
+        this.onZoom();
       }
       begun = null;
+      this.dragged = null;
+      this.paint();
     });
+    canvas.addEventListener("pointercancel", () => { begun = null; this.dragged = null; this.paint(); });
     canvas.addEventListener("pointerleave", () => this.hide());
-    canvas.addEventListener("dblclick", () => { this.range.reset(); this.paint(); });
+    canvas.addEventListener("dblclick", () => { this.range.reset(); this.onZoom(); this.paint(); });
     canvas.addEventListener("keydown", (event) => {
       const acts = { ArrowLeft: () => this.range.move(-0.2), ArrowRight: () => this.range.move(0.2), "+": () => this.range.zoom(0.6), "=": () => this.range.zoom(0.6), "-": () => this.range.zoom(1.6), Escape: () => this.range.reset() };
       if (!acts[event.key]) return;
       event.preventDefault();
       acts[event.key]();
+      this.onZoom();
       this.paint();
     });
   }
@@ -175,7 +210,15 @@ class Charts {
     for (const chart of this.all) {
       chart.area = new Area(chart.canvas, this.range, this.show, MARGIN);
       chart.paint(chart.area, this.show);
+      if (this.dragged && this.dragged.canvas === chart.canvas) {
+        const { pen, bottom } = chart.area;
+        pen.fillStyle = colour("soft");
+        pen.globalAlpha = 0.25;
+        pen.fillRect(this.dragged.from, 0, this.dragged.to - this.dragged.from, bottom);
+        pen.globalAlpha = 1;
+      }
     }
+    this.painted += 1;
   }
 }
 
@@ -190,86 +233,4 @@ function legend(entries) {
     list.append(entry);
   }
   return list;
-}
-
-// Columns stacked on each other. `columns` are { from, to, parts: [..] } in order; `colours` name the parts.
-function stacked({ title, legend: entries, columns, colours, unit, tell, spoken }) {
-  const index = (area, x) => {
-    const at = area.at(x);
-    let low = 0, high = columns.length - 1;
-    while (low < high) { const middle = (low + high + 1) >> 1; if (columns[middle].from <= at) low = middle; else high = middle - 1; }
-    const column = columns[low];
-    return column && at >= column.from && at <= Math.max(column.to, area.at(area.x(column.from) + 3)) ? low : -1;
-  };
-  return {
-    title, legend: entries, height: 190, spoken,
-    paint(area, show) {
-      const seen = columns.filter((c) => c.to >= area.range.from && c.from <= area.range.to);
-      const most = Math.max(1, ...seen.map((c) => c.parts.reduce((a, b) => a + b, 0)));
-      const y = (value) => area.bottom - (value / most) * (area.bottom - area.top);
-      area.axes(ticks(0, most, 4, unit).map((value) => [y(value), unit(value)]), show);
-      area.clip(() => {
-        for (const column of seen) {
-          const left = area.x(column.from), width = Math.max(area.x(column.to) - left - (seen.length < 300 ? 1 : 0), 1);
-          let below = 0;
-          column.parts.forEach((part, n) => {
-            area.pen.fillStyle = area.colour(colours[n]);
-            area.pen.fillRect(left, y(below + part), width, y(below) - y(below + part));
-            below += part;
-          });
-        }
-      });
-    },
-    tell(area, x) { const n = index(area, x); return n < 0 ? null : tell(n); },
-  };
-}
-
-// Powers of ten between two logarithms, or 1, 2 and 5 times those where there are few.
-function decades(low, high) {
-  const factors = high - low < 2 ? [1, 2, 5] : [1];
-  const every = Math.max(1, Math.ceil((high - low) / 5));
-  const all = [];
-  for (let power = Math.floor(low); power <= high; power += every) for (const factor of factors) all.push(factor * 10 ** power);
-  return all.filter((value) => Math.log10(value) >= low && Math.log10(value) <= high);
-}
-
-// A line through points { x, y, ... }; y may be null. Values over many decades get a logarithmic axis.
-function line({ title, points, tell, spoken }) {
-  const finite = points.filter((p) => p.y !== null);
-  const isLog = finite.length > 2 && finite.every((p) => p.y > 0) && Math.max(...finite.map((p) => p.y)) > 50 * Math.min(...finite.map((p) => p.y));
-  const scale = isLog ? Math.log10 : (v) => v;
-  return {
-    title: isLog ? `${title} (logarithmic)` : title, height: 170, spoken,
-    paint(area, show) {
-      let seen = finite.filter((p) => p.x >= area.range.from && p.x <= area.range.to);
-      if (!seen.length) seen = finite;
-      if (!seen.length) return area.axes([], show);
-      let [low, high] = [Math.min(...seen.map((p) => scale(p.y))), Math.max(...seen.map((p) => scale(p.y)))];
-      if (low === high) { low -= Math.abs(low) * 0.05 || 1; high += Math.abs(high) * 0.05 || 1; }
-      const y = (value) => area.bottom - ((scale(value) - low) / (high - low)) * (area.bottom - area.top - 6);
-      const marks = isLog ? decades(low, high) : ticks(low, high, 4);
-      area.axes(marks.map((value) => [y(value), Units.number(value)]), show);
-      area.clip(() => {
-        area.pen.strokeStyle = area.colour("first");
-        area.pen.lineWidth = 1.6;
-        area.pen.beginPath();
-        let isDrawing = false;
-        for (const p of points) {
-          if (p.y === null) { isDrawing = false; continue; }
-          if (isDrawing) area.pen.lineTo(area.x(p.x), y(p.y)); else area.pen.moveTo(area.x(p.x), y(p.y));
-          isDrawing = true;
-        }
-        area.pen.stroke();
-        if (seen.length <= 60) {
-          area.pen.fillStyle = area.colour("first");
-          for (const p of seen) { area.pen.beginPath(); area.pen.arc(area.x(p.x), y(p.y), 2.5, 0, 7); area.pen.fill(); }
-        }
-      });
-    },
-    tell(area, x) {
-      let best = null;
-      for (const p of points) if (!best || Math.abs(area.x(p.x) - x) < Math.abs(area.x(best.x) - x)) best = p;
-      return best && Math.abs(area.x(best.x) - x) < 20 ? tell(best) : null;
-    },
-  };
 }

@@ -1,11 +1,14 @@
 //! All that a page shows of a run, in a bounded number of bytes.
+//!
+//! Comes in: a run file, complete or growing. Goes out: one JSON object with all of it, and, for a page that has that already, one with
+//! what has changed since. Columns, lanes and points are summed up as the run goes on; sums and counts stay exact.
 
-use super::columns::Columns;
-use super::lanes::Lanes;
+use super::columns::{Columns, Tail};
+use super::lanes::{self, Lanes};
 use super::series::{self, Series};
 use qjam::journal::RoundReport;
 use qjam::printable;
-use qjam::runs::{self, DataInfo, FunctionInfo, Note, Run, RunError, State, Story};
+use qjam::runs::{self, DataInfo, Event, Follower, FunctionInfo, Note, Run, RunError, State};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,22 +18,60 @@ const NOTES_MAX: usize = 300;
 const NOTE_CHARS_MAX: usize = 8000;
 /// So many functions and data sets are listed.
 const LISTED_MAX: usize = 200;
+/// So many cells the lanes of a page have together, and those of a live one, which is not kept.
+const CELLS_MAX: usize = 60_000;
+const LIVE_CELLS_MAX: usize = 200_000;
+/// So many records are read at a time.
+const RECORDS_MAX: usize = 20_000;
 
-/// What a page shows.
-#[derive(Debug, Serialize)]
+/// What a page shows of a run, as far as its file was read.
 pub struct Summary {
-    facts: Facts,
-    total: RoundReport,
-    functions: Vec<FunctionInfo>,
-    data: Vec<DataInfo>,
+    follower: Follower,
     columns: Columns,
     lanes: Lanes,
     series: Vec<Series>,
+    /// What the last changes had.
+    told: Told,
+}
+
+/// How far a page has been told.
+#[derive(Default)]
+struct Told {
+    facts: Option<Facts>,
+    functions: Vec<FunctionInfo>,
+    data: usize,
+    /// How many notes of each kind.
+    notes: [usize; 4],
+}
+
+/// All of it.
+#[derive(Serialize)]
+struct Whole<'a> {
+    facts: Facts,
+    total: RoundReport,
+    functions: &'a [FunctionInfo],
+    data: &'a [DataInfo],
+    columns: &'a Columns,
+    lanes: &'a Lanes,
+    series: Vec<series::Tail<'a>>,
     notes: Notes,
 }
 
+/// What has changed; what is missing has not.
+#[derive(Serialize)]
+struct More<'a> {
+    facts: Option<&'a Facts>,
+    total: RoundReport,
+    functions: Option<&'a [FunctionInfo]>,
+    data: Option<&'a [DataInfo]>,
+    columns: Option<Tail<'a>>,
+    lanes: Option<lanes::Changes<'a>>,
+    series: Vec<series::Tail<'a>>,
+    notes: Option<Notes>,
+}
+
 /// Who ran, on what, and how it ended.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct Facts {
     id: String,
     state: &'static str,
@@ -52,7 +93,7 @@ struct Facts {
 }
 
 /// How many rounds came to which end.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct Counts {
     finished: u64,
     recalled: u64,
@@ -75,32 +116,153 @@ struct Notes {
 }
 
 impl Summary {
-    /// Reads a run file.
+    /// Reads a run file as far as it goes.
     pub fn read(path: &Path) -> Result<Summary, RunError> {
-        let (run, story, rounds) = (Run::read(path)?, Story::read(path)?, Run::rounds(path)?);
-        let names: Vec<String> = run.functions.iter().map(|function| function.name.clone()).collect();
-        let columns = Columns::of(&rounds, &names);
-        let lanes = Lanes::of(&story, &columns);
+        let mut summary = Summary::open(path, CELLS_MAX)?;
+        while summary.advance()? {}
+        Ok(summary)
+    }
+
+    /// Opens a run file to follow it; [`advance`](Summary::advance) reads it.
+    pub fn follow(path: &Path) -> Result<Summary, RunError> {
+        Summary::open(path, LIVE_CELLS_MAX)
+    }
+
+    fn open(path: &Path, cells_max: usize) -> Result<Summary, RunError> {
         Ok(Summary {
-            facts: Facts::of(&run),
+            follower: Follower::open(path)?,
+            columns: Columns::default(),
+            lanes: Lanes::new(cells_max),
+            series: Vec::new(),
+            told: Told::default(),
+        })
+    }
+
+    /// Reads some of what the file has more, and says whether that was anything.
+    pub fn advance(&mut self) -> Result<bool, RunError> {
+        let Summary { follower, columns, lanes, series, .. } = self;
+        follower.advance(RECORDS_MAX, |event| match event {
+            Event::Seat { seat, name } => lanes.name(seat, &name),
+            Event::RoundBegan { round, at_us, function } => {
+                let listed = Some(function).filter(|number| (*number as usize) < LISTED_MAX);
+                if columns.begin(round, at_us, listed) {
+                    lanes.columns_grouped();
+                }
+                lanes.columns(columns.all().len());
+            }
+            Event::RoundDone { round, at_us, report, recalled } => {
+                columns.done(round, at_us, &report, recalled);
+            }
+            Event::RoundFailed { round, at_us } => columns.failed(round, at_us),
+            Event::Computed(share) => {
+                if let Some(column) = columns.of_round(share.round) {
+                    lanes.computed(&share, column);
+                    lanes.columns(columns.all().len());
+                }
+            }
+            Event::Happened(happening) => lanes.happened(&happening),
+            Event::Reported(metric) => series::take_in(series, &metric),
+            _ => {}
+        })
+    }
+
+    /// All of it, as JSON.
+    pub fn whole(&self) -> String {
+        let run = self.run();
+        json(&Whole {
+            facts: self.facts(),
             total: run.total,
-            functions: run.functions.into_iter().take(LISTED_MAX).collect(),
-            data: run.data.into_iter().take(LISTED_MAX).collect(),
+            functions: first(&run.functions),
+            data: first(&run.data),
+            columns: &self.columns,
+            lanes: &self.lanes,
+            series: series::whole(&self.series),
+            notes: Notes::of(run, [0; 4]),
+        })
+    }
+
+    /// What has changed since this was asked last, as JSON; `None` if nothing has.
+    pub fn changes(&mut self) -> Option<String> {
+        let facts = Some(self.facts()).filter(|facts| self.told.facts.as_ref() != Some(facts));
+        let is_same = facts.is_none();
+        if let Some(facts) = facts {
+            self.told.facts = Some(facts);
+        }
+        let run = self.follower.run();
+        let told = &mut self.told;
+        let functions = first(&run.functions);
+        let has_functions = told.functions != functions;
+        if has_functions {
+            told.functions = functions.to_vec();
+        }
+        let data = first(&run.data);
+        let has_data = std::mem::replace(&mut told.data, data.len()) != data.len();
+        let counts = Notes::counts(run);
+        let notes = (told.notes != counts).then(|| Notes::of(run, told.notes));
+        told.notes = counts;
+        let (columns, lanes) = (self.columns.changes(), self.lanes.changes());
+        let series = series::changes(&mut self.series);
+        let is_all_same = is_same && !has_functions && !has_data && notes.is_none();
+        if is_all_same && columns.is_none() && lanes.is_none() && series.is_empty() {
+            return None;
+        }
+        Some(json(&More {
+            facts: told.facts.as_ref().filter(|_| !is_same),
+            total: run.total,
+            functions: has_functions.then_some(functions),
+            data: has_data.then_some(data),
             columns,
             lanes,
-            series: series::of(&story.metrics),
-            notes: Notes::of(run.lost, run.errors, run.waits, run.notes),
-        })
+            series,
+            notes,
+        }))
+    }
+
+    fn facts(&self) -> Facts {
+        Facts::of(self.run(), self.follower.open_rounds())
     }
 
     /// The name of the run.
     pub fn id(&self) -> &str {
-        &self.facts.id
+        &self.run().id
+    }
+
+    /// The run as far as it was read.
+    pub fn run(&self) -> &Run {
+        self.follower.run()
+    }
+
+    /// Whether more can come.
+    pub fn is_running(&self) -> bool {
+        self.follower.is_running()
+    }
+
+    /// Its rounds, summed up.
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    /// Its workers.
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// The numbers that its program reported.
+    pub fn series(&self) -> &[Series] {
+        &self.series
     }
 }
 
+fn first<T>(list: &[T]) -> &[T] {
+    &list[..list.len().min(LISTED_MAX)]
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("these have only names as keys")
+}
+
 impl Facts {
-    fn of(run: &Run) -> Facts {
+    fn of(run: &Run, open_rounds: usize) -> Facts {
         let (state, error) = match &run.state {
             State::Finished => ("finished", None),
             State::Failed(why) => ("failed", Some(shortened(why))),
@@ -139,7 +301,7 @@ impl Facts {
                 finished: run.rounds,
                 recalled: run.recalled,
                 failed: run.failed,
-                open: run.open.len(),
+                open: open_rounds,
                 kept: run.kept,
                 checkpoints: run.checkpoints,
                 checkpoints_us: run.checkpoints_us,
@@ -150,16 +312,30 @@ impl Facts {
 }
 
 impl Notes {
-    fn of(lost: Vec<Note>, errors: Vec<Note>, waits: Vec<Note>, other: Vec<Note>) -> Notes {
-        let mut left_out = 0;
-        let mut first = |mut notes: Vec<Note>| {
-            left_out += notes.len().saturating_sub(NOTES_MAX);
-            notes.truncate(NOTES_MAX);
-            notes.iter_mut().for_each(|note| note.text = shortened(&note.text));
-            notes
+    fn lists(run: &Run) -> [&[Note]; 4] {
+        [&run.lost, &run.errors, &run.waits, &run.notes]
+    }
+
+    /// How many there are of each kind.
+    fn counts(run: &Run) -> [usize; 4] {
+        Notes::lists(run).map(<[Note]>::len)
+    }
+
+    /// Those after the ones that were told.
+    fn of(run: &Run, told: [usize; 4]) -> Notes {
+        let lists = Notes::lists(run);
+        let part = |n: usize| {
+            let list = &lists[n][..lists[n].len().min(NOTES_MAX)];
+            let new = list.iter().skip(told[n]);
+            let cut = |note: &Note| {
+                let mut note = note.clone();
+                note.text = shortened(&note.text);
+                note
+            };
+            new.map(cut).collect()
         };
-        let (lost, errors, waits, other) = (first(lost), first(errors), first(waits), first(other));
-        Notes { lost, errors, waits, other, left_out }
+        let left_out = lists.iter().map(|list| list.len().saturating_sub(NOTES_MAX)).sum();
+        Notes { lost: part(0), errors: part(1), waits: part(2), other: part(3), left_out }
     }
 }
 
