@@ -22,6 +22,13 @@ pub(crate) fn line(text: impl AsRef<str>) {
     write_line(&shown(text.as_ref(), has_colour()));
 }
 
+/// Text of our own for other programs, as it is.
+pub(crate) fn raw(bytes: &[u8]) {
+    if let Err(e) = std::io::stdout().write_all(bytes) {
+        unwritable(e);
+    }
+}
+
 /// A value for programs, in one line.
 pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let mut text = String::new();
@@ -146,7 +153,8 @@ pub(crate) fn passed() {
     passing("");
 }
 
-fn is_error_terminal() -> bool {
+/// Whether standard error is a terminal that a person looks at.
+pub(crate) fn is_error_terminal() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 

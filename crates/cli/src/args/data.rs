@@ -182,7 +182,12 @@ impl Data {
 
     /// Whether no option selects columns.
     pub(crate) fn takes_all_columns(&self) -> bool {
-        self.columns.is_none() && self.without.is_empty() && self.target.is_none()
+        self.selects_no_columns() && self.target.is_none()
+    }
+
+    /// Whether no option selects columns to learn from.
+    pub(crate) fn selects_no_columns(&self) -> bool {
+        self.columns.is_none() && self.without.is_empty()
     }
 }
 

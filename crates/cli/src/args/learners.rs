@@ -3,10 +3,11 @@
 //! `qjam fit` has one subcommand per learner, built at start-up from the learner's table of options. Comes in: what the user
 //! typed. Goes out: [`Fit`] with checked [`Settings`], [`Predict`], [`Inspect`], [`BenchKmeans`]. Reads no data.
 
-use super::{Data, bytes};
+use super::Data;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
 use qjam_algos::options::{Kind, Opt, Preset, Settings, Spelling, Table, Target, Value};
 use qjam_algos::registry::{LEARNERS, find};
+use qjam_config::bytes;
 use std::path::PathBuf;
 
 pub(super) const FIT_HELP: &str = "\
@@ -16,6 +17,7 @@ Examples:
   qjam fit kmeans x.npy --k 20 --out x.model
   qjam fit ridge homes.csv --target price --alpha 10 --out homes.model
   qjam fit logistic mails.svm --c 0.5 --out mails.model
+  qjam fit ridge homes.csv --target price --alpha 1 --cv 5 --out homes.model
   qjam inspect x.model
   qjam predict x.model new.npy --out labels.npy";
 
@@ -26,7 +28,7 @@ Examples:
   qjam predict x.model new.npy --out labels.npy
   qjam predict homes.model homes.csv --missing mean --out labels.csv
   qjam predict x.model new.npy --transform --out distances.npy
-  qjam predict mails.model new.svm --probabilities --out probabilities.csv";
+  qjam predict mails.model new.svm --probabilities --out probabilities.parquet";
 
 pub(super) const INSPECT_HELP: &str = "\
 Examples:
@@ -53,6 +55,8 @@ pub(crate) struct Fit {
     pub(crate) weights: Option<String>,
     /// File with the targets.
     pub(crate) labels: Option<PathBuf>,
+    /// How many folds are fitted and measured, and the seed that chooses them.
+    pub(crate) folds: Option<(u32, u64)>,
     pub(crate) args: FitArgs,
 }
 
@@ -66,7 +70,7 @@ pub(crate) struct FitArgs {
     pub(crate) out: Option<PathBuf>,
     /// Put the fit into a bucket and return: its workers do all of it, and `qjam store attach` brings the model home. Needs
     /// `--workers store:URL`
-    #[arg(long, conflicts_with_all = ["out", "explain"])]
+    #[arg(long, conflicts_with_all = ["out", "explain", "dashboard"])]
     pub(crate) detach: bool,
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "local", value_name = "WORKERS")]
@@ -75,16 +79,25 @@ pub(crate) struct FitArgs {
     /// keeps of the data accordingly, but nothing holds it to the limit, nor the threads of `local`: use `proc` for that
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
+    /// Most bytes that the cache on the disk of each host may take: a number, with K, M, G or T for powers of 1024; by default
+    /// what `qjam cache --cap` has set there
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) host_cache: Option<u64>,
     /// Print what was chosen and why: the solver, the work between two exchanges, and with `auto` the number of workers
     #[arg(long)]
     pub(crate) explain: bool,
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Serve a page about the run while it goes on, for a browser on this machine, and print its link
+    #[arg(long)]
+    pub(crate) dashboard: bool,
 }
 
 const WEIGHTS: &str = "weights";
 const LABELS: &str = "labels";
+const FOLDS: &str = "cv";
+const FOLDS_SEED: &str = "cv-seed";
 
 impl Subcommand for Fit {
     fn augment_subcommands(command: Command) -> Command {
@@ -122,7 +135,11 @@ impl FromArgMatches for Fit {
         }
         let weights = if table.weighted { matches.get_one::<String>(WEIGHTS).cloned() } else { None };
         let labels = if has_target(table) { matches.get_one::<PathBuf>(LABELS).cloned() } else { None };
-        Ok(Fit { settings, weights, labels, args: FitArgs::from_arg_matches(matches)? })
+        let folds = match has_target(table) {
+            true => matches.get_one(FOLDS).copied().zip(matches.get_one(FOLDS_SEED).copied()),
+            false => None,
+        };
+        Ok(Fit { settings, weights, labels, folds, args: FitArgs::from_arg_matches(matches)? })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -135,7 +152,7 @@ fn subcommand(table: &'static Table) -> Command {
     let examples: Vec<String> = table.examples.iter().map(|example| format!("  qjam {example}")).collect();
     let command = Command::new(table.name).args(table.options.iter().map(argument));
     let command = match has_target(table) {
-        true => command.arg(labels()),
+        true => command.arg(labels()).args(folds()),
         false => command,
     };
     let command = match (table.weighted, has_target(table)) {
@@ -159,6 +176,22 @@ fn labels() -> Arg {
         "The targets: an .npy or text file with one number per row. For a table use --target instead; LIBSVM files \
          contain them",
     )
+}
+
+fn folds() -> [Arg; 2] {
+    [
+        Arg::new(FOLDS).long(FOLDS).value_name("K").value_parser(value_parser!(u32).range(2..=1_000)).help(
+            "Before the fit, cross-validate: fit K times, each time without one of K folds of the rows, and measure on that \
+             fold. Classes have the same share of every fold",
+        ),
+        Arg::new(FOLDS_SEED)
+            .long(FOLDS_SEED)
+            .value_name("SEED")
+            .value_parser(value_parser!(u64))
+            .default_value("0")
+            .requires(FOLDS)
+            .help("Chooses the rows of the folds"),
+    ]
 }
 
 /// Whether a learner needs a target for each row.
@@ -211,10 +244,11 @@ pub(crate) struct Predict {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) data: Data,
-    /// File to write the predictions to, .npy or .csv; without it they are printed, one line per row
+    /// File to write the predictions to, .npy, .csv or .parquet; without it they are printed, one line per row
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// For k-means: the distances to all centres instead of the index of the nearest
+    /// For k-means: the distances to all centres instead of the index of the nearest. Computed by threads of this process, one per
+    /// core or as many as `--workers local:N` says, and written as they come
     #[arg(long)]
     pub(crate) transform: bool,
     /// For logistic regression: the probability of every class instead of the most likely class
@@ -230,6 +264,10 @@ pub(crate) struct Predict {
     /// keeps of the data accordingly, but nothing holds it to the limit, nor the threads of `local`: use `proc` for that
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) memory_limit: Option<u64>,
+    /// Most bytes that the cache on the disk of each host may take: a number, with K, M, G or T for powers of 1024; by default
+    /// what `qjam cache --cap` has set there
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) host_cache: Option<u64>,
 }
 
 /// `qjam inspect`.
@@ -267,4 +305,7 @@ pub(crate) struct BenchKmeans {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Serve a page about the run while it goes on, for a browser on this machine, and print its link
+    #[arg(long)]
+    pub(crate) dashboard: bool,
 }

@@ -91,6 +91,9 @@ pub(crate) struct BenchCocoa {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Serve a page about the run while it goes on, for a browser on this machine, and print its link
+    #[arg(long)]
+    pub(crate) dashboard: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -3,16 +3,21 @@
 //! Comes in: the words that the user typed. Goes out: [`Args`], checked one by one. Carries nothing out; that is `commands`.
 
 mod data;
+mod evaluate;
+mod habits;
 mod learners;
 mod linear;
 mod store;
 
 pub(crate) use data::Data;
+pub(crate) use evaluate::Evaluate;
+pub(crate) use habits::{ByShell, Completions, Config, Doctor, Man, Set};
 pub(crate) use learners::{BenchKmeans, Fit, Inspect, Predict};
 pub(crate) use linear::BenchCocoa;
 pub(crate) use store::{Attach, Gc, Key, Place, Resume, Serve, Status, Store};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
+use qjam_config::bytes;
 use std::path::PathBuf;
 
 /// Run learning algorithms on several cores and several machines.
@@ -35,11 +40,16 @@ The argument of --workers is a worker string:
   @hosts.txt  the workers listed in the file, one or more per line
   proc:2,big  several workers, separated by commas
   mpi         the ranks started by mpirun, if this program was built with MPI
+  lab         the cluster `lab` of your configuration file: see `qjam config --help`
   store:URL   whoever serves the bucket at URL: see `qjam store --help`
   auto        as many threads of this machine as pay off, or only the calling thread
   auto:proc:4,big  as many of these workers as pay off
 
-Colours and progress lines appear only on a terminal; NO_COLOR=1 turns colours off.";
+Colours and progress lines appear only on a terminal; NO_COLOR=1 turns colours off. Help is as wide as the terminal; \
+elsewhere as wide as COLUMNS says, or 100 columns.
+
+Exit codes: 0 done; 1 it failed, or what was checked is not right; 2 the command line makes no sense. `resume`, `replay` and \
+`store resume` have that of the program they start.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -64,6 +74,12 @@ pub(crate) enum Command {
     /// Write a page about a run: time of every round, what each worker did, objective, errors; opens in any browser, offline
     #[command(after_help = REPORT_HELP)]
     Report(Report),
+    /// Serve a page about a run while it goes on, for a browser on this machine
+    #[command(after_help = WATCH_HELP)]
+    Watch(Watch),
+    /// Show a run in the terminal while it goes on: rate, objective, workers
+    #[command(after_help = TOP_HELP)]
+    Top(Top),
     /// Compare two runs and name the first round in which they differ
     #[command(after_help = COMPARE_HELP)]
     Compare(Compare),
@@ -79,6 +95,9 @@ pub(crate) enum Command {
     /// Apply a fitted model to the rows of a file
     #[command(after_help = learners::PREDICT_HELP)]
     Predict(Predict),
+    /// Measure how good a model is on the rows of a file: accuracy, R², silhouette and the like
+    #[command(after_help = evaluate::HELP)]
+    Evaluate(Evaluate),
     /// Show what a model file contains
     #[command(after_help = learners::INSPECT_HELP)]
     Inspect(Inspect),
@@ -88,6 +107,18 @@ pub(crate) enum Command {
     /// Run a benchmark
     #[command(subcommand)]
     Bench(Bench),
+    /// Tell what works on this machine, what is missing, and how to get it: cores, memory, Python, MPI, ssh, folders
+    #[command(after_help = habits::DOCTOR_HELP)]
+    Doctor(Doctor),
+    /// Configuration files: named clusters and defaults
+    #[command(subcommand, after_help = habits::CONFIG_HELP)]
+    Config(Config),
+    /// Print a script that completes this command's words in a shell
+    #[command(after_help = habits::COMPLETIONS_HELP)]
+    Completions(Completions),
+    /// Print the manual page of this command, or write those of all its commands to a folder
+    #[command(after_help = habits::MAN_HELP)]
+    Man(Man),
 }
 
 const RUNS_HELP: &str = "\
@@ -114,6 +145,26 @@ or are still going on have a page, too. The page is one file that loads nothing 
 Examples:
   qjam report                          # qjam-RUN.html of the latest run
   qjam report a1b2c3 --out fit.html --open";
+
+const WATCH_HELP: &str = "\
+The page has the views of `qjam report` and follows the run: also one that another program of yours has started, since it is read from \
+the run file. It is served on one port of the loopback interface, and only to who has the whole link. To see it from another machine, \
+forward the port: `ssh -L PORT:127.0.0.1:PORT HOST`. QJAM_DASHBOARD_LINK names the address of a proxy: see the page on runs in the book.
+
+`--dashboard` on `fit`, `demo` and most benchmarks serves the same page beside their work.
+
+Examples:
+  qjam watch                           # the latest run
+  qjam watch a1b2c3 --open
+  qjam fit kmeans x.npy --k 20 --out x.model --dashboard";
+
+const TOP_HELP: &str = "\
+Keys: q ends, p pauses, arrows and Page Up and Down scroll through the workers. Where standard output is not a terminal, it prints a \
+line every second until the run ends.
+
+Examples:
+  qjam top
+  qjam top a1b2c3 --json | jq .rounds_per_second";
 
 const COMPARE_HELP: &str = "\
 Rounds are compared in order: function, data, parameters, value. If the data differ, the chunk is named.
@@ -182,6 +233,26 @@ pub(crate) struct Report {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Watch {
+    /// The run: a name, the end of a name, `last` or `latest`, or a file
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// Open the page in a browser
+    #[arg(long)]
+    pub(crate) open: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Top {
+    /// The run: a name, the end of a name, `last` or `latest`, or a file
+    #[arg(default_value = "last")]
+    pub(crate) run: String,
+    /// Print a JSON object every second
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Compare {
     /// A run: a name, the end of a name, `last`, or a file
     pub(crate) first: String,
@@ -202,6 +273,9 @@ pub(crate) struct Again {
     /// Run what a file says that is not in the folder of runs or that others can write: whoever wrote it chose the command
     #[arg(long)]
     pub(crate) trust: bool,
+    /// Print JSON objects; what the program prints goes to standard error
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 const CHECK_HELP: &str = "\
@@ -297,21 +371,6 @@ fn cap(text: &str) -> Result<Cap, String> {
     }
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
-    const WRONG: &str = "write a number of bytes like `500M` or `20G`";
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let shift = match unit.to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        "G" | "GB" | "GIB" => 30,
-        "T" | "TB" | "TIB" => 40,
-        _ => return Err(WRONG.into()),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
-    bytes.ok_or_else(|| WRONG.into())
-}
-
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Demo {
     /// Workers, as a worker string: see `qjam --help`
@@ -329,6 +388,12 @@ pub(crate) struct Demo {
     /// File to write the picture of the learned features to
     #[arg(long, default_value = "features.png", value_name = "FILE")]
     pub(crate) out: PathBuf,
+    /// Serve a page about the run while it goes on, for a browser on this machine, and print its link
+    #[arg(long)]
+    pub(crate) dashboard: bool,
+    /// Print one JSON object per event
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -414,6 +479,9 @@ pub(crate) struct Rounds {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Serve a page about the run while it goes on, for a browser on this machine, and print its link
+    #[arg(long)]
+    pub(crate) dashboard: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -439,6 +507,9 @@ pub(crate) struct Transfer {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Serve a page about the run while it goes on, for a browser on this machine, and print its link
+    #[arg(long)]
+    pub(crate) dashboard: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -484,6 +555,9 @@ pub(crate) struct Autoencoder {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Serve a page about the run while it goes on, for a browser on this machine, and print its link
+    #[arg(long)]
+    pub(crate) dashboard: bool,
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
     /// Most bytes of data kept open in memory: a number, with K, M, G or T for powers of 1024
-    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = super::bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = qjam_config::bytes)]
     pub(crate) cache: u64,
     /// End when there was no job for this many seconds
     #[arg(long, value_name = "S")]

@@ -33,8 +33,37 @@ pub(crate) fn resume(args: &Again) -> anyhow::Result<ExitCode> {
         word(&run.state),
         output::count(run.rounds, "round")
     ));
-    let status = command.status().with_context(|| format!("cannot run {}", run.program.display()))?;
+    let before: Vec<PathBuf> = if args.json { listed() } else { Vec::new() };
+    let status = started(&mut command, args.json, &run)?;
+    if args.json {
+        // What the program left: runs that went on from this one, oldest first.
+        let new = listed().into_iter().filter(|path| !before.contains(path));
+        let new =
+            new.filter_map(|path| Run::read(&path).ok()).filter(|new| new.resumed.as_ref() == Some(&run.id));
+        for new in new {
+            output::json(&serde_json::json!({
+                "event": "resumed", "run": new.id, "from": run.id, "state": word(&new.state),
+                "rounds": new.rounds, "recalled": new.recalled, "failed": new.failed, "seconds": new.lasted_us as f64 / 1e6,
+            }))?;
+        }
+        output::json(
+            &serde_json::json!({ "event": "ended", "from": run.id, "exit": status.code(), "signal": status.signal() }),
+        )?;
+    }
     Ok(code(status))
+}
+
+/// Runs a program to its end. Where standard output is for JSON, what it prints goes to standard error.
+fn started(command: &mut Command, json: bool, run: &Run) -> anyhow::Result<ExitStatus> {
+    if json {
+        command.stdout(std::io::stderr());
+    }
+    command.status().with_context(|| format!("cannot run {}", run.program.display()))
+}
+
+/// All run files that there are.
+fn listed() -> Vec<PathBuf> {
+    runs::folder().and_then(|folder| runs::list(&folder).ok()).unwrap_or_default()
 }
 
 /// Runs it again and compares.
@@ -50,7 +79,7 @@ pub(crate) fn replay(args: &Again) -> anyhow::Result<ExitCode> {
     // What the program measured, it is told again: it decides the same, and all rounds are computed.
     command.env(runs::REPLAY, absolute(&run.path)?);
     consent(&mut command, args);
-    let status = command.status().with_context(|| format!("cannot run {}", run.program.display()))?;
+    let status = started(&mut command, args.json, &run)?;
     if !status.success() {
         output::note(&format!("the program ended with {status}"));
     }
@@ -61,11 +90,23 @@ pub(crate) fn replay(args: &Again) -> anyhow::Result<ExitCode> {
     let verdict = compare(&Run::rounds(&run.path)?, &Run::rounds(&again.path)?);
     match verdict {
         Verdict::Equal { compared, rounds } => {
+            if args.json {
+                output::json(
+                    &serde_json::json!({ "run": run.id, "equal": compared > 0, "compared": compared, "rounds": rounds }),
+                )?;
+                return Ok(if compared > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            }
             let rest = rounds - compared;
             let more = if rest == 0 { String::new() } else { format!("; of {rest} no hash was recorded") };
             output::line(format!("{} equal: {compared} of {rounds} rounds compared{more}", output::good()));
             ensure!(compared > 0, "no round of run {} could be compared", run.id);
             Ok(ExitCode::SUCCESS)
+        }
+        Verdict::Differs { round, function, what } if args.json => {
+            output::json(&serde_json::json!({
+                "run": run.id, "equal": false, "round": round, "function": function, "why": what,
+            }))?;
+            Ok(ExitCode::FAILURE)
         }
         Verdict::Differs { round, function, what } => {
             output::line(format!("{} round {round} ({function}) differs: {what}", output::bad()));

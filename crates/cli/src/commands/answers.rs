@@ -1,6 +1,7 @@
-//! Where a model's answers go: an `.npy` file, a text with commas, or standard output. A file is written beside its place
+//! Where a model's answers go: an `.npy` file, a Parquet file, a text with commas, or standard output. A file is written beside its place
 //! and moved there when it is whole.
 
+use super::table::{Numbers, Table};
 use super::{npy, placing};
 use crate::output;
 use anyhow::{Context, bail};
@@ -17,6 +18,8 @@ pub(crate) struct Answers {
     /// The file's place, and where it is until it is whole.
     places: Option<(PathBuf, PathBuf)>,
     binary: bool,
+    /// The Parquet file, if it is to be one.
+    table: Option<Table>,
     columns: usize,
     /// What there is, for people.
     what: String,
@@ -45,41 +48,47 @@ impl Answers {
 
     /// For so many labels.
     fn labels(out: Option<&Path>, rows: u64) -> anyhow::Result<Answers> {
-        Answers::begin(out, 1, output::count(rows, "label"), || npy::header("<u4", &format!("({rows},)")))
+        let header = || npy::header("<u4", &format!("({rows},)"));
+        Answers::begin(out, (1, Numbers::Whole), output::count(rows, "label"), header)
     }
 
     /// For one number for each of so many rows.
     fn values(out: Option<&Path>, rows: u64) -> anyhow::Result<Answers> {
-        Answers::begin(out, 1, output::count(rows, "value"), || npy::header("<f8", &format!("({rows},)")))
+        let header = || npy::header("<f8", &format!("({rows},)"));
+        Answers::begin(out, (1, Numbers::Double), output::count(rows, "value"), header)
     }
 
     /// For so many rows of numbers.
     fn new<T: Real>(out: Option<&Path>, rows: u64, columns: usize) -> anyhow::Result<Answers> {
-        let kind = if size_of::<T>() == 4 { "<f4" } else { "<f8" };
+        let (kind, numbers) =
+            if size_of::<T>() == 4 { ("<f4", Numbers::Single) } else { ("<f8", Numbers::Double) };
         let what = format!("{} of {}", output::count(rows, "row"), output::count(columns as u64, "number"));
-        Answers::begin(out, columns, what, || npy::header(kind, &format!("({rows}, {columns})")))
+        Answers::begin(out, (columns, numbers), what, || npy::header(kind, &format!("({rows}, {columns})")))
     }
 
     fn begin(
         out: Option<&Path>,
-        columns: usize,
+        (columns, numbers): (usize, Numbers),
         what: String,
         header: impl Fn() -> Vec<u8>,
     ) -> anyhow::Result<Answers> {
         let Some(out) = out else {
             let to = Box::new(BufWriter::new(std::io::stdout()));
-            return Ok(Answers { to, places: None, binary: false, columns, what });
+            return Ok(Answers { to, places: None, binary: false, table: None, columns, what });
         };
-        let binary = is_binary(out)?;
+        let written_as = WrittenAs::of(out)?;
         let aside = placing::beside(out);
         let file = File::create(&aside).with_context(|| format!("cannot write {}", out.display()))?;
-        let mut this = Answers {
-            to: Box::new(BufWriter::new(file)),
-            places: Some((out.into(), aside)),
-            binary,
-            columns,
-            what,
+        let cannot = || format!("cannot write {}", out.display());
+        let (to, table): (Box<dyn Write>, _) = match written_as {
+            WrittenAs::Parquet => {
+                let table = Table::create(file, columns, numbers).with_context(cannot)?;
+                (Box::new(std::io::sink()), Some(table))
+            }
+            _ => (Box::new(BufWriter::new(file)), None),
         };
+        let binary = written_as == WrittenAs::Npy;
+        let mut this = Answers { to, places: Some((out.into(), aside)), binary, table, columns, what };
         if binary {
             this.put(|to| to.write_all(&header()))?;
         }
@@ -88,6 +97,9 @@ impl Answers {
 
     /// Writes labels.
     fn write_labels(&mut self, labels: &[u32]) -> anyhow::Result<()> {
+        if let Some(table) = &mut self.table {
+            return table.push(labels.iter().map(|label| f64::from(*label))).context("cannot write --out");
+        }
         let binary = self.binary;
         self.put(|to| {
             labels.iter().try_for_each(|label| match binary {
@@ -99,6 +111,9 @@ impl Answers {
 
     /// Writes whole rows of numbers.
     fn write<T: Real>(&mut self, values: &[T]) -> anyhow::Result<()> {
+        if let Some(table) = &mut self.table {
+            return table.push(values.iter().map(|value| value.to_f64())).context("cannot write --out");
+        }
         let (binary, columns) = (self.binary, self.columns);
         self.put(|to| match binary {
             true => npy::write_values(to, values),
@@ -114,6 +129,9 @@ impl Answers {
     /// All is there.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         self.put(|to| to.flush())?;
+        if let Some(table) = self.table.take() {
+            table.finish().context("cannot write --out")?;
+        }
         if let Some((out, aside)) = self.places.take() {
             std::fs::rename(&aside, &out).with_context(|| format!("cannot write {}", out.display()))?;
             output::line(format!("{} in {}", self.what, out.display()));
@@ -139,11 +157,25 @@ impl Drop for Answers {
     }
 }
 
-/// Whether a file of this name is NumPy's; a text otherwise.
-pub(crate) fn is_binary(out: &Path) -> anyhow::Result<bool> {
-    match out.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase).as_deref() {
-        Some("npy") => Ok(true),
-        Some("csv" | "txt") => Ok(false),
-        _ => bail!("--out {}: answers are written as .npy or .csv; let the name end so", out.display()),
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WrittenAs {
+    Npy,
+    Text,
+    Parquet,
+}
+
+impl WrittenAs {
+    /// What the name of a file says.
+    pub(crate) fn of(out: &Path) -> anyhow::Result<WrittenAs> {
+        match out.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase).as_deref() {
+            Some("npy") => Ok(WrittenAs::Npy),
+            Some("csv" | "txt") => Ok(WrittenAs::Text),
+            Some("parquet") => Ok(WrittenAs::Parquet),
+            _ => bail!(
+                "--out {}: answers are written as .npy or .csv or .parquet; let the name end so",
+                out.display()
+            ),
+        }
     }
 }

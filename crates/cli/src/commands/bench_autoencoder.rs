@@ -63,7 +63,9 @@ pub(crate) fn run(args: &Autoencoder) -> anyhow::Result<()> {
     }
     // Made first: a wrong worker string is told before patches are drawn.
     let progress = Progress::default();
+    let _dashboard;
     let m = progress.builder().connect(&args.workers)?;
+    _dashboard = super::dashboard::of(&m, args.dashboard)?;
     let data = DataSet::dense(images::patches(args.patches as usize, SIDE, 1), SIDE * SIDE)?;
     let slots: u32 = m.workers().iter().map(|w| w.slots).sum();
 

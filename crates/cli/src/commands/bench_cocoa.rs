@@ -57,7 +57,9 @@ pub(crate) fn run(args: &BenchCocoa) -> anyhow::Result<()> {
         path.iter().try_for_each(|path| reading::can_be_written(flag, path))?;
     }
     let workers = args.workers.as_deref().or(args.engine.as_deref()).unwrap_or("local");
+    let _dashboard;
     let master = Master::connect(workers)?;
+    _dashboard = super::dashboard::of(&master, args.dashboard)?;
     let opened = open(&args.data, &OpenOptions::default()).map_err(|e| match e {
         ReadError::Options { .. } => anyhow!(
             "{} has no single matrix in it; save one by itself, with scipy.sparse.save_npz or numpy.save",

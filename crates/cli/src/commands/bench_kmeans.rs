@@ -54,7 +54,9 @@ where
     let centres = centres::<T>(&args.init)?;
     let (k, columns) = (centres.len(), centres.dims());
     let params = Params::new(k)?.with_pruning(!args.no_pruning);
+    let _dashboard;
     let master = Master::connect(&args.workers)?;
+    _dashboard = super::dashboard::of(&master, args.dashboard)?;
     let mut lloyd = Lloyd::from(&master, &params, &data, centres)?;
     // Iterations have a cut of their own; this brings its chunks to the workers.
     lloyd.inertia()?;

@@ -57,7 +57,9 @@ pub(crate) fn run(args: &Autoencoder, params: &Params) -> anyhow::Result<()> {
     if let Some(bytes) = args.memory_limit {
         builder = builder.memory_limit(bytes);
     }
+    let _dashboard;
     let m = builder.connect(&args.workers)?;
+    _dashboard = super::dashboard::of(&m, args.dashboard)?;
     let data = match &args.file {
         Some(path) => {
             if !path.exists() {

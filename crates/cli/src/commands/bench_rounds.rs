@@ -40,7 +40,9 @@ fn double_slowly(p: &Slow, _: &Nothing) -> Vec<f64> {
 }
 
 pub(crate) fn run(args: &Rounds) -> anyhow::Result<()> {
+    let _dashboard;
     let m = Master::connect(&args.workers)?;
+    _dashboard = super::dashboard::of(&m, args.dashboard)?;
     let slots: u32 = m.workers().iter().map(|w| w.slots).sum();
     let data = DataSet::nothing(slots as usize)?;
     let (doubles, rounds) = (args.doubles as usize, args.rounds as usize);

@@ -53,7 +53,9 @@ pub(crate) fn run(args: &Transfer) -> anyhow::Result<()> {
     // What is kept needs memory, and a virtual machine may take its time to give out fresh memory. So the peer that
     // keeps it comes last, and leaves behind what we can use.
     let kept = beside("f=.qjam-transfer-$$; cat >$f; rm -f $f")?;
+    let _dashboard;
     let m = Master::connect(&args.workers)?;
+    _dashboard = super::dashboard::of(&m, args.dashboard)?;
     let mut runs = Vec::new();
     for _ in 0..2 {
         let start = Instant::now();
@@ -105,7 +107,9 @@ pub(crate) fn run(args: &Transfer) -> anyhow::Result<()> {
 
 /// Parameters instead of data: a vector that every worker gets.
 fn run_vector(args: &Transfer) -> anyhow::Result<()> {
+    let _dashboard;
     let m = Master::connect(&args.workers)?;
+    _dashboard = super::dashboard::of(&m, args.dashboard)?;
     let v: Vec<f64> = (0..args.mib * MIB / 8).map(|n| (n % 1021) as f64).collect();
     let expected: f64 = v.iter().step_by(512).sum();
     let start = Instant::now();
@@ -123,7 +127,7 @@ fn run_vector(args: &Transfer) -> anyhow::Result<()> {
 
 /// How long plain ssh takes for the same bytes.
 fn plain_ssh(host: &str, file: &Path, there: &str) -> anyhow::Result<Duration> {
-    let command = std::env::var("QJAM_SSH").unwrap_or_else(|_| "ssh".into());
+    let command = qjam::hosts::ssh_command();
     let mut words = command.split_whitespace();
     let ssh = words.next().unwrap_or("ssh");
     let mut command = Command::new(ssh);

@@ -10,6 +10,7 @@ use qjam::journal::What;
 use qjam::{DataSet, Dense, Master};
 use qjam_algos::images::{self, features};
 use qjam_algos::neural::autoencoder::{Params, Shape};
+use serde_json::json;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -21,13 +22,16 @@ const ENOUGH: u32 = 100;
 
 pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     // What can be wrong with the call is told before the work is done.
-    let progress = Progress::default();
+    let told = Told { json: args.json };
+    let progress = if args.json { Progress::still() } else { Progress::default() };
+    let _dashboard;
     let m = progress.builder().connect(&args.workers)?;
+    _dashboard = super::dashboard::of(&m, args.dashboard)?;
     let picture = Picture::reserve(&args.out)?;
-    output::heading("A sparse autoencoder learns what images are made of.");
+    told.heading("A sparse autoencoder learns what images are made of.");
     let start = Instant::now();
     let data = DataSet::dense(images::patches(args.patches as usize, SIDE, 1), SIDE * SIDE)?;
-    output::line(format!(
+    told.line(format!(
         "  {} patches of {SIDE}x{SIDE} pixels, cut from images of overlapping discs drawn here ({:.1} s); {} chunks, {}",
         args.patches,
         start.elapsed().as_secs_f64(),
@@ -40,43 +44,72 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
         .iter()
         .map(|w| w.pid.map_or(w.name.clone(), |pid| format!("{} (process {pid})", w.name)))
         .collect();
-    output::line(format!("  workers: {}", names.join(", ")));
-    let trained = train_and_kill(&m, &params, &data, args.evaluations, &progress)?;
-    report(&trained);
+    told.line(format!("  workers: {}", names.join(", ")));
+    let workers: Vec<_> = m.workers().into_iter().map(|w| json!({ "name": w.name, "pid": w.pid })).collect();
+    let run = m.run_file().and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    told.event(json!({ "event": "began", "run": run, "patches": args.patches, "chunks": data.len(), "workers": workers }))?;
+    let trained = train_and_kill(&m, &params, &data, args.evaluations, &progress, told)?;
+    report(&trained, "trained", told)?;
     for (name, death) in deaths(&m) {
-        output::line(format!("  lost on the way: {name}, {}", death.cause));
+        told.line(format!("  lost on the way: {name}, {}", death.cause));
+        told.event(json!({ "event": "lost", "worker": name, "cause": death.cause.to_string() }))?;
     }
     if args.explain {
         output::explain(&m);
     }
     drop(m);
 
-    output::heading("The same on one thread of this process:");
+    told.heading("The same on one thread of this process:");
     let serial = progress.builder().connect("local:1")?;
     progress.begin(args.evaluations);
     let again = training::train(&serial, &params, &data, args.evaluations, |n, cost| {
         progress.step(&serial, n, cost);
     })?;
     output::moved();
-    report(&again);
+    report(&again, "trained alone", told)?;
     if trained.hash() != again.hash() {
         bail!("the bits differ: {} and {}", trained.hash(), again.hash());
     }
-    output::heading(&format!("The bits are equal: {}", trained.hash()));
+    told.heading(&format!("The bits are equal: {}", trained.hash()));
 
     let weights = trained.model.features();
     let mut png = Vec::new();
     features::png(weights, HIDDEN, &mut png)?;
     picture.fill(&png)?;
-    if output::has_colour() {
+    told.event(json!({ "event": "equal", "hash": trained.hash(), "picture": args.out.to_string_lossy() }))?;
+    if output::has_colour() && !args.json {
         output::line(features::ansi(weights, HIDDEN)?);
     }
     let what = if args.evaluations < ENOUGH { "" } else { ": edges, mostly" };
-    output::line(format!(
+    told.line(format!(
         "What each of the {HIDDEN} hidden units looks for is in {}{what}.",
         args.out.display()
     ));
     Ok(())
+}
+
+/// Tells people in sentences, or programs in one JSON object per event.
+#[derive(Clone, Copy)]
+struct Told {
+    json: bool,
+}
+
+impl Told {
+    fn heading(self, text: &str) {
+        if !self.json {
+            output::heading(text);
+        }
+    }
+
+    fn line(self, text: impl AsRef<str>) {
+        if !self.json {
+            output::line(text);
+        }
+    }
+
+    fn event(self, event: serde_json::Value) -> anyhow::Result<()> {
+        if self.json { output::json(&event) } else { Ok(()) }
+    }
 }
 
 /// A file that can be written, and that is gone again if nothing is.
@@ -120,16 +153,27 @@ fn train_and_kill(
     data: &DataSet<Dense<f64>>,
     evaluations: u32,
     progress: &Progress,
+    told: Told,
 ) -> anyhow::Result<Trained> {
     let victim = m.workers().into_iter().rev().find_map(|w| Some((w.name, w.pid?)));
     if victim.is_none() {
-        output::line("  there is no worker process to kill: try --workers proc:2");
+        told.line("  there is no worker process to kill: try --workers proc:2");
     }
     let at = evaluations / 3;
-    let mut last = Instant::now();
+    let start = Instant::now();
+    let mut last = start;
+    let (mut lost, mut failed) = (0, Ok(()));
     progress.begin(evaluations);
     let trained = training::train(m, params, data, evaluations, |n, cost| {
         progress.step(m, n, cost);
+        lost += m.last_round().map_or(0, |report| report.lost);
+        let event = || {
+            let (seconds, workers) = (start.elapsed().as_secs_f64(), m.workers().len());
+            json!({ "event": "evaluation", "n": n, "cost": cost, "seconds": seconds, "workers": workers, "lost": lost })
+        };
+        if told.json && failed.is_ok() {
+            failed = told.event(event());
+        }
         let took = last.elapsed();
         last = Instant::now();
         if n == at
@@ -137,12 +181,16 @@ fn train_and_kill(
         {
             kill_after(took / 3, *pid);
             output::moved();
-            output::line(format!(
+            told.line(format!(
                 "  evaluation {n}: SIGKILL to {name} (process {pid}) in the middle of the next one"
             ));
+            if failed.is_ok() {
+                failed = told.event(json!({ "event": "kill", "n": n, "worker": name, "pid": pid }));
+            }
         }
     })?;
     output::moved();
+    failed?;
     Ok(trained)
 }
 
@@ -156,21 +204,33 @@ fn kill_after(pause: Duration, pid: u32) {
     });
 }
 
-fn report(trained: &Trained) {
-    output::line(format!(
+fn report(trained: &Trained, event: &str, told: Told) -> anyhow::Result<()> {
+    let spent = &trained.spent;
+    told.line(format!(
         "  cost {:.6} after {} evaluations in {:.2} s; {} blocks were run again",
         trained.cost,
-        trained.spent.evaluations_us.len(),
+        spent.evaluations_us.len(),
         trained.seconds,
-        trained.spent.retries,
+        spent.retries,
     ));
-    let n = trained.spent.evaluations_us.len().max(1) as u64;
-    output::line(format!(
+    let n = spent.evaluations_us.len().max(1) as u64;
+    told.line(format!(
         "  time of an evaluation: T_worker {}, T_master {}, T_overhead {}",
-        output::time(trained.spent.worker_us / n),
-        output::time(trained.spent.master_us / n),
-        output::time(trained.spent.overhead_us / n),
+        output::time(spent.worker_us / n),
+        output::time(spent.master_us / n),
+        output::time(spent.overhead_us / n),
     ));
+    told.event(json!({
+        "event": event,
+        "cost": trained.cost,
+        "evaluations": spent.evaluations_us.len(),
+        "seconds": trained.seconds,
+        "worker_us": spent.worker_us / n,
+        "master_us": spent.master_us / n,
+        "overhead_us": spent.overhead_us / n,
+        "retries": spent.retries,
+        "hash": trained.hash(),
+    }))
 }
 
 fn deaths(m: &Master) -> Vec<(String, Death)> {

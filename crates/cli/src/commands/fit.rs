@@ -2,11 +2,12 @@
 
 use super::reading::{self, Read, ReadAs};
 use super::spent::Spent;
-use super::{detached, inspect, supervised};
+use super::{detached, inspect, metrics, supervised};
 use crate::args::Fit;
 use crate::output;
 use anyhow::{anyhow, bail};
 use qjam::Master;
+use qjam_algos::evaluate::cross::{CrossValidation, cross_validate};
 use qjam_algos::learner::{Fitted, Job, Learner, LearnerError, Progress, Report, Training};
 use qjam_algos::models::{Notes, Parts};
 use qjam_algos::options::Target;
@@ -18,6 +19,9 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let (args, settings) = (&fit.args, &fit.settings);
     let name = settings.table().name;
     let Some(learner) = find(name) else { bail!("{name} cannot be fitted by this command yet") };
+    if args.detach && fit.folds.is_some() {
+        bail!("--cv needs a command that waits for its fits; leave out --detach, or --cv");
+    }
     if args.detach {
         return detached::submit(fit, learner);
     }
@@ -25,19 +29,27 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let Some(out) = &args.out else { bail!("--out is missing") };
     reading::can_be_written("--out", out)?;
     let mut spent = Spent::new();
-    let builder = reading::limited(Master::builder(), args.memory_limit)
+    let builder = reading::limited(Master::builder(), args.memory_limit, args.host_cache)
         .on_wait(|waiting| output::waiting(&waiting.to_string()));
+    let _dashboard;
     // A wrong worker string or setting is told before hours of reading.
     let master = builder.connect(&args.workers)?;
+    _dashboard = super::dashboard::of(&master, args.dashboard)?;
     reading::tell_unlimited(&master, args.memory_limit);
     learner.check(settings)?;
     let read = read(fit)?;
     spent.done("reading");
     let start = start(learner, fit, &read)?;
+    let folds = folds(learner, fit, &master, &read, start.as_ref())?;
+    if folds.is_some() {
+        spent.done("cross-validation");
+    }
     let mut observer = |progress: &Progress<'_>| {
         progress.phase_done.iter().for_each(|phase| spent.done(phase));
         spent.round(&master);
-        output::passing(&format!("  {}", progress.text));
+        if output::is_error_terminal() {
+            output::passing(&format!("  {}{}", progress.text, spent.pace(master.workers().len())));
+        }
     };
     let training = Training {
         targets: read.targets.as_deref(),
@@ -69,16 +81,49 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     }
     // The run has done its work, whatever becomes of the output.
     drop(master);
-    let result = Printed { fit, out, read: &read, report: &report, spent: &spent, hash: model.hash() };
+    let hash = model.hash();
+    let result =
+        Printed { fit, out, read: &read, report: &report, folds: folds.as_ref(), spent: &spent, hash };
     match args.json {
         true => output::json(&result.json())?,
         false => result.print()?,
     }
-    let warnings: Vec<&str> = report.remarks.iter().chain(&report.advice).map(String::as_str).collect();
+    let of_folds = folds.iter().flat_map(|folds| &folds.remarks);
+    let warnings: Vec<&str> =
+        report.remarks.iter().chain(&report.advice).chain(of_folds).map(String::as_str).collect();
     if !warnings.is_empty() {
         output::note(&warnings.join("; "));
     }
     Ok(())
+}
+
+/// Fits and measures once for each fold, where that is asked for.
+fn folds(
+    learner: &dyn Learner,
+    fit: &Fit,
+    master: &Master,
+    read: &Read,
+    start: Option<&Parts>,
+) -> anyhow::Result<Option<CrossValidation>> {
+    let Some((count, seed)) = fit.folds else { return Ok(None) };
+    let training = Training {
+        targets: read.targets.as_deref(),
+        weights: read.weights.borrowed(),
+        start,
+        ..Training::new(&read.rows)
+    };
+    let mut job = Job {
+        master,
+        settings: &fit.settings,
+        training,
+        memory_limit: fit.args.memory_limit,
+        observer: &mut |progress: &Progress<'_>| {
+            output::passing(&format!("  cross-validation: {}", progress.text))
+        },
+    };
+    let found = cross_validate(learner, &mut job, count, seed);
+    output::passed();
+    found.map(Some).map_err(|e| with_file(e, &fit.args.data.path))
 }
 
 /// Reads the rows, with targets for a learner that needs them.
@@ -88,37 +133,41 @@ pub(super) fn read(fit: &Fit) -> anyhow::Result<Read> {
         let read_as = ReadAs { dtype: table.dtype, ..ReadAs::default() };
         return reading::read(&args.data, fit.weights.as_deref(), &read_as, args.memory_limit);
     }
-    let from = supervised::From { labels: fit.labels.as_deref(), weights: fit.weights.as_deref() };
+    let read_as = ReadAs::default();
+    let from = supervised::From { labels: fit.labels.as_deref(), weights: fit.weights.as_deref(), read_as };
     let read = supervised::read(&args.data, &from, args.memory_limit)?;
     if table.target == Target::Classes {
-        must_be_classes(read.targets.as_deref().unwrap_or_default(), fit)?;
+        must_be_classes(read.targets.as_deref().unwrap_or_default(), &args.data.path, table.name)?;
     }
     Ok(read)
 }
 
 /// Refuses targets that are no whole numbers. A regression's target would be a class for each row.
-fn must_be_classes(targets: &[f64], fit: &Fit) -> anyhow::Result<()> {
+pub(super) fn must_be_classes(targets: &[f64], data: &Path, learner: &str) -> anyhow::Result<()> {
     match targets.iter().position(|target| target.fract() != 0.0) {
         None => Ok(()),
         Some(row) => bail!(
-            "{}: {} tells classes apart, and the target of row {row} (counted from 0) is {}; classes are whole numbers, and \
+            "{}: {learner} tells classes apart, and the target of row {row} (counted from 0) is {}; classes are whole numbers, and \
              ridge, lasso and elasticnet learn others",
-            fit.args.data.path.display(),
-            fit.settings.table().name,
+            data.display(),
             targets[row]
         ),
     }
 }
 
-/// What the fit begins from, where an option names a file of it.
+/// What the fit begins from, where options name files of it.
 pub(super) fn start(learner: &dyn Learner, fit: &Fit, read: &Read) -> anyhow::Result<Option<Parts>> {
-    let Some((name, tensor)) = learner.array_option() else { return Ok(None) };
-    let Some(path) = fit.settings.file(name)? else { return Ok(None) };
-    let allowed = learner.table().option(name).map(|option| option.allowed()).unwrap_or_default();
-    let matrix = reading::matrix(&fit.settings.spelled(name), Path::new(path), read.rows.dtype(), &allowed)?;
-    let format = learner.format();
-    let tensors = vec![matrix.named(tensor)];
-    Ok(Some(Parts { kind: format.kind, version: format.version, tensors, attributes: vec![] }))
+    let mut tensors = vec![];
+    for (name, tensor) in learner.array_options() {
+        let Some(path) = fit.settings.file(name)? else { continue };
+        let allowed = learner.table().option(name).map(|option| option.allowed()).unwrap_or_default();
+        let spelled = fit.settings.spelled(name);
+        tensors.push(reading::matrix(&spelled, Path::new(path), read.rows.dtype(), &allowed)?.named(tensor));
+    }
+    if tensors.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Parts::new(learner.format(), tensors)))
 }
 
 /// Errors about the data say which file it is, and what to type.
@@ -154,6 +203,7 @@ struct Printed<'a> {
     out: &'a Path,
     read: &'a Read,
     report: &'a Report,
+    folds: Option<&'a CrossValidation>,
     spent: &'a Spent,
     hash: String,
 }
@@ -165,6 +215,9 @@ impl Printed<'_> {
         put("learner", self.fit.settings.table().name.into());
         put("rows", self.read.rows.records().into());
         facts(self.report).for_each(|(name, value)| drop(put(name, value)));
+        if let Some(folds) = self.folds {
+            put("cv", metrics::json_of_folds(folds));
+        }
         put("hash", self.hash.clone().into());
         put("seconds", self.spent.seconds().into());
         let parts = self.spent.parts().into_iter().map(|(phase, s)| (phase.into(), s.into())).collect();
@@ -174,7 +227,7 @@ impl Printed<'_> {
     }
 
     fn print(&self) -> anyhow::Result<()> {
-        let Printed { fit, out: model, read, report, spent, hash } = self;
+        let Printed { fit, out: model, read, report, folds, spent, hash } = self;
         let data = &fit.args.data.path;
         output::heading(&format!("{}: {}", fit.settings.table().name, report.size));
         output::line("");
@@ -195,6 +248,10 @@ impl Printed<'_> {
         let item = |name: &str, text: &str| output::line(format!("  {name:<9} {text}"));
         item("data", &about);
         report.lines.iter().for_each(|(name, text)| item(name, text));
+        if let Some(folds) = folds {
+            item("folds", &format!("{} of cross-validation, hash {}", folds.rows.len(), folds.hash));
+            metrics::print_folds(folds);
+        }
         item("time", &spent.text());
         if let Some(rounds) = spent.rounds_text() {
             item("", &rounds);

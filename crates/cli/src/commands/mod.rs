@@ -16,12 +16,19 @@ mod check;
 mod choices;
 mod clean;
 mod compare;
+mod completions;
+mod config;
+mod dashboard;
 mod demo;
 mod detached;
+mod doctor;
+mod evaluate;
 mod fit;
 mod hosts;
 mod inspect;
+mod metrics;
 mod npy;
+mod picture;
 mod placing;
 mod predict;
 mod progress;
@@ -32,6 +39,8 @@ mod show;
 mod spent;
 mod store;
 mod supervised;
+mod table;
+mod top;
 mod training;
 
 use crate::args::{Bench, Command};
@@ -47,6 +56,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Runs(args) => runs::run(&args)?,
         Command::Show(args) => show::run(&args)?,
         Command::Report(args) => report::run(&args)?,
+        Command::Watch(args) => dashboard::watch(&args)?,
+        Command::Top(args) => top::run(&args)?,
         Command::Compare(args) => return compare::run(&args),
         Command::Resume(args) => return again::resume(&args),
         Command::Replay(args) => return again::replay(&args),
@@ -60,7 +71,12 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Store(args)) => bench_store::run(&args)?,
         Command::Fit(args) => fit::run(&args)?,
         Command::Predict(args) => predict::run(&args)?,
+        Command::Evaluate(args) => evaluate::run(&args)?,
         Command::Inspect(args) => inspect::run(&args)?,
+        Command::Doctor(args) => return doctor::run(&args),
+        Command::Config(args) => return config::run(&args),
+        Command::Completions(args) => completions::completions(&args)?,
+        Command::Man(args) => completions::man(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -21,9 +21,20 @@ struct State {
     printed: Option<Instant>,
     text: String,
     lost: u64,
+    /// Nothing moves: standard output is for programs.
+    is_still: bool,
 }
 
 impl Progress {
+    /// A line that is never shown, for commands whose standard output is read by programs.
+    pub(crate) fn still() -> Progress {
+        Progress(Arc::new(Mutex::new(State { is_still: true, ..State::default() })))
+    }
+
+    fn moves(&self) -> bool {
+        output::is_terminal() && !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_still
+    }
+
     /// A master in the making whose waits go into the line, or where nothing moves, to standard error.
     pub(crate) fn builder(&self) -> Builder {
         let this = self.clone();
@@ -33,14 +44,14 @@ impl Progress {
     /// Work of so many evaluations begins.
     pub(crate) fn begin(&self, total: u32) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = State { began: Some(Instant::now()), total, ..State::default() };
+        *state = State { began: Some(Instant::now()), total, is_still: state.is_still, ..State::default() };
     }
 
     /// An evaluation is done.
     pub(crate) fn step(&self, m: &Master, n: u32, cost: f64) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.lost += m.last_round().map_or(0, |report| report.lost);
-        if !output::is_terminal() || state.printed.is_some_and(|at| at.elapsed() < EVERY) {
+        if !output::is_terminal() || state.is_still || state.printed.is_some_and(|at| at.elapsed() < EVERY) {
             return;
         }
         let seconds = state.began.map_or(0.0, |began| began.elapsed().as_secs_f64());
@@ -51,7 +62,7 @@ impl Progress {
     }
 
     fn wait(&self, waiting: &Waiting) {
-        if output::is_terminal() {
+        if self.moves() {
             let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let before = if state.text.is_empty() { String::new() } else { format!("{}; ", state.text) };
             output::moving(&format!("{before}{waiting}"));

@@ -200,7 +200,11 @@ pub(super) fn within(options: &mut OpenOptions, limit: u64) {
 
 /// A master in the making whose workers keep within a limit. Threads of this process have nothing but what they keep of
 /// the data to be limited by.
-pub(crate) fn limited(builder: Builder, limit: Option<u64>) -> Builder {
+pub(crate) fn limited(builder: Builder, limit: Option<u64>, host_cache: Option<u64>) -> Builder {
+    let builder = match host_cache {
+        Some(bytes) => builder.disk_limit(bytes),
+        None => builder,
+    };
     match limit {
         Some(limit) => builder.memory_limit(limit).cache_limit(limit / 8),
         None => builder,

@@ -55,8 +55,8 @@ fn is_report(path: &Path) -> bool {
     read.is_ok() && String::from_utf8_lossy(&start).contains("<title>qjam run ")
 }
 
-/// Opens the page in the user's browser.
-fn open(path: &Path) -> anyhow::Result<()> {
+/// Opens a file or an address in the user's browser.
+pub(super) fn open(path: &Path) -> anyhow::Result<()> {
     const OPENER: &str = "xdg-open";
     let mut command = Command::new(OPENER);
     command.arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

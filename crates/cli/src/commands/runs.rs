@@ -71,6 +71,7 @@ pub(super) fn folder() -> anyhow::Result<PathBuf> {
 pub(super) fn named(name: &str) -> anyhow::Result<Run> {
     let folder = runs::folder();
     let read = |path: PathBuf| Run::read(&path);
+    let name = if name == "latest" { "last" } else { name };
     runs::find(folder.as_deref(), name).and_then(read).with_context(|| format!("cannot read run `{name}`"))
 }
 

@@ -15,11 +15,23 @@ pub(crate) struct Spent {
     total_us: u64,
     worker_us: u64,
     master_us: u64,
+    lost: u64,
+    /// When the first round was counted.
+    first_round: Option<Instant>,
 }
 
 impl Spent {
     pub(crate) fn new() -> Spent {
-        Spent { began: Instant::now(), until: Vec::new(), rounds: 0, total_us: 0, worker_us: 0, master_us: 0 }
+        Spent {
+            began: Instant::now(),
+            until: Vec::new(),
+            rounds: 0,
+            total_us: 0,
+            worker_us: 0,
+            master_us: 0,
+            lost: 0,
+            first_round: None,
+        }
     }
 
     /// A phase ends now.
@@ -34,7 +46,15 @@ impl Spent {
             self.total_us += report.total_us;
             self.worker_us += report.worker_us;
             self.master_us += report.master_us;
+            self.lost += report.lost;
+            self.first_round.get_or_insert_with(Instant::now);
         }
+    }
+
+    /// How fast it goes, and with how many workers, for the end of a line about progress.
+    pub(crate) fn pace(&self, workers: usize) -> String {
+        let seconds = self.first_round.map_or(0.0, |at| at.elapsed().as_secs_f64());
+        pace(self.rounds, seconds, workers as u64, self.lost)
     }
 
     pub(crate) fn seconds(&self) -> f64 {
@@ -63,5 +83,29 @@ impl Spent {
             output::count(self.rounds, "round"),
             output::time(self.total_us / self.rounds.max(1))
         ))
+    }
+}
+
+fn pace(rounds: u64, seconds: f64, workers: u64, lost: u64) -> String {
+    let mut text = String::new();
+    if rounds > 1 && seconds > 0.0 {
+        // The first round began the clock.
+        text.push_str(&format!(", {:.1} rounds/s", (rounds - 1) as f64 / seconds));
+    }
+    text.push_str(&format!(", {}", output::count(workers, "worker")));
+    if lost > 0 {
+        text.push_str(&format!(", {lost} lost"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_has_rate_workers_and_losses() {
+        assert_eq!(pace(11, 4.0, 2, 1), ", 2.5 rounds/s, 2 workers, 1 lost");
+        assert_eq!(pace(1, 0.0, 1, 0), ", 1 worker");
     }
 }

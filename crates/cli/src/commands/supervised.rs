@@ -3,7 +3,7 @@
 //! A table is read once, with its target and its weights among the columns, so that rows that are dropped are dropped
 //! everywhere; then these columns are taken out. Other files are used as they are.
 
-use super::reading::{Read, ReadWeights, hinted, line, within};
+use super::reading::{Read, ReadAs, ReadWeights, hinted, line, within};
 use crate::args::Data;
 use crate::output;
 use anyhow::{Context, anyhow, bail};
@@ -19,6 +19,8 @@ pub(crate) struct From<'a> {
     pub(crate) labels: Option<&'a Path>,
     /// A column of a table, or a file.
     pub(crate) weights: Option<&'a str>,
+    /// How to read rows where the user does not say.
+    pub(crate) read_as: ReadAs<'a>,
 }
 
 /// Reads the data that was named.
@@ -28,6 +30,13 @@ pub(crate) fn read(data: &Data, from: &From<'_>, memory_limit: Option<u64>) -> a
     let kind = options.kind.map_or_else(|| Kind::of(&data.path), Ok).map_err(|e| hinted(e, data))?;
     let is_table = matches!(kind, Kind::Csv | Kind::Parquet);
     options.labels = Labels::Last;
+    options.dtype = options.dtype.or(from.read_as.dtype);
+    if is_table && data.selects_no_columns() && !from.read_as.columns.is_empty() {
+        options.columns = Some(from.read_as.columns.to_vec());
+    }
+    if kind == Kind::Libsvm {
+        options.features = options.features.or(from.read_as.features);
+    }
     match (from.labels, &options.target, kind) {
         (Some(_), Some(target), _) => {
             bail!("--target {target} and --labels both name what is to be learnt; give one")

@@ -147,3 +147,27 @@ fn files_that_unpack_to_less_than_there_is_are_fitted_within_the_limits() {
         assert!(left_kib < 256 << 10, "{left_kib} KiB are left of {}", file.display());
     }
 }
+
+/// What a fit keeps for each row counts, too: rows are many in a file of few columns.
+#[test]
+fn rows_for_which_the_start_of_k_means_takes_more_than_the_limit_are_refused_with_the_numbers() {
+    let (folder, files) = files(320);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_qjam"));
+    command.args(["fit", "kmeans"]).arg(&files[0]).args([
+        "--k",
+        "2",
+        "--memory-limit",
+        "64M",
+        "--workers",
+        "local:1",
+    ]);
+    command.arg("--out").arg(folder.0.join("model"));
+    command.env("XDG_CACHE_HOME", &folder.0).env("TMPDIR", &folder.0).env("QJAM_RUNS", "off");
+    let output = command.output().unwrap();
+    let (_, err) = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(
+        err.contains("keeps 16 bytes for each of 5242880 rows, 83886080 bytes, and there are 67108864"),
+        "{err}"
+    );
+}

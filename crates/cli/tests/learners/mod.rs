@@ -72,6 +72,8 @@ pub(crate) fn options(name: &str) -> &'static [&'static str] {
             &["--solver", "cocoa", "--partitions", "3", "--tol", "1e-7", "--alpha", "0.01"]
         }
         "svm" => &["--solver", "cocoa", "--partitions", "3", "--tol", "1e-2"],
+        "gaussian-mixture" => &["--components", "3"],
+        "mlp-classifier" | "mlp-regressor" => &["--hidden", "8", "--max-iter", "4"],
         _ => &[],
     }
 }
