@@ -44,7 +44,8 @@ class Master:
 
     ``workers`` is a worker string: ``"local:4"`` (four interpreters on this machine), ``"proc:4"``, ``"ann@big*8,small"``
     (over ssh), ``"@hosts.txt"``, ``"store:file:///mnt/share"`` (whoever serves that folder), ``"auto"`` (as many as pay off),
-    ``"inproc:4"`` (threads of this process, for functions that release the interpreter lock); or a list of
+    ``"inproc:4"`` (threads of this process, for functions that release the interpreter lock); a name of a cluster in your
+    configuration file (``qjam config set clusters.lab 'big*8,small'``, then ``"lab"``); or a list of
     :class:`RemoteWorker`. The default is one worker per core.
 
     >>> from qjam import Master
@@ -73,17 +74,21 @@ class Master:
     :param progress: show a line with rounds and workers: ``True``, ``False``, ``None`` for only on a terminal or in a notebook,
         or an object with a method ``update(1)``.
     :param on_round: called with the :class:`RoundReport` of every round.
+    :param dashboard: serve a page about the run while it goes on, for a browser on this machine; :attr:`dashboard` is its link.
     :param balance: whether idle workers take over work of slow ones.
     :param blocks_per_slot: number of blocks into which the work of a slot is divided.
     :param deliver_after: maximum time in seconds that a worker keeps finished results before sending them.
     :param result_classes: classes of installed packages that hosts may send back, or functions that rebuild such objects, or names
         of packages. Numbers, arrays, texts, containers, tables and objects of your own classes need not be named.
+    :param spark: a SparkContext, a SparkSession, or the address of a cluster (``"spark://host:7077"``, ``"local[2]"``), instead of
+        ``workers``: rounds are jobs of Spark, and nothing is installed on its executors. PySpark is only needed for this.
     :param hosts_may_run_code_here: read whatever hosts send back. Then each of them can run any program on this machine, as
         you. Without it, what is not known as plain data raises :class:`RefusedResult`.
     """
 
     __slots__ = (
         "__weakref__",
+        "_dashboard",
         "_has_hosts",
         "_in_process",
         "_line",
@@ -93,6 +98,7 @@ class Master:
         "_compared",
         "_reader",
         "_shares",
+        "_spark",
         "_steps",
         "_text",
         "_tick",
@@ -102,6 +108,7 @@ class Master:
         self,
         workers: WorkersLike = None,
         *,
+        spark: Any = None,
         seed: int = 0,
         library_threads: Union[int, str] = 1,
         memory_limit: Union[None, int, str] = None,
@@ -114,13 +121,16 @@ class Master:
         run_folder: Union[None, bool, str, os.PathLike[str]] = None,
         progress: Progress = None,
         on_round: Optional[OnRound] = None,
+        dashboard: bool = False,
         balance: bool = True,
         blocks_per_slot: Optional[int] = None,
         deliver_after: Optional[float] = None,
         result_classes: Optional[Iterable[Any]] = None,
         hosts_may_run_code_here: bool = False,
     ) -> None:
-        text, in_process = worker_string(workers)
+        if spark is not None and workers is not None:
+            raise TypeError(f"a master works on Spark or on workers, not both; workers is {workers!r}, and spark is given")
+        text, in_process = worker_string(workers if spark is None else "spark:driver")
         options: Dict[str, Any] = {
             "seed": seed,
             "library_threads": thread_count(library_threads),
@@ -171,11 +181,30 @@ class Master:
         if has_hosts or has_others or resume or os.environ.get("QJAM_RESUME"):
             self._reader.use_hosts()
         options["state_reader"] = self._reader
+        self._spark: Optional[Any] = None
+        if spark is not None:
+            from ._spark.driver import Cluster
+
+            self._spark = Cluster(spark, options["worker_executable"])
+            text = self._text = f"spark:{self._spark.name}"
+            _native.offer_cluster(self._spark.name, self._spark)
         try:
             self._native = _native.Master(text, in_process, options, self._tick)
+        except BaseException:
+            if self._spark is not None:
+                self._spark.close()
+            raise
         finally:
             deliver()
         _open.add(self)
+        self._dashboard: Optional[str] = None
+        if dashboard:
+            try:
+                self._dashboard = self._native.start_dashboard()
+            except BaseException as error:
+                self._close(failure(error))
+                raise
+            warn(f"dashboard: {self._dashboard}")
 
     # ---- rounds -------------------------------------------------------------------------------------------------
 
@@ -410,6 +439,25 @@ class Master:
         """
         self._native.record_metric(str(name), float(value))
 
+    @property
+    def dashboard(self) -> Optional[str]:
+        """The link of the page about this run; ``None`` unless it was asked for with ``Master(dashboard=True)``.
+
+        The page is served on the loopback interface until the master is closed. Whoever has the link can see the run. Environment
+        variable ``QJAM_DASHBOARD_LINK`` names the address of a proxy: see the page on runs in the book.
+
+        >>> from qjam import Master
+        >>> with Master("local:1") as m:
+        ...     print(m.dashboard)
+        None
+        """
+        return None if self.closed else self._dashboard
+
+    def _repr_html_(self) -> str:
+        from ._html import master
+
+        return master(self)
+
     def explain(self) -> str:
         """With ``auto`` workers: the measurements of each kind of work, and the number of workers chosen.
 
@@ -437,6 +485,8 @@ class Master:
             self._line.close()
         self._native.close(why)
         deliver()
+        if self._spark is not None and not self._native.elsewhere:
+            self._spark.close()
 
     def __enter__(self) -> Master:
         return self
@@ -448,6 +498,10 @@ class Master:
 
     def __repr__(self) -> str:
         return f"Master({self._text!r}{', closed' if self.closed else ''})"
+
+    def __deepcopy__(self, _memo: Dict[int, Any]) -> Master:
+        """Itself: estimators that are cloned go on with the same workers."""
+        return self
 
     def __reduce__(self) -> Tuple[Any, ...]:
         raise TypeError("a master cannot be pickled: it stays in the process that made it")

@@ -64,6 +64,11 @@ class RoundReport:
         number, (total, worker, master, overhead), counts = parts
         return cls(number, total, worker, master, overhead, *counts)
 
+    def _repr_html_(self) -> str:
+        from ._html import report
+
+        return report(self)
+
     def __repr__(self) -> str:
         text = (
             f"round {self.round}: {_time(self.total)} = {_time(self.worker)} worker + {_time(self.master)} master"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 from . import _native
 from .errors import WorkerStringError
+
+if TYPE_CHECKING:
+    from ._master import Master
 
 __all__ = ["RemoteWorker", "WorkersLike", "worker_string"]
 
@@ -41,10 +44,10 @@ class RemoteWorker:
         return f"RemoteWorker({self.host!r})" if self.slots == 1 else f"RemoteWorker({self.host!r}, slots={self.slots})"
 
 
-#: What ``Master(workers)`` may be given.
-WorkersLike = Union[None, str, List[RemoteWorker]]
+#: What ``Master(workers)`` may be given, and estimators: these may also be given a master.
+WorkersLike = Union[None, str, List[RemoteWorker], "Master"]
 
-_ENGINES = ("local", "proc", "auto", "inproc", "store")
+_ENGINES = ("local", "proc", "auto", "inproc", "spark", "store")
 
 
 def worker_string(workers: Any) -> Tuple[str, bool]:
@@ -52,7 +55,7 @@ def worker_string(workers: Any) -> Tuple[str, bool]:
     if workers is None:
         return "local", False
     if isinstance(workers, str):
-        return _in_process(workers)
+        return _in_process(_without_names(workers))
     if not isinstance(workers, list):
         raise TypeError(
             "workers are a string such as 'local:4' or 'ann@big*8', or a list of RemoteWorker; "
@@ -74,6 +77,14 @@ def _as_host(host: str) -> str:
     """The host as an item of a worker string; a host may have the name of an engine."""
     name = host.partition(":")[0]
     return f"ssh://{host}" if name in _ENGINES else host
+
+
+def _without_names(text: str) -> str:
+    """Names of clusters, which the user's configuration file has, stand for their workers."""
+    found, wrong = _native.named_workers(text)
+    if found is None:
+        raise WorkerStringError(wrong or "the configuration file is wrong")
+    return found
 
 
 def _in_process(text: str) -> Tuple[str, bool]:

@@ -14,7 +14,11 @@ PAGES = [
     *sorted(BOOK.glob("python-*.md")),
     BOOK / "k-means-start-to-finish.md",
     BOOK / "discriminant-analysis.md",
+    BOOK / "gaussian-mixtures.md",
+    BOOK / "independent-components.md",
     BOOK / "naive-bayes.md",
+    BOOK / "neural-networks.md",
+    BOOK / "optimize.md",
     BOOK / "pca.md",
     BOOK.parent.parent / "README.md",
 ]

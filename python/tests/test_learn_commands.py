@@ -26,8 +26,18 @@ CASES: List[Any] = [
     (["qda", "--solver", "lsqr"], "good", "lsqr"),
     (["pca", "--components", "9"], "good", "9 components are asked for; there may be as many as rows or columns, 3"),
     (["pca", "--components", "2.5"], "good", "give a whole number, or a share of the variance between 0 and 1"),
+    (["gaussian-mixture", "--components", "61"], "good", "61 components of 60 rows"),
+    (["gaussian-mixture", "--components", "2", "--covariance", "round"], "good", "give full, tied, diag or spherical"),
+    (["gaussian-mixture", "--components", "2"], "nan", "row 5, column 2 (counted from 0) is NaN"),
+    (["svd", "--components", "4"], "good", "4 components are asked for; there may be as many as columns, 3"),
+    (["ica", "--components", "4"], "singular", "4 components are asked for and 3 directions have variance"),
+    (["ica", "--alpha", "3"], "good", "give none or a number from 1 to 2"),
     (["pca"], "nan", "row 5, column 2 (counted from 0) is NaN"),
 ]
+
+
+#: Learners without a target.
+UNLABELLED = ("pca", "svd", "ica", "gaussian-mixture")
 
 
 @pytest.fixture(scope="module")
@@ -50,18 +60,19 @@ def run(words: List[str]) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.parametrize(("words", "data", "said"), CASES)
 def test_a_wrong_fit_is_explained(folder: Path, words: List[str], data: str, said: str) -> None:
-    labels = [] if words[0] == "pca" else ["--labels", str(folder / "y.npy")]
+    labels = [] if words[0] in UNLABELLED else ["--labels", str(folder / "y.npy")]
     call = ["fit", words[0], str(folder / f"{data}.npy"), *labels, *words[1:], "--out", str(folder / "none.model")]
     done = run(call)
     assert done.returncode != 0 and said in done.stderr, done.stderr
     assert not (folder / "none.model").exists() and "panicked" not in done.stderr
 
 
-@pytest.mark.parametrize("learner", ["multinomial-nb", "bernoulli-nb", "complement-nb", "lda", "qda", "pca"])
+@pytest.mark.parametrize("learner", ["multinomial-nb", "bernoulli-nb", "complement-nb", "lda", "qda", "pca", "svd", "ica", "gaussian-mixture"])
 def test_models_are_inspected_and_refuse_rows_of_another_width(folder: Path, learner: str) -> None:
-    labels = [] if learner == "pca" else ["--labels", str(folder / "y.npy")]
+    labels = [] if learner in UNLABELLED else ["--labels", str(folder / "y.npy")]
     model = str(folder / f"{learner}.model")
-    done = run(["fit", learner, str(folder / "good.npy"), *labels, "--out", model])
+    more = ["--components", "2"] if learner == "gaussian-mixture" else []
+    done = run(["fit", learner, str(folder / "good.npy"), *labels, *more, "--out", model])
     assert done.returncode == 0, done.stderr
     said = run(["inspect", model]).stdout
     assert f"of kind {learner}" in said and "of F64" in said

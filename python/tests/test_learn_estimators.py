@@ -14,6 +14,8 @@ from qjam.learn import (
     BernoulliNB,
     ComplementNB,
     ElasticNet,
+    FastICA,
+    GaussianMixture,
     GaussianNB,
     KMeans,
     Lasso,
@@ -21,10 +23,13 @@ from qjam.learn import (
     LinearSVC,
     LogisticRegression,
     MiniBatchKMeans,
+    MLPClassifier,
+    MLPRegressor,
     MultinomialNB,
     QuadraticDiscriminantAnalysis,
     Ridge,
     SparseAutoencoder,
+    TruncatedSVD,
 )
 
 # Small, as scikit-learn checks its own.
@@ -47,6 +52,15 @@ ESTIMATORS = [
     QuadraticDiscriminantAnalysis(),
     PCA(),
     PCA(2, svd_solver="randomized", whiten=True),
+    MLPClassifier(max_iter=100),
+    MLPClassifier(solver="lbfgs", max_iter=100),
+    MLPRegressor(max_iter=100),
+    TruncatedSVD(2),
+    TruncatedSVD(2, n_iter=3, n_oversamples=1),
+    FastICA(2),
+    FastICA(2, algorithm="deflation", fun="cube"),
+    GaussianMixture(n_init=2, max_iter=5),
+    GaussianMixture(2, covariance_type="tied", init_params="random_from_data", max_iter=5),
 ]
 
 #: Rows are shuffled between two fits that must be equal, and random starts depend on the order of rows: scikit-learn's do

@@ -16,6 +16,8 @@ from qjam.learn import (
     BernoulliNB,
     ComplementNB,
     ElasticNet,
+    FastICA,
+    GaussianMixture,
     GaussianNB,
     KMeans,
     Lasso,
@@ -23,10 +25,13 @@ from qjam.learn import (
     LinearSVC,
     LogisticRegression,
     MiniBatchKMeans,
+    MLPClassifier,
+    MLPRegressor,
     MultinomialNB,
     QuadraticDiscriminantAnalysis,
     Ridge,
     SparseAutoencoder,
+    TruncatedSVD,
 )
 
 LEARNERS = [
@@ -45,12 +50,19 @@ LEARNERS = [
     ("lda", LinearDiscriminantAnalysis),
     ("qda", QuadraticDiscriminantAnalysis),
     ("pca", PCA),
+    ("mlp-classifier", MLPClassifier),
+    ("mlp-regressor", MLPRegressor),
+    ("svd", TruncatedSVD),
+    ("ica", FastICA),
+    ("gaussian-mixture", GaussianMixture),
 ]
 #: What only the classes have.
 OWN = {"workers", "verbose", "copy", "copy_x", "copy_X", "compute_labels", "dual", "n_jobs", "warm_start"}
-OWN |= {"tol", "power_iteration_normalizer", "covariance_estimator"}
+OWN |= {"tol", "power_iteration_normalizer", "covariance_estimator", "verbose_interval", "whiten_solver"}
 #: What Python calls words and numbers of the table.
-DEFAULTS = {"random_state": None, "class_weight": None, "priors": None, "class_prior": None, "n_components": None, "shrinkage": None}
+NONE = ["random_state", "class_weight", "priors", "class_prior", "n_components", "shrinkage"]
+NONE += ["weights_init", "means_init", "precisions_init", "w_init", "fun_args"]
+DEFAULTS: dict[str, Any] = dict.fromkeys(NONE) | {"hidden_layer_sizes": (100,)}
 
 
 @pytest.mark.parametrize(("name", "cls"), LEARNERS)
@@ -62,7 +74,9 @@ def test_a_signature_has_the_options_of_the_table_with_their_defaults(name: str,
     del parameters["self"]
     assert set(parameters) - (OWN - set(options)) == set(options)
     for option in options.values():
-        expected = DEFAULTS.get(option["name"], option["default"]) if option["name"] in DEFAULTS else option["default"]
+        expected = option["default"]
+        if expected == "none" or option["name"] in ("random_state", "hidden_layer_sizes"):
+            expected = DEFAULTS.get(option["name"], expected)
         assert parameters[option["name"]].default == expected, option["name"]
 
 

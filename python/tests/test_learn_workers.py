@@ -23,6 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from qjam import Master, MasterClosed
 from qjam.learn import KMeans, MiniBatchKMeans, _masters, close_workers
 
 X, y = load_iris(return_X_y=True)
@@ -117,3 +118,17 @@ def test_ctrl_c_ends_a_fit_and_the_workers_can_be_used_again(workers: str) -> No
     with pytest.raises(KeyboardInterrupt), ctrl_c_when(some_rounds(workers)):
         model.fit(rows)
     assert len(KMeans(3, workers=workers, random_state=0).fit(X).labels_) == len(X)
+
+
+def test_a_master_may_be_the_workers_of_estimators_and_of_their_clones() -> None:
+    wanted = KMeans(3, random_state=0, workers="local:2").fit(X).cluster_centers_
+    with Master("proc:2", progress=False) as m:
+        model = KMeans(3, random_state=0, workers=m)
+        assert model.fit(X).cluster_centers_.tobytes() == wanted.tobytes()
+        copy = clone(model)
+        assert copy.workers is m and copy.fit(X).cluster_centers_.tobytes() == wanted.tobytes()
+        assert any(entry.kind == "report" for entry in m.journal)
+        close_workers(m)
+        assert m.closed
+        with pytest.raises(MasterClosed):
+            copy.fit(X)

@@ -13,7 +13,7 @@ import re
 import sys
 from typing import Any, Iterator, List
 
-MODULES = ["qjam", "qjam.dataset", "qjam.common.reducing", "qjam.learn", "qjam.errors"]
+MODULES = ["qjam", "qjam.dataset", "qjam.common.reducing", "qjam.learn", "qjam.optimize", "qjam.errors"]
 
 HEAD = """# Reference
 

@@ -206,6 +206,11 @@ pub(crate) fn take_interrupt() -> Option<PyErr> {
     INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
+/// Keeps the exception of a Ctrl-C that came while this thread waited for others on behalf of a round.
+pub(crate) fn note_interrupt(error: PyErr) {
+    *INTERRUPTED.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+}
+
 /// Raises an exception in all calls of this process whose rounds have ended. It takes effect between two Python instructions;
 /// code that stays in native functions cannot be stopped.
 pub(crate) fn call_off(py: Python<'_>) -> PyResult<()> {

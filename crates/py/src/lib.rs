@@ -6,6 +6,7 @@
 //! is only read while its owner is kept alive.
 
 mod buffer;
+mod cluster;
 mod data;
 mod errors;
 mod held;
@@ -30,6 +31,7 @@ use qjam_store as _;
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    cluster::register(m)?;
     data::register(m)?;
     learn::register(m)?;
     reading::register(m)?;

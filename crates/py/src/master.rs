@@ -10,10 +10,13 @@ use crate::told::{in_words, report_tuple};
 use crate::values::to_parts;
 use crate::wait::{PAUSE, Patience, apart};
 use crate::{interpreter, news, options};
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use qjam::DataSet;
 use qjam::python::{self, Raw};
+use qjam_dashboard::live::Dashboard;
+use qjam_dashboard::report::Summary;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, mpsc};
@@ -32,6 +35,8 @@ type InterpreterParts = (String, String, String, String);
 #[pyclass(frozen, module = "qjam._native")]
 pub(crate) struct Master {
     pub(crate) shared: Arc<Shared>,
+    /// The server of its page, if there is one.
+    dashboard: Mutex<Option<Dashboard>>,
 }
 
 #[pymethods]
@@ -74,7 +79,7 @@ impl Master {
             last_round: Mutex::new(None),
             lost: AtomicU64::new(0),
         };
-        Ok(Master { shared: Arc::new(shared) })
+        Ok(Master { shared: Arc::new(shared), dashboard: Mutex::new(None) })
     }
 
     /// Waits until it is known that all hosts have what a function needs.
@@ -229,6 +234,28 @@ impl Master {
         self.ask(py, |master| master.record_metric(name, value))
     }
 
+    /// Serves the page of this run until the master is closed, and gives its link.
+    fn start_dashboard(&self, py: Python<'_>) -> PyResult<String> {
+        let file = self.ask(py, |master| master.run_file())?.ok_or_else(|| {
+            PyValueError::new_err(
+                "there is no dashboard, since it reads the run file and this run writes none: leave out run_folder=False, and see \
+                 that QJAM_RUNS is not `off` and its folder can be written",
+            )
+        })?;
+        let started = py.detach(|| Dashboard::start(&file));
+        let dashboard = started.map_err(|e| PyOSError::new_err(e.to_string()))?;
+        let link = dashboard.link().to_owned();
+        let before = self.dashboard.lock().unwrap_or_else(PoisonError::into_inner).replace(dashboard);
+        py.detach(|| drop(before));
+        Ok(link)
+    }
+
+    /// What a page about the run shows, as JSON; `None` if there is no run file.
+    fn summary(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let Some(file) = self.ask(py, |master| master.run_file())? else { return Ok(None) };
+        Ok(py.detach(|| Summary::read(&file).ok().map(|summary| summary.whole())))
+    }
+
     /// What is known of each kind of work, in words.
     fn explain(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.ask(py, |master| {
@@ -260,9 +287,23 @@ impl Master {
         if self.shared.is_elsewhere() || self.shared.is_closed.swap(true, Relaxed) {
             return;
         }
-        py.detach(|| self.shared.end(why.as_deref()));
+        let dashboard = self.dashboard.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| {
+            self.shared.end(why.as_deref());
+            // Afterwards, so that its pages are told the end.
+            drop(dashboard);
+        });
         // Functions of this process whose rounds have ended with it.
         let _ = interpreter::call_off(py);
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        if self.shared.is_elsewhere() {
+            // Its threads are not in this process, and whoever waited for them would wait for ever.
+            std::mem::forget(self.dashboard.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }
 
@@ -298,6 +339,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(options::names_in, m)?)?;
     m.add_function(wrap_pyfunction!(options::guarded, m)?)?;
     m.add_function(wrap_pyfunction!(options::printable, m)?)?;
+    m.add_function(wrap_pyfunction!(options::named_workers, m)?)?;
     m.add_function(wrap_pyfunction!(options::worker_kinds, m)?)?;
     m.add_function(wrap_pyfunction!(options::set_up, m)?)?;
     python::set_log(Arc::new(|worker, line| {

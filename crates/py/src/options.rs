@@ -121,6 +121,27 @@ fn check_state(reader: &Py<PyAny>, state: python::Memory) -> Result<Option<pytho
     .map_err(|e: PyErr| attach(|py| e.value(py).to_string()))
 }
 
+/// A worker string without names of clusters, which the user's configuration file has; or why that file is wrong. Workers of this
+/// machine alone need no file. The ssh command of the file is used for hosts from now on.
+#[pyfunction]
+pub(crate) fn named_workers(workers: &str) -> (Option<String>, Option<String>) {
+    if !qjam_config::names_others(workers) {
+        return (Some(workers.to_owned()), None);
+    }
+    // A `qjam.toml` of the working folder is for the command alone.
+    let places = qjam_config::Places { project: None, ..qjam_config::Places::here() };
+    let found = qjam_config::Config::read(&places).and_then(|config| {
+        if let Some(ssh) = config.get("ssh") {
+            qjam::hosts::use_ssh(&ssh.value);
+        }
+        Ok(config.workers(workers)?.text)
+    });
+    match found {
+        Ok(text) => (Some(text), None),
+        Err(e) => (None, Some(e.to_string())),
+    }
+}
+
 /// Whether a worker string has threads of this process, other processes here, other hosts, and workers elsewhere that nobody here
 /// starts in it.
 #[pyfunction]

@@ -98,6 +98,11 @@ class BaseDataSet:
     def __iter__(self) -> Iterator[Any]:
         return (self.slice(at) for at in range(self.slices()))
 
+    def _repr_html_(self) -> str:
+        from .._html import dataset
+
+        return dataset(self)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.chunks()} units in slices of {self.slice_size})"
 

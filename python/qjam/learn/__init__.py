@@ -26,11 +26,14 @@ except ImportError as error:
 from ._autoencoder import SparseAutoencoder
 from ._bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from ._classification import LinearSVC, LogisticRegression
+from ._decomposition import FastICA, TruncatedSVD
 from ._discriminant import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from ._kmeans import KMeans
 from ._masters import close_workers
 from ._minibatch import MiniBatchKMeans
+from ._mixture import GaussianMixture
 from ._pca import PCA
+from ._perceptron import MLPClassifier, MLPRegressor
 from ._regression import ElasticNet, Lasso, Ridge
 
 __all__ = [
@@ -38,16 +41,21 @@ __all__ = [
     "BernoulliNB",
     "ComplementNB",
     "ElasticNet",
+    "FastICA",
+    "GaussianMixture",
     "GaussianNB",
     "KMeans",
     "Lasso",
     "LinearDiscriminantAnalysis",
     "LinearSVC",
     "LogisticRegression",
+    "MLPClassifier",
+    "MLPRegressor",
     "MiniBatchKMeans",
     "MultinomialNB",
     "QuadraticDiscriminantAnalysis",
     "Ridge",
     "SparseAutoencoder",
+    "TruncatedSVD",
     "close_workers",
 ]

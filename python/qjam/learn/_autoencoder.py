@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, Literal, TypeVar, Union
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from .. import _native
@@ -14,6 +14,7 @@ from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, float_kinds, is_data, memory_of, must_be_finite, of_data
 from ._masters import kept, shares
 from ._models import fit_of, loaded, saved
+from ._shown import ShownEstimator
 from ._tables import documented, fitted_numbers, options_of, seed_of
 
 __all__ = ["SparseAutoencoder"]
@@ -23,7 +24,7 @@ Question = Literal["transform", "reconstruct"]
 
 
 @documented("autoencoder")
-class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SparseAutoencoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
     """``transform`` gives the activities of the hidden units, from -1 to 1.
 
     ``fit`` leaves ``components_`` (the weights that the hidden units give the columns, one unit a row),

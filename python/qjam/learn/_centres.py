@@ -6,7 +6,7 @@ import os
 from typing import Any, Optional, Tuple, TypeVar, Union
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from .. import _native
@@ -14,6 +14,7 @@ from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, memory_of, of_data, weights_for
 from ._masters import kept, shares
 from ._models import answered, loaded, saved
+from ._shown import ShownEstimator
 from ._tables import fitted_numbers
 
 __all__ = ["HasCentres"]
@@ -24,7 +25,7 @@ Self = TypeVar("Self", bound="HasCentres")
 _SMALL_WORK = 1 << 24
 
 
-class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class HasCentres(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, ShownEstimator):
     """An estimator with ``cluster_centers_``."""
 
     #: What the command calls it.

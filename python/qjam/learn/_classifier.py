@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, Tuple, TypeVar, Union
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
@@ -15,6 +15,7 @@ from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, memory_of, of_data, row_weights
 from ._masters import kept, shares
 from ._models import answered, fit_of, loaded, saved
+from ._shown import ShownEstimator
 from ._tables import options_of
 
 __all__ = ["BatchClassifier", "JointClassifier"]
@@ -26,7 +27,7 @@ Batches = TypeVar("Batches", bound="BatchClassifier")
 _CLASS = "class "
 
 
-class JointClassifier(ClassifierMixin, BaseEstimator):
+class JointClassifier(ClassifierMixin, ShownEstimator):
     """A classifier whose native model answers joint probabilities.
 
     A class has ``_learner`` (what the command calls it), ``_arrays`` (options that may be arrays, which go beside the rows),

@@ -7,7 +7,6 @@ import warnings
 from typing import Any, Dict, List, Optional, Tuple, TypeVar, Union
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import assert_all_finite, check_consistent_length
@@ -17,6 +16,7 @@ from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, memory_of, of_data, row_weights
 from ._masters import kept, shares
 from ._models import answered, fit_of, loaded, saved
+from ._shown import ShownEstimator
 from ._tables import fitted_numbers, options_of, seed_of
 
 __all__ = ["Linear"]
@@ -38,7 +38,7 @@ def _regression_of(coefficients: Any, intercept: Any) -> Dict[str, Any]:
     return {"coefficients": one, "intercepts": np.array([intercept], np.float64), "classes": np.empty(0)}
 
 
-class Linear(BaseEstimator):
+class Linear(ShownEstimator):
     """An estimator with ``coef_`` and ``intercept_``."""
 
     #: What the command calls it.

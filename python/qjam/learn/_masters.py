@@ -18,7 +18,7 @@ from .._master import Master
 from .._progress import deliver
 from .._workers import WorkersLike, worker_string
 
-__all__ = ["close_workers", "doing", "kept", "master_for", "shares"]
+__all__ = ["close_workers", "doing", "kept", "master_for", "shares", "soonest"]
 
 R = TypeVar("R")
 
@@ -53,6 +53,8 @@ def _cores() -> int:
 
 
 def _text(workers: Any) -> str:
+    if isinstance(workers, Master):
+        workers = workers._text
     if workers is None:
         return f"local:{_cores()}"
     # Learners are native: what runs in this process and what runs in interpreters is the same to them.
@@ -60,7 +62,9 @@ def _text(workers: Any) -> str:
 
 
 def master_for(workers: WorkersLike) -> Master:
-    """The master of all estimators with these workers, made when first asked for."""
+    """The master of all estimators with these workers, made when first asked for; or the one that was passed as workers."""
+    if isinstance(workers, Master):
+        return workers
     text = _text(workers)
     with _lock:
         master = _masters.get(text)
@@ -68,6 +72,11 @@ def master_for(workers: WorkersLike) -> Master:
             master = Master(text, progress=False, run_folder=False)
             _masters[text] = master
         return master
+
+
+def soonest(workers: WorkersLike) -> WorkersLike:
+    """Who computes where rounds are short and many: the calling thread itself as long as that is sooner, unless workers are named."""
+    return f"auto:local:{_cores()}" if workers is None else workers
 
 
 def doing(workers: WorkersLike, work: Callable[[_native.Master, Callable[[], object]], R]) -> R:
@@ -106,7 +115,7 @@ def _shares(text: str) -> bool:
 
 
 def close_workers(workers: Optional[WorkersLike] = None) -> None:
-    """Ends the workers that estimators share: all of them, or those of one worker string.
+    """Ends the workers that estimators share: all of them, or those of one worker string or of one master.
 
     They end with the program anyway; until then, workers on other machines stay connected. An estimator that is used
     again starts them again.
@@ -114,6 +123,9 @@ def close_workers(workers: Optional[WorkersLike] = None) -> None:
     >>> from qjam.learn import close_workers
     >>> close_workers()
     """
+    if isinstance(workers, Master):
+        workers.close()
+        return
     with _lock:
         names = list(_masters) if workers is None else [_text(workers)]
         closing = [_masters.pop(name) for name in names if name in _masters]

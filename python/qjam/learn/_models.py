@@ -52,11 +52,15 @@ def saved(
     tensors: Dict[str, Any],
     fitted: Dict[str, Any],
     attributes: Optional[Dict[str, Any]] = None,
+    **as_kept: Any,
 ) -> None:
-    """Writes a model file: the tensors, the options that are set, and the names of the columns."""
+    """Writes a model file: the tensors, the options that are set, and the names of the columns.
+
+    ``as_kept`` has the options that a file has in another form than the estimator.
+    """
     names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
     learner = estimator._learner
-    options = to_be_kept(estimator, learner)
+    options = {**to_be_kept(estimator, learner), **as_kept}
     _native.model_save(os.fspath(path), learner, tensors, options, names, fitted, attributes=attributes)
 
 

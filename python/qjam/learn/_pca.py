@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, Dict, TypeVar, Union
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array
 
 from .. import _native
@@ -15,6 +15,7 @@ from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, float_kinds, is_data, of_data
 from ._masters import kept, shares
 from ._models import answered, fit_of, loaded, saved
+from ._shown import ShownEstimator
 from ._tables import documented, options_of, seed_of
 
 __all__ = ["PCA"]
@@ -23,7 +24,7 @@ Self = TypeVar("Self", bound="PCA")
 
 
 @documented("pca")
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
     """A stand-in for ``sklearn.decomposition.PCA``.
 
     ``fit`` leaves ``components_`` (a row each, of length 1), ``mean_``, ``explained_variance_``,

@@ -24,8 +24,10 @@ _OWN = {
         "``RemoteWorker``. ``None`` is every core of this machine, or as many as ``OMP_NUM_THREADS`` says. Changes "
         "the time and no bit of the result. Estimators with the same workers share them."
     ),
+    "verbose_interval": "Taken for scikit-learn's sake: nothing is printed.",
     "verbose": "Taken for scikit-learn's sake: nothing is printed.",
     "covariance_estimator": "Taken for scikit-learn's sake: must be ``None``.",
+    "whiten_solver": "Taken for scikit-learn's sake: rows are made white by eigenvectors of their covariances.",
     "copy": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "tol": "Taken for scikit-learn's sake: nothing is solved up to a tolerance.",
     "power_iteration_normalizer": "Taken for scikit-learn's sake: directions are made orthonormal after every round.",
@@ -33,7 +35,7 @@ _OWN = {
     "copy_X": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "dual": "Taken for scikit-learn's sake: the minimum is the same, and the way there is chosen by the shape of the data.",
     "n_jobs": "Taken for scikit-learn's sake: ``workers`` says who computes.",
-    "warm_start": "Whether a fit begins where the last one ended, if that had as many coefficients.",
+    "warm_start": "Whether a fit begins where the last one ended, if that had as many coefficients or components.",
     "compute_labels": "Whether ``fit`` finds out ``labels_``, which reads all rows once more.",
 }
 
@@ -41,12 +43,18 @@ _OWN = {
 _BESIDES = {
     "init": "An array has one centre a row; a function is called with ``(X, n_clusters, random_state)`` and gives one.",
     "max_no_improvement": "``None`` is another way to say ``\"none\"``.",
+    "hidden_layer_sizes": "A tuple with a number for each layer, or one number.",
     "random_state": "``None`` is another one every time; a ``RandomState`` gives the next number it has.",
     "priors": "``None`` is another way to say ``\"none\"``.",
     "shrinkage": "``None`` is another way to say ``\"none\"``.",
     "n_components": "``None`` is another way to say ``\"none\"``.",
     "class_prior": "``None`` is another way to say ``\"none\"``.",
     "binarize": "``None`` is another way to say ``\"none\"``.",
+    "fun_args": "``None`` is ``{\"alpha\": 1.0}``.",
+    "w_init": "``None`` is another way to say ``\"none\"``.",
+    "weights_init": "``None`` is another way to say ``\"none\"``.",
+    "means_init": "``None`` is another way to say ``\"none\"``.",
+    "precisions_init": "``None`` is another way to say ``\"none\"``.",
     "class_weight": "``None`` is another way to say ``\"none\"``; a dictionary has the weight of each class.",
 }
 
@@ -104,8 +112,8 @@ def _described(name: str, default: Any, option: Any, learner: str) -> List[str]:
 
 
 def options_of(estimator: Any, learner: str, leave: Any = ()) -> Dict[str, Any]:
-    """What an estimator's parameters say, as plain values; what the table does not know stays away. ``None`` is the word
-    ``"none"`` of an option that has it.
+    """What an estimator's parameters say, as plain values; what the table does not know stays away. ``None`` and ``False`` are the
+    word ``"none"`` of an option that has it.
     """
     options = {}
     # Asked one by one: `get_params` reads the signature anew every time.
@@ -113,7 +121,7 @@ def options_of(estimator: Any, learner: str, leave: Any = ()) -> Dict[str, Any]:
         name = option["name"]
         if name not in leave and hasattr(estimator, name):
             value = getattr(estimator, name)
-            is_word = value is None and "none" in dict(option["words"])
+            is_word = (value is None or value is False) and "none" in dict(option["words"])
             options[name] = "none" if is_word else _plain(value)
     return options
 

@@ -3,13 +3,14 @@
 //! No learner has code of its own here. The package checks what users hand over as scikit-learn does, and knows which master
 //! to use; here arrays become data sets ([`rows`]), a learner of `qjam_algos::registry` is fitted with the interpreter
 //! released ([`fitting`], [`running`]) or its model is asked ([`asking`]), saved and loaded ([`files`]). A model is a dictionary
-//! of arrays to Python ([`parts`]), which NumPy owns ([`arrays`]).
+//! of arrays to Python ([`parts`]), which NumPy owns ([`arrays`]). Functions of the user's are minimised in [`minimizing`].
 
 mod arrays;
 mod asking;
 mod errors;
 mod files;
 mod fitting;
+mod minimizing;
 mod options;
 mod parts;
 mod rows;
@@ -22,6 +23,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<rows::Rows>()?;
     m.add_function(wrap_pyfunction!(options::learner_options, m)?)?;
     m.add_function(wrap_pyfunction!(fitting::learner_fit, m)?)?;
+    m.add_function(wrap_pyfunction!(minimizing::optimize_minimize, m)?)?;
     m.add_function(wrap_pyfunction!(asking::model_answer, m)?)?;
     m.add_function(wrap_pyfunction!(asking::model_answer_here, m)?)?;
     m.add_function(wrap_pyfunction!(files::model_save, m)?)?;

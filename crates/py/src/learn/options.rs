@@ -32,6 +32,7 @@ fn entry<'py>(py: Python<'py>, option: &Opt) -> PyResult<Bound<'py, PyDict>> {
     entry.set_item("flag", option.flag)?;
     let kind = match option.kind {
         Kind::Integer { .. } => "integer",
+        Kind::Integers { .. } => "integers",
         Kind::Real { .. } => "real",
         Kind::Flag => "flag",
         Kind::Word => "word",

@@ -1,0 +1,1 @@
+"""Spark as workers: the driver's side (``driver``, ``context``), and what runs in Spark's Python workers (``task``)."""
