@@ -19,6 +19,10 @@ pub enum Request {
     Dist,
     /// Build the Python package for release.
     Wheel,
+    /// Build the documentation site.
+    Site,
+    /// Do all of a release but publishing it, or one part of that.
+    Release(Option<String>),
     /// Print the dependencies between crates and modules.
     Rooms,
     /// Start, remove or inspect test hosts.
@@ -35,6 +39,7 @@ pub enum Usage {
     NoSuchCommand(String),
     NoSuchOption { command: String, option: String },
     OnlyWhat,
+    ReleaseHow,
     NoSuchStep(String),
     HostsWhat,
 }
@@ -45,6 +50,9 @@ impl fmt::Display for Usage {
             Usage::NoSuchCommand(word) => write!(f, "there is no command '{word}'"),
             Usage::NoSuchOption { command, option } => write!(f, "'{command}' has no option '{option}'"),
             Usage::OnlyWhat => write!(f, "--only wants the name of a step: `cargo xtask list` names them"),
+            Usage::ReleaseHow => {
+                write!(f, "'release' wants --dry-run: publishing is what the workflow `release` does")
+            }
             Usage::HostsWhat => write!(f, "'hosts' wants one of: up, down, status, shell NAME"),
             Usage::NoSuchStep(name) => {
                 write!(f, "no step '{name}' in this command's tier: `cargo xtask list` names them")
@@ -64,12 +72,15 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
     {
         return Ok(Request::Step { name: name.clone(), outcome: outcome.into() });
     }
-    let (mut full, mut only) = (false, None);
+    let (mut full, mut only, mut is_rehearsal) = (false, None, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match (command.as_str(), option.as_str()) {
             ("test" | "setup", "--full") => full = true,
-            ("test" | "bench", "--only") => only = Some(options.next().ok_or(Usage::OnlyWhat)?.clone()),
+            ("release", "--dry-run") => is_rehearsal = true,
+            ("test" | "bench" | "release", "--only") => {
+                only = Some(options.next().ok_or(Usage::OnlyWhat)?.clone())
+            }
             _ => return Err(Usage::NoSuchOption { command: command.clone(), option: option.clone() }),
         }
     }
@@ -81,6 +92,9 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
         "setup" => Ok(Request::Run { lists: &[SETUP], tiers, only: None }),
         "dist" => Ok(Request::Dist),
         "wheel" => Ok(Request::Wheel),
+        "site" => Ok(Request::Site),
+        "release" if is_rehearsal => Ok(Request::Release(only)),
+        "release" => Err(Usage::ReleaseHow),
         "rooms" => Ok(Request::Rooms),
         "list" => Ok(Request::List),
         "help" | "--help" | "-h" => Ok(Request::Help),
@@ -129,7 +143,27 @@ mod tests {
         assert_eq!(parsed("bench --full").err(), Some(no_option));
         assert_eq!(parsed("test --only").err(), Some(Usage::OnlyWhat));
         assert_eq!(parsed("hosts").err(), Some(Usage::HostsWhat));
+        assert_eq!(parsed("release").err(), Some(Usage::ReleaseHow));
+        assert!(
+            matches!(parsed("release --dry-run --only wheel"), Ok(Request::Release(Some(part))) if part == "wheel")
+        );
         assert_eq!(parsed("hosts shell").err(), Some(Usage::HostsWhat));
         assert_eq!(parsed("hosts up now").err(), Some(Usage::HostsWhat));
+    }
+
+    #[test]
+    fn workflows_call_commands_that_there_are() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../.github/workflows");
+        let mut count = 0;
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let text = std::fs::read_to_string(entry.path()).unwrap();
+            let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+            for (_, rest) in lines.filter_map(|line| line.split_once("cargo xtask ")) {
+                let words: Vec<&str> = rest.split_whitespace().take_while(|word| *word != "&&").collect();
+                assert!(parsed(&words.join(" ")).is_ok(), "{:?}: {rest}", entry.path());
+                count += 1;
+            }
+        }
+        assert!(count >= 5);
     }
 }

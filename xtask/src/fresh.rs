@@ -31,6 +31,49 @@ pub fn account(workspace: &Workspace) -> StepResult {
     Ok(format!("pip brings {packages}; five lines have a result; the command says {}", version.trim()))
 }
 
+/// The wheel as a tool: pipx and uv give the command `qjam`, each in an environment of its own.
+pub fn tool(workspace: &Workspace) -> StepResult {
+    let wheel = package::built(workspace)?;
+    let home = workspace.empty_folder("tool")?;
+    let python = workspace.venv_program("python")?;
+    workspace.program(&python).args(["-m", "venv"]).arg(home.join("installers")).run()?;
+    let ours = |program: &str| {
+        let run = workspace.program(home.join("installers/bin").join(program)).dir(&home);
+        run.without(&["QJAM_", "PYTHON", "CARGO", "VIRTUAL_ENV", "PIPX_", "UV_TOOL"]).env("HOME", &home)
+    };
+    let quiet = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:"];
+    ours("python").args(quiet).args(["pipx", "uv"]).run()?;
+    // Where packages come from is pip's to know; uv has settings of its own.
+    let index = ours("python").args(["-m", "pip", "config", "get", "global.index-url"]).ask().ok();
+    let mut said = Vec::new();
+    for (tool, words) in [("pipx", &["install", "--quiet"][..]), ("uv", &["tool", "install", "--quiet"])] {
+        let bin = home.join(format!("{tool}-bin"));
+        // Names of one tool mean nothing to the other.
+        let run = |words: &[&str]| {
+            let run = ours(tool).args(words).env("PIPX_BIN_DIR", &bin).env("PIPX_HOME", home.join("pipx"));
+            let run = run
+                .env("UV_TOOL_BIN_DIR", &bin)
+                .env("UV_TOOL_DIR", home.join("uv"))
+                .env("UV_PYTHON", &python);
+            match &index {
+                Some(index) => run.env("UV_DEFAULT_INDEX", index.trim()),
+                None => run,
+            }
+        };
+        run(words).arg(&wheel).run()?;
+        let qjam = || workspace.program(bin.join("qjam")).dir(&home).env("HOME", &home);
+        let version = qjam().arg("--version").ask()?;
+        qjam().args(["doctor", "--json"]).ask()?;
+        run(if tool == "uv" { &["tool", "uninstall", "qjam"] } else { &["uninstall", "qjam"] }).run()?;
+        if bin.join("qjam").exists() {
+            let what = format!("{tool} has left the command qjam");
+            return Err(Failure::Unexpected { what, expected: "nothing after it was uninstalled" });
+        }
+        said.push(format!("{tool}: {}", version.trim()));
+    }
+    Ok(said.join(", "))
+}
+
 /// The same lines on hosts that have Python and NumPy and nothing of ours.
 pub fn on_hosts(workspace: &Workspace, hosts: &[String], ssh: &str) -> StepResult {
     let account = Account::new(workspace, "account-for-hosts")?;
@@ -54,8 +97,7 @@ pub fn versions(workspace: &Workspace) -> StepResult {
         let pip = || pip().args(["--disable-pip-version-check", "--only-binary", ":all:"]);
         pip().args(["numpy", "-r", setup::PACKAGE_TEST_PACKAGES]).run()?;
         pip().args(["--force-reinstall", "--no-deps"]).arg(&wheel).run()?;
-        let elsewhere = ["--ignore", package::HOST_TESTS, "--ignore", package::CLOUD_TESTS];
-        let said = package::pytest(workspace, &venv, &[&elsewhere[..], &[package::TESTS]].concat())?;
+        let said = package::pytest(workspace, &venv, &[&package::ELSEWHERE[..], &[package::TESTS]].concat())?;
         notes.push(format!("{version}: {said}"));
     }
     Ok(notes.join("; "))

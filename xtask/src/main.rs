@@ -19,9 +19,12 @@ mod leftovers;
 mod mpi;
 mod package;
 mod promised;
+mod release;
 mod rooms;
 mod run;
 mod setup;
+mod site;
+mod spark;
 mod step;
 mod steps;
 mod suite;
@@ -40,6 +43,8 @@ cargo xtask COMMAND
   setup [--full]                only install what the steps need
   dist                          build the executable that needs nothing of the machine it runs on
   wheel                         build the Python package for others, to `wheels` in the target folder
+  site                          build the documentation to `site` in the target folder, for any web server
+  release --dry-run             everything of a release short of publishing it; --only PART: check, crates, wheel, dist
   rooms                         print which crates and modules use which, and check that they may
   hosts up | down | status      make or remove test hosts with an sshd each, or see which answer
   hosts shell NAME              log in to one
@@ -71,6 +76,12 @@ fn main() -> ExitCode {
         }
         Request::Dist => return finish(Workspace::here().and_then(|workspace| dist::build(&workspace))),
         Request::Wheel => return finish(Workspace::here().and_then(|workspace| package::wheel(&workspace))),
+        Request::Site => return finish(Workspace::here().and_then(|workspace| site::build(&workspace))),
+        Request::Release(part) => {
+            return finish(
+                Workspace::here().and_then(|workspace| release::rehearse(&workspace, part.as_deref())),
+            );
+        }
         Request::Rooms => return finish(Workspace::here().and_then(|workspace| rooms::print(&workspace))),
         Request::Hosts(order) => {
             return finish(Workspace::here().and_then(|workspace| hosts::obey(&workspace, &order)));

@@ -16,6 +16,8 @@ pub const TESTS: &str = "python/tests";
 pub const HOST_TESTS: &str = "python/tests/test_hosts.py";
 /// Those that need servers that stand for clouds.
 pub const CLOUD_TESTS: &str = "python/tests/test_clouds.py";
+/// Those that need Spark.
+pub const SPARK_TESTS: &str = "python/tests/test_spark.py";
 /// What looks at the clock.
 const MEASURES: &str = "python/tests/measures.py";
 /// The oldest C library that the wheel for others runs with.
@@ -25,6 +27,7 @@ const CARRIED: &[&str] = &[
     "qjam/__init__.py",
     "qjam/_native.abi3.so",
     "qjam/_native.pyi",
+    "qjam/_spark/task.py",
     "qjam/py.typed",
     "qjam/_vendor/cloudpickle/LICENSE",
     "qjam/_vendor/cloudpickle/cloudpickle.py",
@@ -32,6 +35,8 @@ const CARRIED: &[&str] = &[
     "licenses/LICENSE-MIT",
     "licenses/LICENSE-APACHE",
 ];
+/// Tests that other steps run.
+pub const ELSEWHERE: [&str; 6] = ["--ignore", HOST_TESTS, "--ignore", CLOUD_TESTS, "--ignore", SPARK_TESTS];
 /// What it must not have.
 const LEFT_OUT: &[&str] = &["__pycache__", "/tests/", "build_backend", ".cyclonedx.json"];
 
@@ -105,9 +110,9 @@ pub fn lint(workspace: &Workspace) -> StepResult {
     Ok("ruff, mypy --strict and pyright find nothing".into())
 }
 
-/// All tests that need no hosts, and the examples in documentation.
+/// All tests that need neither hosts nor clouds nor Spark, and the examples in documentation.
 pub fn tests(workspace: &Workspace) -> StepResult {
-    let own = pytest(workspace, &workspace.venv(), &["--ignore", HOST_TESTS, "--ignore", CLOUD_TESTS, TESTS]);
+    let own = pytest(workspace, &workspace.venv(), &[&ELSEWHERE[..], &[TESTS]].concat());
     let package = ["--doctest-modules", "--ignore-glob=*_vendor*", "--pyargs", "qjam"];
     // Whoever reads the failures wants all of them.
     let documentation = pytest(workspace, &workspace.venv(), &package);
@@ -129,6 +134,12 @@ pub fn host_tests(workspace: &Workspace, dir: &Path, ssh: &str) -> StepResult {
 pub fn cloud_tests(workspace: &Workspace, knows: impl FnOnce(Run) -> Run) -> StepResult {
     let run = pytest_run(workspace, &workspace.venv(), &[CLOUD_TESTS])?;
     judge(&knows(run).limit_min(20).tee_and_leave_nothing()?)
+}
+
+/// The tests that need Spark.
+pub fn spark_tests(workspace: &Workspace) -> StepResult {
+    let run = pytest_run(workspace, &workspace.venv(), &[SPARK_TESTS])?;
+    judge(&run.limit_min(20).tee_and_leave_nothing()?)
 }
 
 /// Runs tests in an environment. That none is skipped and no process left behind is part of passing.

@@ -14,8 +14,12 @@ const TEST_PACKAGES: &str = "bench/requirements-test.txt";
 pub const PACKAGE_TEST_PACKAGES: &str = "python/tests/requirements.txt";
 /// The server that speaks like S3.
 const CLOUD_PACKAGES: &str = "crates/store/tests/requirements.txt";
+/// Spark with its driver in Python.
+const SPARK_PACKAGES: &str = "python/tests/requirements-spark.txt";
 /// The server that speaks like Azure's storage.
 const AZURITE: &str = "azurite@3.35.0";
+/// What makes pages of the book.
+const MDBOOK: &str = "0.5.4";
 /// Additional Python packages of the peer programs.
 const PEER_PACKAGES: &str = "bench/requirements-peers.txt";
 
@@ -66,6 +70,15 @@ pub fn cloud_servers(workspace: &Workspace) -> StepResult {
     Ok("installed".into())
 }
 
+/// Installs PySpark, and a Java to run it where there is none.
+pub fn spark(workspace: &Workspace) -> StepResult {
+    python(workspace)?;
+    if workspace.program("java").arg("-version").ask().is_err() && std::env::var_os("JAVA_HOME").is_none() {
+        system_packages(workspace, &["openjdk-17-jre-headless"])?;
+    }
+    packages(workspace, SPARK_PACKAGES)
+}
+
 /// Azurite's program.
 pub fn azurite(workspace: &Workspace) -> PathBuf {
     workspace.target.join("azurite/node_modules/.bin/azurite")
@@ -82,6 +95,18 @@ pub fn cargo_fuzz(workspace: &Workspace) -> StepResult {
     workspace.cargo("install cargo-fuzz --locked --root").arg(workspace.tools()).run()?;
     let version = workspace.cargo("fuzz --version").ask()?;
     Ok(format!("{} installed", version.trim()))
+}
+
+/// Installs mdBook, without the parts that serve and watch, which are most of it.
+pub fn mdbook(workspace: &Workspace) -> StepResult {
+    let there = workspace.program("mdbook").arg("--version").ask();
+    if there.is_ok_and(|version| version.trim().trim_start_matches("mdbook v") == MDBOOK) {
+        return Ok(format!("mdbook {MDBOOK} is there"));
+    }
+    let install =
+        format!("install mdbook --locked --version {MDBOOK} --no-default-features --features search --root");
+    workspace.cargo(&install).arg(workspace.tools()).run()?;
+    Ok(format!("mdbook {MDBOOK} installed"))
 }
 
 /// Installs what test hosts need: sshd, and the tools for namespaces, network interfaces and packet filters.

@@ -4,19 +4,21 @@ use crate::step::Lane::{Package, Tests};
 use crate::step::Tier::{Bench, Full, Quick};
 use crate::step::{Step, StepResult};
 use crate::{
-    bench, clouds, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, promised, rooms, setup, suite,
-    workspace::Workspace,
+    bench, clouds, demo, dist, fresh, fuzz, hosts, hygiene, mpi, package, promised, release, rooms, setup,
+    site, spark, suite, workspace::Workspace,
 };
 
 /// Installs what the checks need; nothing is done where it is already there.
 pub const SETUP: &[Step] = &[
     Step::new("rust-tools", Quick, setup::rust_tools),
     Step::new("cargo-fuzz", Full, setup::cargo_fuzz),
+    Step::new("mdbook", Full, setup::mdbook),
     Step::new("peers", Bench, setup::peers),
     Step::new("python", Quick, setup::python).lane(Package),
     Step::new("ssh-server", Quick, setup::ssh_server).lane(Package),
     Step::new("mpi-library", Quick, setup::mpi).lane(Package),
     Step::new("cloud-servers", Quick, setup::cloud_servers).lane(Package),
+    Step::new("spark-packages", Quick, setup::spark).lane(Package),
     Step::new("browser", Quick, setup::browser).lane(Package),
 ];
 
@@ -25,6 +27,8 @@ pub const CHECKS: &[Step] = &[
     Step::new("hygiene", Quick, hygiene::check).lane(Tests),
     Step::new("rooms", Quick, rooms::check).lane(Tests),
     Step::new("promised", Quick, promised::check).lane(Tests),
+    Step::new("book", Quick, site::markdown::check).lane(Tests),
+    Step::new("release", Quick, release::check).lane(Tests),
     Step::new("format", Quick, |s| s.cargo("fmt --all --check").run()).lane(Tests),
     Step::new("clippy", Quick, |s| s.cargo("clippy --workspace --all-targets -- -D warnings").run())
         .lane(Tests),
@@ -44,13 +48,17 @@ pub const CHECKS: &[Step] = &[
     Step::new("simulation", Quick, |s| sweep(s, "", "0..1000")).lane(Tests),
     Step::new("python-tests", Quick, package::tests).lane(Package),
     Step::new("python-account", Quick, fresh::account).lane(Package),
+    Step::new("python-tool", Quick, fresh::tool).lane(Package),
     Step::new("python-hosts", Quick, hosts::python_test).lane(Tests).after(&["python-wheel"]),
     Step::new("python-clouds", Quick, clouds::python_test).lane(Tests).after(&["python-wheel"]),
+    Step::new("spark", Quick, spark::python_test).lane(Tests).after(&["python-wheel", "spark-packages"]),
     Step::new("long-simulation", Full, |s| sweep(s, "--release", "0..10000")).lane(Tests),
     Step::new("mutants", Full, |s| s.cargo("run --release -p qjam-sim --bin mutants").limit_min(60).run())
         .lane(Tests),
     Step::new("long-tests", Full, suite::long),
     Step::new("long-hosts", Full, hosts::long_test),
+    Step::new("site", Full, site::check),
+    Step::new("packages", Full, release::packages),
     Step::new("python-sources", Full, package::from_sources).lane(Package),
     Step::new("python-versions", Full, fresh::versions).lane(Package),
     Step::new("fuzz", Full, fuzz::run).lane(Package),
