@@ -220,7 +220,7 @@ def main() -> None:
             shutil.rmtree(made)
     texts = [case for case in cases if case.name.startswith(("csv", "libsvm"))]
     peers_of = [(case, name) for case in texts for name in case.times_ms if not name.startswith("qjam")]
-    bars = [comparison.Bar(case, "qjam", name, 1.0) for case, name in peers_of]
+    bars = [comparison.Bar(case, "qjam", name, 0.8, 1.0) for case, name in peers_of]
     comparison.finish(cases, bars, args.json, {"rounds": args.rounds, "rows": args.rows})
 
 
