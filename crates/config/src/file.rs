@@ -7,9 +7,6 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Words that worker strings begin with, which no cluster can be called.
-const ENGINES: &[&str] = &["auto", "inproc", "local", "mpi", "proc", "ssh", "store"];
-
 /// Reads a text.
 pub(crate) fn entries(path: &Path, text: &str, layer: Layer) -> Result<Vec<Entry>, ConfigError> {
     let at = |span: Range<usize>| line(text, span.start);
@@ -76,7 +73,7 @@ pub(crate) fn check_cluster(name: &str, value: &str) -> Result<(), String> {
             "a name is up to 64 letters, digits, hyphens and underscores, and begins with a letter".into()
         );
     }
-    if ENGINES.contains(&name) {
+    if qjam::engine::is_reserved_word(name) {
         return Err("worker strings have another meaning for this word; choose another name".into());
     }
     keys::worker_string(value)

@@ -4,7 +4,7 @@
 //! up again, so a cluster may have a host of its own name.
 
 use crate::{Config, ConfigError, Entry};
-use qjam::engine::{SeatKind, WorkerString};
+use qjam::engine::{WorkerString, is_reserved_word, provider};
 
 /// A worker string without names of clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,16 +21,15 @@ pub fn names_others(text: &str) -> bool {
     let text = text.trim();
     let body = text.strip_prefix("auto:").unwrap_or(text);
     let word = |item: &str| item.trim().split([':', '*']).next().unwrap_or_default().to_owned();
-    let is_here =
-        |item: &str| matches!(word(item).as_str(), "auto" | "inproc" | "local" | "mpi" | "proc" | "store");
-    !body.starts_with("store:") && body.split(',').any(|item| !is_here(item))
+    let is_here = |item: &str| is_reserved_word(&word(item)) && !item.trim().starts_with("ssh:");
+    !provider::is_address(body) && body.split(',').any(|item| !is_here(item))
 }
 
 /// Puts the items of clusters in the place of their names.
 pub(crate) fn expand<'a>(config: &'a Config, text: &str) -> Result<Workers<'a>, ConfigError> {
     let plain = || Workers { text: text.to_owned(), clusters: Vec::new() };
-    // The address of a bucket may have commas.
-    if text.trim_start().starts_with("store:") {
+    // Such an address may have commas.
+    if provider::is_address(text) {
         return Ok(plain());
     }
     let (mut is_auto, body) = match text.trim().strip_prefix("auto:") {
@@ -61,13 +60,13 @@ pub(crate) fn expand<'a>(config: &'a Config, text: &str) -> Result<Workers<'a>, 
                 is_auto = true;
                 found.push(tidy(rest));
             }
-            None if value.starts_with("store:") && items.len() > 1 => {
+            None if provider::is_address(value) && items.len() > 1 => {
                 return Err(ConfigError::Workers(format!(
-                    "`{item}` is a bucket ({}), beside which no other workers can be named",
+                    "`{item}` is `{value}` ({}), beside which no other workers can be named",
                     cluster.source()
                 )));
             }
-            None if value.starts_with("store:") => found.push(value.to_owned()),
+            None if provider::is_address(value) => found.push(value.to_owned()),
             None => found.push(tidy(value)),
         }
     }
@@ -86,14 +85,13 @@ fn tidy(items: &str) -> String {
 pub(crate) fn check_project(config: &Config) -> Result<(), ConfigError> {
     let Some(entry) = config.project.iter().find(|entry| entry.key == "workers") else { return Ok(()) };
     let body = entry.value.trim().strip_prefix("auto:").unwrap_or(entry.value.trim());
-    let is_bucket = body.starts_with("store:");
+    let is_address = provider::is_address(body);
     for item in body.split(',').map(str::trim) {
         let is_here = || {
             let seats = WorkerString::parse(item).map(|parsed| parsed.seats).unwrap_or_default();
-            let here = |kind: &SeatKind| matches!(kind, SeatKind::Local | SeatKind::Proc | SeatKind::Rank);
-            !seats.is_empty() && seats.iter().all(|seat| here(&seat.kind))
+            !seats.is_empty() && seats.iter().all(|seat| !seat.is_elsewhere())
         };
-        if is_bucket || item.starts_with('@') || (config.cluster(item).is_none() && !is_here()) {
+        if is_address || item.starts_with('@') || (config.cluster(item).is_none() && !is_here()) {
             let what = format!(
                 "`{item}` is neither on this machine nor a cluster of your own; whoever wrote this file could send your data there. If \
                  that is where it shall go, name it in your own file, which `qjam config path` prints: `qjam config set clusters.NAME \
@@ -111,9 +109,16 @@ mod tests {
 
     #[test]
     fn workers_of_this_machine_need_no_files() {
-        for text in
-            ["local:4", "auto", "auto:proc:2, local", "proc:2*4", "inproc:2", "mpi", "store:file:///a,b"]
-        {
+        for text in [
+            "local:4",
+            "auto",
+            "auto:proc:2, local",
+            "proc:2*4",
+            "inproc:2",
+            "mpi",
+            "store:file:///a,b",
+            "spark://a:7077,b:7077",
+        ] {
             assert!(!names_others(text), "{text}");
         }
         for text in ["lab", "proc:2,lab", "auto:lab", "ssh://local", "@/hosts", "ann@big*4"] {

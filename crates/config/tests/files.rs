@@ -212,6 +212,7 @@ fn values_are_set_and_removed_one_by_one_and_wrong_ones_leave_the_file_alone() {
         ("workers", "pro k", "pro k"),
         ("colour", "red", "clusters.NAME"),
         ("clusters.local", "big", "another name"),
+        ("clusters.spark", "big", "another name"),
         ("tuning", "", "counted"),
     ] {
         let e = set(&path, key, value, false).unwrap_err().to_string();

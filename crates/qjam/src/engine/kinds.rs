@@ -31,6 +31,14 @@ pub(super) fn with_word(word: &str) -> Option<&'static EngineWords> {
     ENGINES.iter().find(|engine| engine.word == word)
 }
 
+/// Words of worker strings that are no engine's: `auto`, the interpreters of Python's own process, and the address of a host.
+const OTHER_WORDS: &[&str] = &["auto", "inproc", "ssh"];
+
+/// Whether worker strings give this word a meaning, so that no cluster can be called by it.
+pub fn is_reserved_word(word: &str) -> bool {
+    with_word(word).is_some() || OTHER_WORDS.contains(&word) || provider::is_word(word)
+}
+
 /// Refuses seats that cannot be together.
 pub(super) fn check_together(seats: &[Seat], auto: bool) -> Result<(), Wrong> {
     if seats.iter().any(|seat| seat.kind == SeatKind::Rank) {
@@ -71,6 +79,14 @@ impl Seat {
         match &self.kind {
             SeatKind::Host(address) => Some(address),
             SeatKind::Local | SeatKind::Proc | SeatKind::Rank | SeatKind::Crew { .. } => None,
+        }
+    }
+
+    /// Whether its workers need not be on this machine: data of rounds may leave it.
+    pub fn is_elsewhere(&self) -> bool {
+        match self.kind {
+            SeatKind::Local | SeatKind::Proc | SeatKind::Rank => false,
+            SeatKind::Host(_) | SeatKind::Crew { .. } => true,
         }
     }
 

@@ -63,6 +63,7 @@ mod workplace;
 pub use address::HostAddress;
 pub use caps::Caps;
 pub use crew::{Assignment, Crew, CrewWorker};
+pub use kinds::is_reserved_word;
 pub(crate) use kinds::join_crew;
 pub use order::{Failure, LocatedChunk, MappedPack, Order, OrderError, Outcome, Parts, Value, WorkDone};
 pub use worker_string::{SEATS_MAX, SLOTS_MAX, Seat, SeatKind, WorkerString, WorkerStringError};

@@ -75,6 +75,19 @@ pub fn set_language(setup: &[u8]) -> bool {
     crate::function::language::welcome(setup)
 }
 
+/// Words of providers in other crates of this project: reserved also in programs that are linked without them.
+const KNOWN: &[&str] = &["spark", "store"];
+
+/// Whether a provider has this word, or would have it in a program that is linked with it.
+pub(super) fn is_word(word: &str) -> bool {
+    KNOWN.contains(&word) || CREWS.iter().any(|provider| provider.word == word)
+}
+
+/// Whether a whole worker string is the address of a crew of another crate. Such a string is not cut at commas.
+pub fn is_address(text: &str) -> bool {
+    text.trim().split_once(':').is_some_and(|(word, _)| is_word(word) && kinds::with_word(word).is_none())
+}
+
 /// Takes in a whole worker string if it names a crew of another crate.
 pub(super) fn parse(seating: &mut Seating, input: &str) -> Result<bool, Wrong> {
     let Some((word, rest)) = input.trim().split_once(':') else { return Ok(false) };
