@@ -178,10 +178,13 @@ fn a_worker_that_joins_in_the_middle_saves_time() {
     assert!(took < Duration::from_millis(1_600), "alone it would be 1.9 s: {took:?}");
 }
 
-/// Processor time of a process so far.
-fn processor_time(pid: u64) -> Duration {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
-    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+/// Processor time of a process so far in nanoseconds, if it sleeps now: one that polls is running or runnable.
+fn asleep_after_ns(pid: u64) -> Option<u64> {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let stat = read("stat");
+    // The name of the program stands in parentheses and may have any characters.
+    let is_asleep = stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'));
+    is_asleep.then(|| read("schedstat").split(' ').next().unwrap().parse().unwrap())
 }
 
 /// Short rounds one after the other keep workers awake between them, if there are cores for all; not beyond the last.
@@ -194,13 +197,11 @@ fn workers_that_have_nothing_to_do_use_no_processor() {
             m.run(nap, &[0, 0, 1, 0][..], &tasks).unwrap();
         }
         let pids: Vec<u64> = (0..m.workers().len()).map(|n| pid(&m, n)).collect();
-        // Whoever has not slept yet does so now.
-        std::thread::sleep(Duration::from_millis(50));
-        let used = || pids.iter().map(|pid| processor_time(*pid)).sum::<Duration>();
-        let before = used();
-        std::thread::sleep(Duration::from_millis(500));
-        let used = used() - before;
-        // One that does not sleep uses all of it.
-        assert!(used < Duration::from_millis(50), "{engine}: {used:?} in half a second");
+        let used = || pids.iter().map(|pid| asleep_after_ns(*pid)).collect::<Option<Vec<u64>>>();
+        wait_until(&format!("{engine}: a tenth of a second in which no worker runs"), || {
+            let before = used();
+            std::thread::sleep(Duration::from_millis(100));
+            before.is_some() && before == used()
+        });
     }
 }
