@@ -23,7 +23,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-const PROGRAMS: Programs = &[("full", full), ("read-only", read_only), ("removed", removed)];
+const PROGRAMS: Programs =
+    &[("full", full), ("read-only", read_only), ("removed", removed), ("no-order", no_order)];
 qjam_conformance::hook!(PROGRAMS);
 
 /// The file that takes the room on a disk.
@@ -78,9 +79,13 @@ impl Work<Bytes> for Adding {
     }
 }
 
+/// Messages that are never sent again.
+const SENT_ONCE: fn() -> Settings = || Settings { resend_after: Span(u64::MAX), ..SETTINGS() };
+
 /// A job of one round.
 struct Story {
     folder: PathBuf,
+    settings: Settings,
     at: RoundAt,
     order: Order<Bytes>,
     work: Adding,
@@ -91,6 +96,7 @@ impl Story {
         let plan = Plan::new(Cut::new(TASKS, 0), TASKS, Shape::SquareRoot);
         Story {
             folder: folder.into(),
+            settings: SETTINGS(),
             at: RoundAt { job: "job".into(), round: 0 },
             order: Order::new(RoundHead { plan, fused: false }, b"body"),
             work: Adding::default(),
@@ -103,7 +109,7 @@ impl Story {
 
     fn begin(&self, bucket: &Bucket) -> Result<bool, StoreError> {
         let sender = Sender { name: "submitter", patience: Span(0) };
-        block_on(begin(bucket, &self.at, &self.order, SETTINGS().watch_every, &sender))
+        block_on(begin(bucket, &self.at, &self.order, self.settings.watch_every, &sender))
     }
 
     /// Breaks something under two workers that have not begun, mends it, and waits for the value, which must be right.
@@ -115,14 +121,14 @@ impl Story {
             for (n, bucket) in buckets.iter().enumerate() {
                 let has_ended = &has_ended;
                 scope.spawn(move || {
-                    let worker = Worker::new(bucket, &self.work, SETTINGS(), format!("w{n}"));
+                    let worker = Worker::new(bucket, &self.work, self.settings, format!("w{n}"));
                     block_on(worker.serve(|| !has_ended.load(Relaxed)));
                 });
             }
             let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 mends();
                 let bucket = self.open().unwrap();
-                let mut watch = Watch::new(self.at.clone(), SETTINGS());
+                let mut watch = Watch::new(self.at.clone(), self.settings);
                 block_on(watch.wait(&bucket, &self.order, || false)).unwrap()
             }));
             has_ended.store(true, Relaxed);
@@ -190,6 +196,16 @@ fn removed(folder: &str) {
     story.play(breaks, || {});
 }
 
+fn no_order(folder: &str) {
+    let story = Story { settings: SENT_ONCE(), ..Story::new(folder) };
+    let bucket = story.open().unwrap();
+    assert!(story.begin(&bucket).unwrap());
+    story.play(
+        || fs::remove_dir_all(story.folder.join("blobs/jobs/job/rounds/0000000000/order")).unwrap(),
+        || {},
+    );
+}
+
 /// What a program says on a disk of this size, in a mount namespace of its own.
 fn on_a_disk(program: &str, size: &str) -> Vec<String> {
     let folder = std::env::temp_dir().join(format!("qjam-store-disk-{program}-{}", std::process::id()));
@@ -230,5 +246,11 @@ fn a_disk_that_can_only_be_read_is_told() {
 #[test]
 fn a_round_whose_blobs_and_messages_are_removed_is_made_again() {
     let said = on_a_disk("removed", "2m");
+    assert_eq!(said, ["right: true"]);
+}
+
+#[test]
+fn an_order_that_is_removed_is_put_back_while_workers_wait_for_it() {
+    let said = on_a_disk("no-order", "2m");
     assert_eq!(said, ["right: true"]);
 }

@@ -30,6 +30,11 @@ pub fn round(at: &RoundAt) -> String {
     format!("jobs/{}/rounds/{:010}/", at.job, at.round)
 }
 
+/// All copies of the order.
+pub fn orders(at: &RoundAt) -> String {
+    format!("{}order/", round(at))
+}
+
 /// A copy of the order.
 pub fn order(at: &RoundAt, copy: u32) -> String {
     format!("{}order/{copy:05}", round(at))

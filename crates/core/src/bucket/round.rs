@@ -107,8 +107,7 @@ pub async fn begin<S: Storage>(
         }
     }
     let sending = async {
-        let copy = async |copy| storage.create(&keys::order(at, copy), order.blob().clone()).await;
-        for_each(0..storage.copies(plan.copies()), AT_ONCE, copy).await?;
+        put_order(storage, at, order).await?;
         if order.head.fused {
             storage.send(&Message::Watch { at: at.clone() }.to_string(), watch).await?;
         }
@@ -131,6 +130,16 @@ pub async fn begin<S: Storage>(
     Ok(true)
 }
 
+/// Writes all copies of an order that are not there.
+pub(super) async fn put_order<S: Storage>(
+    storage: &S,
+    at: &RoundAt,
+    order: &Order<S::Blob>,
+) -> Result<(), S::Error> {
+    let copy = async |copy| storage.create(&keys::order(at, copy), order.blob().clone()).await;
+    for_each(0..storage.copies(order.head.plan.copies()), AT_ONCE, copy).await.map(drop)
+}
+
 /// The order of a round, by any of its copies; the one that a task should read comes first.
 pub(super) async fn find<S: Storage>(
     storage: &S,
@@ -138,7 +147,7 @@ pub(super) async fn find<S: Storage>(
     task: u32,
 ) -> Result<Option<Order<S::Blob>>, S::Error> {
     // How many copies there are is in the order. The first is always there.
-    let Some(first) = storage.list(&format!("{}order/", keys::round(at))).await?.len().checked_sub(1) else {
+    let Some(first) = storage.list(&keys::orders(at)).await?.len().checked_sub(1) else {
         return Ok(None);
     };
     let copies = first as u32 + 1;

@@ -6,7 +6,7 @@
 use super::keys;
 use super::message::Message;
 use super::race::for_each;
-use super::round::{AT_ONCE, Order, RoundAt};
+use super::round::{AT_ONCE, Order, RoundAt, put_order};
 use super::settings::{Backoff, Settings};
 use super::storage::Storage;
 use crate::time::Span;
@@ -76,6 +76,7 @@ impl Watch {
             if is_stuck {
                 self.without_progress = Span(0);
             }
+            put_back_order(storage, &self.at, order).await?;
             mend(storage, &self.at, order, &there, is_stuck, &self.settings).await?;
         }
         self.results = results;
@@ -111,6 +112,19 @@ async fn results<S: Storage>(
     Ok(there)
 }
 
+/// Puts an order back that somebody removed or damaged. Workers that hold its tasks wait for it.
+async fn put_back_order<S: Storage>(
+    storage: &S,
+    at: &RoundAt,
+    order: &Order<S::Blob>,
+) -> Result<(), S::Error> {
+    let copies = storage.copies(order.head.plan.copies());
+    if storage.list(&keys::orders(at)).await?.len() < copies as usize {
+        put_order(storage, at, order).await?;
+    }
+    Ok(())
+}
+
 async fn mend<S: Storage>(
     storage: &S,
     at: &RoundAt,
@@ -139,8 +153,7 @@ async fn mend<S: Storage>(
         }
     }
     if is_stuck {
-        let copy = async |copy| storage.create(&keys::order(at, copy), order.blob().clone()).await;
-        for_each(0..storage.copies(plan.copies()), AT_ONCE, copy).await?;
+        put_order(storage, at, order).await?;
         let is_missing = |task: &u32| there.first().is_none_or(|done| !done.contains(task));
         let send =
             async |task| storage.send(&Message::Map { at: at.clone(), task }.to_string(), Span(0)).await;
