@@ -9,8 +9,10 @@
 //! 1 GiB: the oldest go when a new run begins. `QJAM_RUNS` names another folder, or is `off`.
 
 mod earlier;
+mod effort;
 mod folder;
 mod follow;
+mod names;
 mod observed;
 mod process;
 mod reader;
@@ -24,6 +26,7 @@ mod story;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod writer;
 
 pub(crate) use earlier::{EarlierRun, Recalled};
 pub use folder::civil;
@@ -232,7 +235,7 @@ pub(crate) fn begin(wanted: &RunOptions, workers: &str, seed: u64) -> Result<Beg
         RunFolder::Nowhere => begun.words.push("no run file: neither XDG_DATA_HOME nor HOME is set".into()),
         RunFolder::At(path) => {
             let from_environment = || std::env::var(RECORD_COST).ok()?.parse().ok();
-            let cost = wanted.cost.or_else(from_environment).filter(|c| *c >= 0.0).unwrap_or(recorder::COST);
+            let cost = wanted.cost.or_else(from_environment).filter(|c| *c >= 0.0).unwrap_or(effort::COST);
             match Recorder::create(&path, &program, program.began(nth, workers, seed, resumed), cost) {
                 Ok(recorder) => begun.recorder = Some(Box::new(recorder)),
                 Err(e) => begun.words.push(format!("no run file in {}: {e}", path.display())),
