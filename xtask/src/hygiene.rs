@@ -90,7 +90,12 @@ pub(crate) fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Fai
         let (path, name) = (entry.path(), entry.file_name());
         let kind = entry.file_type().about(&path)?;
         let listed = |list: &[&str]| list.iter().any(|skipped| name == *skipped);
-        if kind.is_dir() && !listed(SKIPPED_FOLDERS) {
+        if kind.is_symlink() && !listed(SKIPPED_FOLDERS) {
+            return Err(Failure::Unexpected {
+                what: format!("{} is a symbolic link", path.display()),
+                expected: "files alone: in some checkouts and archives a link is a file with its target as text",
+            });
+        } else if kind.is_dir() && !listed(SKIPPED_FOLDERS) {
             collect(&path, files)?;
         } else if kind.is_file() && !listed(SKIPPED_FILES) {
             files.push(path);
@@ -128,6 +133,20 @@ mod tests {
         assert_eq!(found(&absolute), [(1, PATTERNS[2]), (2, PATTERNS[1])]);
         let relative = ["net/", "work/x and ~/", "home and ", "{base}/", "home/x"].concat();
         assert_eq!(found(&relative), []);
+    }
+
+    #[test]
+    fn links_are_refused() {
+        let folder = std::env::temp_dir().join(format!("xtask-links-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("file"), "text").unwrap();
+        let mut files = Vec::new();
+        let plain = collect(&folder, &mut files).is_ok();
+        std::os::unix::fs::symlink("file", folder.join("link")).unwrap();
+        let linked = collect(&folder, &mut files);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(plain && !files.is_empty());
+        assert!(linked.unwrap_err().to_string().contains("symbolic link"));
     }
 
     #[test]

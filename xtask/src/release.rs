@@ -106,6 +106,7 @@ pub fn packages(workspace: &Workspace) -> StepResult {
     if folder.exists() {
         std::fs::remove_dir_all(&folder).about(&folder)?;
     }
+    let _modules = PythonModules::beside_their_crate(workspace)?;
     let mut cargo = workspace.cargo("package --workspace --locked --no-verify --allow-dirty");
     for (name, _) in crates.iter().filter(|(_, text)| !is_published(text)) {
         cargo = cargo.args(["--exclude", name.as_str()]);
@@ -122,6 +123,34 @@ pub fn packages(workspace: &Workspace) -> StepResult {
         sizes.push(size);
     }
     Ok(format!("{} crates, {} KiB", sizes.len(), sizes.iter().sum::<u64>() >> 10))
+}
+
+/// The Python modules that child interpreters run, where `crates/python` is packed with them: see its build script. They are removed
+/// when this is dropped, since a checkout has them elsewhere.
+struct PythonModules(PathBuf);
+
+impl PythonModules {
+    fn beside_their_crate(workspace: &Workspace) -> Result<PythonModules, Failure> {
+        let modules = PythonModules(workspace.root.join("crates/python/package"));
+        for part in ["_worker", "common"] {
+            let (from, to) = (workspace.root.join("python/qjam").join(part), modules.0.join(part));
+            std::fs::create_dir_all(&to).about(&to)?;
+            for entry in std::fs::read_dir(&from).about(&from)?.flatten() {
+                let path = entry.path();
+                if path.extension().is_some_and(|kind| kind == "py") {
+                    let copy = to.join(entry.file_name());
+                    std::fs::copy(&path, &copy).about(&copy)?;
+                }
+            }
+        }
+        Ok(modules)
+    }
+}
+
+impl Drop for PythonModules {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// The package of a crate: its name, a version, `.crate`.

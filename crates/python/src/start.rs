@@ -24,24 +24,31 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The program. `package` has links into the Python package, which are files in a packed crate.
-const BEGINNING: &str = include_str!("../package/_worker/start.py");
+/// A file of the Python package. Where that is, the build script says.
+macro_rules! module {
+    ($path:literal) => {
+        include_str!(concat!(env!("QJAM_PYTHON_PACKAGE"), "/", $path))
+    };
+}
+
+/// The program.
+const BEGINNING: &str = module!("_worker/start.py");
 
 /// The modules it runs, each after those it needs.
 const MODULES: &[(&str, &str)] = &[
-    ("qjam.common.reducing", include_str!("../package/common/reducing.py")),
-    ("qjam._worker.loader", include_str!("../package/_worker/loader.py")),
-    ("qjam._worker.scripts", include_str!("../package/_worker/scripts.py")),
-    ("qjam._worker.context", include_str!("../package/_worker/context.py")),
-    ("qjam._worker.values", include_str!("../package/_worker/values.py")),
-    ("qjam._worker.chunks", include_str!("../package/_worker/chunks.py")),
-    ("qjam._worker.decoded", include_str!("../package/_worker/decoded.py")),
-    ("qjam._worker.memory", include_str!("../package/_worker/memory.py")),
-    ("qjam._worker.levels", include_str!("../package/_worker/levels.py")),
-    ("qjam._worker.raised", include_str!("../package/_worker/raised.py")),
-    ("qjam._worker.states", include_str!("../package/_worker/states.py")),
-    ("qjam._worker.stepping", include_str!("../package/_worker/stepping.py")),
-    ("qjam._worker.child", include_str!("../package/_worker/child.py")),
+    ("qjam.common.reducing", module!("common/reducing.py")),
+    ("qjam._worker.loader", module!("_worker/loader.py")),
+    ("qjam._worker.scripts", module!("_worker/scripts.py")),
+    ("qjam._worker.context", module!("_worker/context.py")),
+    ("qjam._worker.values", module!("_worker/values.py")),
+    ("qjam._worker.chunks", module!("_worker/chunks.py")),
+    ("qjam._worker.decoded", module!("_worker/decoded.py")),
+    ("qjam._worker.memory", module!("_worker/memory.py")),
+    ("qjam._worker.levels", module!("_worker/levels.py")),
+    ("qjam._worker.raised", module!("_worker/raised.py")),
+    ("qjam._worker.states", module!("_worker/states.py")),
+    ("qjam._worker.stepping", module!("_worker/stepping.py")),
+    ("qjam._worker.child", module!("_worker/child.py")),
 ];
 
 /// What is before the name of a module that is run later.
@@ -49,9 +56,9 @@ const LATER: char = '?';
 
 /// Modules that it runs when it needs them, which most interpreters never do.
 const LATER_MODULES: &[(&str, &str)] = &[
-    ("qjam._worker.guards", include_str!("../package/_worker/guards.py")),
-    ("qjam._worker.guards_numpy", include_str!("../package/_worker/guards_numpy.py")),
-    ("qjam._worker.guards_tables", include_str!("../package/_worker/guards_tables.py")),
+    ("qjam._worker.guards", module!("_worker/guards.py")),
+    ("qjam._worker.guards_numpy", module!("_worker/guards_numpy.py")),
+    ("qjam._worker.guards_tables", module!("_worker/guards_tables.py")),
 ];
 
 /// Where joblib puts arrays that its processes share.

@@ -1,1 +1,0 @@
-../../../../python/qjam/_worker/chunks.py

@@ -1,1 +1,0 @@
-../../../../python/qjam/common/reducing.py
