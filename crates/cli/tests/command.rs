@@ -2,7 +2,9 @@
 
 mod bombs;
 
-use std::path::PathBuf;
+use qjam_algos::learner::Learner;
+use qjam_algos::registry::{LEARNERS, find};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn qjam(args: &[&str]) -> Output {
@@ -244,36 +246,58 @@ fn limited(args: &[&str]) -> Output {
         .expect("the command starts")
 }
 
+/// Fits a learner with what it needs to a file, within [`limited`] memory; fails unless that is an error, and returns its words.
+fn refused(learner: &dyn Learner, data: &Path, more: &[&str]) -> String {
+    let mut args = vec!["fit", learner.table().name, data.to_str().unwrap()];
+    // Options without a default are asked for before anything is read.
+    args.extend(match learner.table().name {
+        "kmeans" | "minibatch-kmeans" => &["--k", "2"][..],
+        "svd" => &["--components", "1"],
+        _ => &[],
+    });
+    args.extend(["--workers", "local:1", "--out", "/dev/null"]);
+    args.extend(more);
+    let output = limited(&args);
+    let (_, err) = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {:?} {err}", output.status);
+    err
+}
+
+/// Those that take sparse rows and have numbers for each column.
+fn sparse_learners() -> impl Iterator<Item = &'static dyn Learner> {
+    LEARNERS.iter().copied().filter(|learner| learner.table().sparse)
+}
+
 #[test]
 fn a_line_that_names_billions_of_columns_is_an_error_in_every_learner_and_not_the_end_of_the_process() {
     let temporary = Temporary::new("wide");
     std::fs::create_dir_all(&temporary.0).unwrap();
     let data = temporary.0.join("wide.svm");
-    let learners: [&[&str]; 6] = [
-        &["kmeans", "--k", "2"],
-        &["minibatch-kmeans", "--k", "2"],
-        &["ridge"],
-        &["lasso"],
-        &["logistic"],
-        &["svm"],
-    ];
     for index in ["4294967294", "400000000"] {
-        std::fs::write(&data, format!("1 1:1 {index}:1\n-1 1:2\n")).unwrap();
-        for learner in learners {
-            let fit = |more: &[&str]| {
-                let mut args = vec!["fit", learner[0], data.to_str().unwrap()];
-                args.extend(&learner[1..]);
-                args.extend(["--workers", "local:1", "--out", "/dev/null"]);
-                args.extend(more);
-                let output = limited(&args);
-                let (_, err) = text(&output);
-                assert_eq!(output.status.code(), Some(1), "{learner:?} {index}: {:?} {err}", output.status);
-                err
-            };
-            let asked = fit(&[]);
+        std::fs::write(&data, format!("1 1:1 {index}:1\n2 1:2\n")).unwrap();
+        for learner in sparse_learners() {
+            let asked = refused(learner, &data, &[]);
             assert!(asked.contains(index) && asked.contains("confirm it with --features"), "{asked}");
-            let refused = fit(&["--features", index]);
+            let refused = refused(learner, &data, &["--features", index]);
             assert!(refused.contains("columns") && refused.contains("memory"), "{refused}");
         }
+    }
+}
+
+/// No reader asks about so many columns, and a vector of them is small. A matrix of them is not, nor is a vector for each class.
+#[test]
+fn models_that_grow_with_the_square_of_columns_or_with_classes_are_refused_before_they_are_made() {
+    let temporary = Temporary::new("square");
+    std::fs::create_dir_all(&temporary.0).unwrap();
+    let data = temporary.0.join("square.svm");
+    std::fs::write(&data, "1 1:1 400000:1\n2 1:2\n").unwrap();
+    let refused_pca = refused(find("pca").unwrap(), &data, &[]);
+    assert!(refused_pca.contains("columns") && refused_pca.contains("memory"), "{refused_pca}");
+    let mut lines: String = (0..1000).map(|class| format!("{class} 1:1\n")).collect();
+    lines.push_str("0 1000000:1\n");
+    std::fs::write(&data, lines).unwrap();
+    for name in ["multinomial-nb", "bernoulli-nb", "complement-nb", "logistic", "svm"] {
+        let refused = refused(find(name).unwrap(), &data, &[]);
+        assert!(refused.contains("columns") && refused.contains("memory"), "{name}: {refused}");
     }
 }

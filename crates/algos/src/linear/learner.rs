@@ -1,5 +1,6 @@
 //! The linear learners as callers see them that take any learner.
 
+use super::classes::{CLASSES_MAX, Classes};
 use super::model::FORMAT;
 use super::{
     Choice, FitError, Kind, LearnError, LinearModel, ModelError, Outcome, PrepareError, Spec, Trained, train,
@@ -43,6 +44,14 @@ impl Learner for Linear {
     fn fit(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError> {
         let mut spec = Spec::from_settings(job.settings).map_err(LearnerError::unusable)?;
         job.must_fit(VECTORS)?;
+        if matches!(self.0, Kind::Logistic | Kind::Svm)
+            && job.must_fit(VECTORS.saturating_add(CLASSES_MAX)).is_err()
+        {
+            // A few classes may fit where the most would not.
+            let classes =
+                Classes::of(job.targets()?, job.row_weights()).map_err(|e| sorted(e, job.settings))?;
+            job.must_fit(VECTORS.saturating_add(classes.models()))?;
+        }
         if let Some(start) = job.training.start {
             let wrong = |source| LearnerError::Parts { learner: self.0.name(), source };
             spec = spec.with_start(start.tensor::<2>("coefficients").map_err(wrong)?.1);

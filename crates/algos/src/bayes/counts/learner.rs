@@ -72,9 +72,9 @@ fn fit_of<C: RowChunk>(
     before: Option<CountsModel>,
 ) -> Result<Fitted, LearnerError> {
     let params = Params::from_settings(kind, job.settings)?;
-    // Counts and weights for each of two classes or more.
-    job.must_fit(4)?;
     let labels = Labels { targets: job.targets()?, weights: job.row_weights() };
+    // Counts and weights of every class.
+    job.must_fit(labels.classes().len().max(2).saturating_mul(2))?;
     let array = |name: &str| job.training.start.and_then(|parts| parts.get(name)?.values.widened());
     let (class_prior, alpha) = (array("class_prior"), array("alpha"));
     let extra = Extra { class_prior: class_prior.as_deref(), alpha: alpha.as_deref() };

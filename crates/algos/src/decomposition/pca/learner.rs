@@ -2,7 +2,7 @@
 
 use super::model::FORMAT;
 use super::params::TABLE;
-use super::{COLUMNS_MAX, NAME, Params, PcaModel, Solver};
+use super::{NAME, Params, PcaModel, Solver};
 use crate::input::{InputError, Problem};
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, count,
@@ -50,9 +50,12 @@ fn params(settings: &Settings) -> Result<Params, LearnerError> {
 fn fit_of<C: RowChunk>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<Fitted, LearnerError> {
     let params = params(job.settings)?;
     let columns = job.training.rows.cols().map_err(qjam::Error::from)?;
-    // All covariances, or a few directions.
-    let is_narrow = params.solver() == Solver::Covariance || columns <= COLUMNS_MAX;
-    job.must_fit(if is_narrow { columns } else { 4 })?;
+    let max = data.records().min(columns as u64);
+    // All covariances, or the directions and their images.
+    job.must_fit(match super::solver(&params, columns, max) {
+        Solver::Randomized => params.directions(max).saturating_mul(2),
+        _ => columns,
+    })?;
     let observer = &mut job.observer;
     let mut rounds = 0;
     let model = super::fit(job.master, &params, data, |round| {

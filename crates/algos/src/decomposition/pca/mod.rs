@@ -143,7 +143,7 @@ fn randomised<C: RowChunk>(
     tell(1);
     let (rows, columns) = (data.records(), scatter.mean.len());
     let max = rows.min(columns as u64);
-    let width = (count as u64 + params.oversamples()).min(max) as usize;
+    let width = params.directions(max);
     let mut random = Rng::keyed(params.seed(), 0, 0);
     let mut q: Vec<f64> = (0..width * columns).map(|_| random.normal()).collect();
     orthonormalise(&mut q, columns);

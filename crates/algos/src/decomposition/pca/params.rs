@@ -195,6 +195,15 @@ impl Params {
         self.oversamples
     }
 
+    /// How many directions the randomised method keeps at a time, of so many that there are.
+    pub(super) fn directions(&self, max: u64) -> usize {
+        let asked = match self.components {
+            Components::Count(count) => count.saturating_add(self.oversamples),
+            Components::All | Components::Share(_) => max,
+        };
+        asked.min(max) as usize
+    }
+
     /// Seed of the random directions.
     pub fn seed(&self) -> u64 {
         self.seed
