@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
+import struct
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,3 +114,13 @@ def test_the_package_does_without_scikit_learn_until_it_is_asked_for_learners() 
 
 def test_all_that_is_public_is_named() -> None:
     assert set(qjam.learn.__all__) == {cls.__name__ for _, cls in LEARNERS} | {"close_workers"}
+
+
+def test_what_a_model_file_says_cannot_move_the_cursor(tmp_path: Path) -> None:
+    entry = json.dumps({"kind": "harm\x1b[2J", "version": 1})
+    header = json.dumps({"__metadata__": {"qjam": entry}}).encode()
+    path = tmp_path / "bad.model"
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(ValueError, match="harm") as caught:
+        KMeans.load(path)
+    assert "harm\\u{1b}[2J" in str(caught.value) and "\x1b" not in str(caught.value)

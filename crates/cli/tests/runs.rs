@@ -442,11 +442,16 @@ fn run_files_cannot_move_the_cursor() {
     assert!(ran.status.success(), "{}", err(&ran));
     let bad = folder.0.join("bad.csv");
     std::fs::write(&bad, "1,2\n3,\u{1b}[2Jx\n").unwrap();
+    // A model file of a kind that nobody knows: a length, a header, no tensors.
+    let header = r#"{"__metadata__":{"qjam":"{\"kind\":\"harm\\u001b[2J\",\"version\":1}"}}"#;
+    let model = folder.0.join("bad.model");
+    std::fs::write(&model, [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat()).unwrap();
     let is_plain = |text: &str| !text.contains(['\u{1b}', '\u{9b}']);
     for (args, says) in [
         (vec!["runs"], "harm\\u{1b}[2J\\u{9b}less"),
         (vec!["show"], "harm\\u{1b}[2J\\u{9b}less"),
         (vec!["fit", "kmeans", bad.to_str().unwrap(), "--k", "1", "--out", "never.qjam"], "\\u{1b}[2Jx"),
+        (vec!["inspect", model.to_str().unwrap()], "harm\\u{1b}[2J"),
     ] {
         let output = folder.command(&args).env("QJAM_RUNS", &runs).output().unwrap();
         let text = out(&output) + &err(&output);

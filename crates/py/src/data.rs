@@ -348,7 +348,8 @@ fn standard_rows(nbytes: u64, row_bytes: u64) -> u64 {
 
 /// The exception that Python would raise for it.
 pub(crate) fn raise(error: DataError) -> PyErr {
-    let text = error.to_string();
+    // It may quote the file.
+    let text = qjam::printable(&error.to_string()).into_owned();
     match error {
         DataError::Io { source, .. } | DataError::Memory { source, .. } => match source.raw_os_error() {
             // With the number, Python makes FileNotFoundError and its like of it.

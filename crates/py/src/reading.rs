@@ -170,7 +170,7 @@ fn raise(error: ReadError) -> PyErr {
         },
         ReadError::Memory { .. } => PyMemoryError::new_err(text),
         ReadError::NotAFile { .. } => PyOSError::new_err(text),
-        ReadError::Data(error @ DataError::Keep { .. }) => PyOSError::new_err(error.to_string()),
+        ReadError::Data(DataError::Keep { .. }) => PyOSError::new_err(text),
         ReadError::Data(error) => data::raise(error),
         _ => PyValueError::new_err(text),
     }

@@ -22,7 +22,7 @@ impl Wrong {
         match self {
             Wrong::Round(qjam::Error::Data(error)) => data::raise(error),
             Wrong::Round(error) => raise(py, Failed::Round(error), learner),
-            Wrong::Value(text) => PyValueError::new_err(text),
+            Wrong::Value(text) => PyValueError::new_err(shown(&text)),
             Wrong::File(FileError::Io { path, source }) => {
                 let text = source.to_string();
                 match source.raw_os_error() {
@@ -31,10 +31,15 @@ impl Wrong {
                     None => PyOSError::new_err(format!("{}: {text}", path.display())),
                 }
             }
-            Wrong::File(other) => PyValueError::new_err(other.to_string()),
+            Wrong::File(other) => PyValueError::new_err(shown(&other.to_string())),
             Wrong::Python(error) => error,
         }
     }
+}
+
+/// Messages quote model files and data, which may be anybody's: control characters must not reach a terminal.
+fn shown(text: &str) -> String {
+    qjam::printable(text).into_owned()
 }
 
 impl From<PyErr> for Wrong {
