@@ -108,18 +108,18 @@ fn expected<'a>(before: &'a [Entry], (key, value): (&'a str, Option<&'a str>)) -
 }
 
 /// Where a key and its value stand in a text.
-struct Found {
+struct KeySpan {
     key: std::ops::Range<usize>,
     value: std::ops::Range<usize>,
 }
 
 /// `None` if the text cannot be read; the inner one if it does not have the key.
-fn place(text: &str, key: &str) -> Option<Option<Found>> {
+fn place(text: &str, key: &str) -> Option<Option<KeySpan>> {
     let table = DeTable::parse(text).ok()?;
     let table = table.get_ref();
     let find = |table: &DeTable<'_>, name: &str| {
         let (key, value) = table.iter().find(|(key, _)| key.get_ref().as_ref() == name)?;
-        Some(Found { key: key.span(), value: value.span() })
+        Some(KeySpan { key: key.span(), value: value.span() })
     };
     Some(match key.strip_prefix(CLUSTERS) {
         None => find(table, key),

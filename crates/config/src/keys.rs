@@ -1,6 +1,6 @@
 //! The keys that files may have. To add one, add a line to [`KEYS`].
 
-use qjam::engine::WorkerString;
+use qjam::engine::{WorkerString, provider};
 
 /// A key of configuration files.
 #[derive(Debug)]
@@ -86,7 +86,8 @@ pub(crate) fn names(in_project: bool) -> String {
 
 /// Checks a worker string without opening the files of hosts that it names.
 pub(crate) fn worker_string(text: &str) -> Result<(), String> {
-    if text.trim_start().starts_with("store:") {
+    // What follows the word of such an engine is an address, which may have commas.
+    if provider::is_address(text.trim_start()) {
         return Ok(());
     }
     let items: Vec<&str> = text.split(',').map(str::trim).collect();

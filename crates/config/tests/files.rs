@@ -78,9 +78,11 @@ fn a_name_stands_for_the_workers_of_its_cluster_and_for_nothing_else() {
         assert_eq!(config.workers(given).unwrap().text, expected, "{given}");
     }
     assert_eq!(config.workers("lab").unwrap().clusters[0].line, 2);
-    for (given, words) in
-        [("lab*4", "ssh://lab*4"), ("lab:22", "is a cluster"), ("lab,bucket", "is a bucket")]
-    {
+    for (given, words) in [
+        ("lab*4", "ssh://lab*4"),
+        ("lab:22", "is a cluster"),
+        ("lab,bucket", "beside which no other workers can be named"),
+    ] {
         let e = config.workers(given).unwrap_err().to_string();
         assert!(e.contains(words), "{given}: {e}");
     }

@@ -61,6 +61,15 @@ pub enum Error {
         workers: String,
     },
 
+    /// Workers cannot be added to a crew.
+    #[error(
+        "`{added}` cannot be added: ranks and the workers of a bucket or of Spark join by their own means, and no other workers join them; start more where they run (`mpirun -n`, `qjam store serve`)"
+    )]
+    FixedCrew {
+        /// The workers that were to be added.
+        added: String,
+    },
+
     /// A crew of another crate cannot be joined.
     #[error("{0}")]
     Crew(crate::engine::provider::CrewError),

@@ -62,6 +62,11 @@ pub(crate) fn join_crew(
     Ok(Some(Arc::new(RankGroup::join(settings).map_err(JoinError::Ranks)?)))
 }
 
+/// What to tell a program, once, that was started with workers which it does not use.
+pub(crate) fn unused() -> Option<String> {
+    ranks::unused()
+}
+
 impl Seat {
     /// What a worker here can do.
     pub fn caps(&self) -> Caps {

@@ -24,7 +24,6 @@ use crate::ctx::Cancelled;
 use crate::dataset::DataSet;
 use crate::engine::lent::{Lent, Loan};
 use crate::engine::queue::EventQueue;
-use crate::engine::ranks::{self, RanksError};
 use crate::engine::spawner::{Spawner, SpawnerThread};
 use crate::engine::{self, Caps, Crew, Seat, WorkerString};
 use crate::error::{Error, Result};
@@ -104,7 +103,7 @@ impl Master {
         options.workers.stop = options.stop.clone().unwrap_or_default();
         options.workers.command = options.runs.program.clone().unwrap_or_default().command();
         let crew = engine::join_crew(&seats, &options.workers)?;
-        let unused = if crew.is_none() { ranks::unused() } else { None };
+        let unused = if crew.is_none() { engine::unused() } else { None };
         let mut begun = runs::begin(&options.runs, workers, options.seed)?;
         begun.words.extend(unused);
         let master = Master::with_loop(&seats, options, begun, crew, auto)?;
@@ -151,8 +150,7 @@ impl Master {
     pub fn add_workers(&self, workers: &str) -> Result<()> {
         let seats = WorkerString::parse(workers)?.without_auto(workers)?;
         if seats.iter().any(Seat::is_of_crew) || self.ask(false, |driver| driver.has_crew()) {
-            let instead = "workers of this kind join by themselves: start them where they run (`mpirun -n`, `qjam store serve`)";
-            return Err(RanksError::Unsupported { what: "workers cannot be added", instead }.into());
+            return Err(Error::FixedCrew { added: workers.into() });
         }
         if !seats.iter().all(|seat| seat.can_start(&self.options.workers)) {
             return Err(Error::NotHooked);

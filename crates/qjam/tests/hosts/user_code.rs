@@ -132,8 +132,9 @@ fn a_lone_host_that_dies_with_its_connection_is_given_up() {
     let error = run(&m, "everybody at last").unwrap_err();
     assert!(matches!(error, Error::NoWorkers { .. }), "{error}");
     assert!(error.to_string().contains('c'), "{error}");
-    // Four on a machine that is fast enough for them in a quarter of a minute.
-    assert!((2..=4).contains(&lives(&m)), "{error}");
+    // Four on a machine that is fast enough for them in a quarter of a minute; how many exactly is held in virtual time, in
+    // `core/src/scheduler/tests/hosts.rs`.
+    assert!((1..=4).contains(&lives(&m)), "{error}");
     is_well(&m, "everybody was killed");
     drop(m);
     c.must_be_quiet();

@@ -1,8 +1,7 @@
 //! Whether workers are there, and who they are.
 
 use super::Driver;
-use crate::engine::Caps;
-use crate::engine::ssh::StartFailure;
+use crate::engine::{Caps, StartFailure};
 use crate::error::Error;
 use crate::master::WorkerInfo;
 use qjam_core::ids::{SeatId, WorkerId};
