@@ -16,11 +16,11 @@ const KEPT_BYTES: usize = 128 << 20;
 /// Buffers for blobs. Clones share what is kept.
 #[derive(Clone)]
 pub(crate) struct Buffers {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<FreeBuffers>>,
 }
 
 /// Buffers that no blob is in.
-struct Kept {
+struct FreeBuffers {
     /// The one that was kept longest is the first.
     buffers: VecDeque<Vec<u8>>,
     bytes: usize,
@@ -35,7 +35,7 @@ struct Lent {
 
 impl Buffers {
     fn new(bytes_max: usize) -> Buffers {
-        Buffers { kept: Arc::new(Mutex::new(Kept { buffers: VecDeque::new(), bytes: 0, bytes_max })) }
+        Buffers { kept: Arc::new(Mutex::new(FreeBuffers { buffers: VecDeque::new(), bytes: 0, bytes_max })) }
     }
 
     /// Those of this process.
@@ -92,7 +92,7 @@ impl Buffers {
         drop(kept);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, FreeBuffers> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

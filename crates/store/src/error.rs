@@ -132,7 +132,7 @@ pub enum StoreError {
     #[error(
         "`?job={job}` belongs into a worker string (`store:URL?job={job}`); here the bucket is meant, without a job"
     )]
-    JobHere {
+    JobInAddress {
         /// The name.
         job: String,
     },

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test")]
 
-use place::Place;
+use place::TestBucket;
 use qjam_conformance::{Engine, run};
 use qjam_store::serve::{ServeOptions, serve};
 use std::process::ExitCode;
@@ -17,11 +17,11 @@ qjam_conformance::hook!();
 const IDLE_EXIT: Duration = Duration::from_secs(20);
 
 /// The buckets of all masters, which are removed at the end.
-static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+static PLACES: Mutex<Vec<TestBucket>> = Mutex::new(Vec::new());
 
 /// A bucket with so many workers, which serve as long as there is a master.
 fn bucket(workers: u32) -> String {
-    let place = Place::new("promises");
+    let place = TestBucket::new("promises");
     for worker in 0..workers {
         let options = ServeOptions {
             address: place.address(),

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test")]
 
-use place::Place;
+use place::TestBucket;
 use qjam::fused::{Call, EndedRound, FusedRound, Next, StepError};
 use qjam::{Ctx, DataSet, Dense, Master, State};
 use qjam_store::serve::{ServeOptions, serve};
@@ -48,7 +48,7 @@ struct Workers {
 }
 
 impl Workers {
-    fn start(place: &Place, count: u32, slots: u32) -> Workers {
+    fn start(place: &TestBucket, count: u32, slots: u32) -> Workers {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..count)
             .map(|n| {
@@ -92,7 +92,7 @@ fn rounds_through_a_bucket_have_the_bits_of_threads() {
     let local = Master::builder().no_run_file().connect("local:2").unwrap();
     let wanted: Vec<_> = (1..6).map(|n| local.run(moments, &f64::from(n), &data).unwrap()).collect();
     for (workers, slots) in [(1, 1), (2, 1), (3, 2)] {
-        let place = Place::new(&format!("bits-{workers}"));
+        let place = TestBucket::new(&format!("bits-{workers}"));
         let _workers = Workers::start(&place, workers, slots);
         let m = Master::builder().no_run_file().connect(&format!("store:{}", place.url())).unwrap();
         for (n, wanted) in (1..6).zip(&wanted) {
@@ -106,7 +106,7 @@ fn rounds_through_a_bucket_have_the_bits_of_threads() {
 fn states_stay_with_their_partitions() {
     let data = data();
     let local = Master::builder().no_run_file().connect("local:2").unwrap();
-    let place = Place::new("states");
+    let place = TestBucket::new("states");
     let _workers = Workers::start(&place, 2, 1);
     let m = Master::builder().no_run_file().connect(&format!("store:{}", place.url())).unwrap();
     let (mut here, mut there) = (local.hold::<Count>(&data).unwrap(), m.hold::<Count>(&data).unwrap());
@@ -156,7 +156,7 @@ fn a_loop_without_a_submitter_has_the_bits_of_threads() {
             _ => vec![held.run(count, &n).unwrap()],
         })
         .collect();
-    let place = Place::new("fused");
+    let place = TestBucket::new("fused");
     let first = FusedRound::first(turns, &Values(vec![]), Call::new(moments, &1.0).unwrap(), &data).unwrap();
     let url = format!("{}?job=turns", place.address());
     let job = detach(&url, &first, b"about").unwrap();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is test")]
 
 use bytes::Bytes;
-use place::Place;
+use place::TestBucket;
 use qjam_core::bucket::{Delivery, Listed, Storage};
 use qjam_core::time::Span;
 use qjam_store::run::block_on;
@@ -15,7 +15,7 @@ mod place;
 
 const LONG: Span = Span::from_ms(600_000);
 
-fn open(place: &Place) -> Bucket {
+fn open(place: &TestBucket) -> Bucket {
     Bucket::open(&place.address(), "job", Seal::without_key()).unwrap()
 }
 
@@ -34,7 +34,7 @@ fn next(bucket: &Bucket, hidden: Span) -> Delivery<String> {
 
 #[test]
 fn blobs_are_written_once_read_listed_and_removed() {
-    let place = Place::new("blobs");
+    let place = TestBucket::new("blobs");
     let bucket = open(&place);
     block_on(async {
         assert_eq!(bucket.get("jobs/a/x").await.unwrap(), None);
@@ -59,7 +59,7 @@ fn blobs_are_written_once_read_listed_and_removed() {
 
 #[test]
 fn large_blobs_come_back_as_they_were() {
-    let place = Place::new("large");
+    let place = TestBucket::new("large");
     let bucket = open(&place);
     let blob: Bytes = (0..12_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     block_on(async {
@@ -70,7 +70,7 @@ fn large_blobs_come_back_as_they_were() {
 
 #[test]
 fn listings_of_many_blobs_are_whole() {
-    let place = Place::new("many");
+    let place = TestBucket::new("many");
     let bucket = open(&place);
     let names: Vec<String> = (0..1100).map(|n| format!("{n:05}")).collect();
     std::thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn listings_of_many_blobs_are_whole() {
 
 #[test]
 fn one_of_many_creates_a_blob() {
-    let place = Place::new("race");
+    let place = TestBucket::new("race");
     for turn in 0..5 {
         let won: usize = std::thread::scope(|scope| {
             let buckets: Vec<Bucket> = (0..4).map(|_| open(&place)).collect();
@@ -110,7 +110,7 @@ fn one_of_many_creates_a_blob() {
 
 #[test]
 fn every_message_is_taken_by_one_of_many() {
-    let place = Place::new("queue");
+    let place = TestBucket::new("queue");
     let sender = open(&place);
     for n in 0..60 {
         block_on(sender.send(&format!("message {n}"), Span(0))).unwrap();
@@ -137,7 +137,7 @@ fn every_message_is_taken_by_one_of_many() {
 
 #[test]
 fn a_message_that_is_not_acknowledged_comes_back_and_its_old_receipt_is_void() {
-    let place = Place::new("back");
+    let place = TestBucket::new("back");
     let (one, other) = (open(&place), open(&place));
     block_on(one.send("task", Span(0))).unwrap();
     let mut first = next(&one, Span(1));
@@ -156,7 +156,7 @@ fn a_message_that_is_not_acknowledged_comes_back_and_its_old_receipt_is_void() {
 
 #[test]
 fn a_message_can_be_hidden_kept_and_given_up() {
-    let place = Place::new("hidden");
+    let place = TestBucket::new("hidden");
     let bucket = open(&place);
     block_on(async {
         bucket.send("later", LONG).await.unwrap();
@@ -175,7 +175,7 @@ fn a_message_can_be_hidden_kept_and_given_up() {
 
 #[test]
 fn queues_of_jobs_are_apart_and_can_be_removed() {
-    let place = Place::new("apart");
+    let place = TestBucket::new("apart");
     let queue = |job: &str| Bucket::open(&place.address(), job, Seal::without_key()).unwrap();
     let (one, other) = (queue("one"), queue("other"));
     block_on(async {

@@ -1,4 +1,4 @@
-//! One way into all drivers: a [`Method`] by name, [`Criteria`] for the end, and a [`Found`] with the history.
+//! One way into all drivers: a [`Method`] by name, [`Criteria`] for the end, and a [`Minimum`] with the history.
 //!
 //! Takes a starting point and an [`Objective`], which is any function that writes its gradient and returns its value; every call may be a
 //! round over a cluster. An `observer` sees every step and may end the run. Not converging is an [`Outcome`], not an error. A
@@ -142,7 +142,7 @@ impl Outcome {
 
 /// Where a run ended.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct Minimum {
     /// The lowest point seen; of SGD and Adam the last one, since their values may be those of parts of the data.
     pub x: Vec<f64>,
     /// The value there.
@@ -166,7 +166,7 @@ pub fn minimize<E>(
     x: Vec<f64>,
     objective: impl Objective<E>,
     observer: impl FnMut(&Step<'_>) -> bool,
-) -> Result<Found, E> {
+) -> Result<Minimum, E> {
     let mut run = Run::new(criteria, x, objective, observer);
     let is_priced = matches!(method, Method::Fista { l1 } if *l1 > 0.0);
     let outcome = match run.begin(is_priced)? {
@@ -181,7 +181,7 @@ pub fn minimize<E>(
         },
     };
     let Run { x, gradient, value, iterations, evaluations, history, .. } = run;
-    Ok(Found { x, value, gradient, iterations, evaluations, history, outcome })
+    Ok(Minimum { x, value, gradient, iterations, evaluations, history, outcome })
 }
 
 /// A run under way: the point that stands, and all that was counted.

@@ -1,7 +1,7 @@
 //! The usual hard functions for all methods, and what each promises.
 
 use super::first_order::{Adam, Sgd};
-use super::minimize::{Criteria, Found, Method, Objective, Outcome, minimize};
+use super::minimize::{Criteria, Method, Minimum, Objective, Outcome, minimize};
 use std::convert::Infallible;
 
 type Value = Result<f64, Infallible>;
@@ -60,7 +60,7 @@ fn precise() -> Criteria {
     Criteria { gradient_max: 1e-7, decrease: 0.0, iterations_max: 20_000, evaluations_max: 60_000 }
 }
 
-fn run(method: &Method, x: Vec<f64>, f: impl FnMut(&[f64], &mut [f64]) -> Value) -> Found {
+fn run(method: &Method, x: Vec<f64>, f: impl FnMut(&[f64], &mut [f64]) -> Value) -> Minimum {
     minimize(method, &precise(), x, f, |_| true).unwrap()
 }
 

@@ -14,7 +14,7 @@ pub(crate) use evaluate::Evaluate;
 pub(crate) use habits::{ByShell, Completions, Config, Doctor, Man, Set};
 pub(crate) use learners::{BenchKmeans, Fit, Inspect, Predict};
 pub(crate) use linear::BenchCocoa;
-pub(crate) use store::{Attach, Gc, Key, Place, Resume, Serve, Status, Store};
+pub(crate) use store::{Attach, BucketAddress, Gc, Key, Resume, Serve, Status, Store};
 
 use clap::{Args as ClapArgs, Parser, Subcommand, value_parser};
 use qjam_config::bytes;

@@ -62,7 +62,7 @@ pub(crate) enum Store {
 
 /// What all commands about a bucket need.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Place {
+pub(crate) struct BucketAddress {
     /// The address of the bucket, for example `file:///mnt/share/qjam`
     #[arg(value_name = "URL")]
     pub(crate) url: String,
@@ -74,7 +74,7 @@ pub(crate) struct Place {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Serve {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: BucketAddress,
     /// How many blocks to run at once; by default one per core
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
     pub(crate) slots: Option<u32>,
@@ -92,7 +92,7 @@ pub(crate) struct Serve {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Status {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: BucketAddress,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -101,7 +101,7 @@ pub(crate) struct Status {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Resume {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: BucketAddress,
     /// The job, as `qjam store ls` prints it, or the name that was chosen for it
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
@@ -116,7 +116,7 @@ pub(crate) struct Resume {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Attach {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: BucketAddress,
     /// The job, as `qjam store ls` prints it, or the name that was chosen for it
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
@@ -131,7 +131,7 @@ pub(crate) struct Attach {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Gc {
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: BucketAddress,
     /// Remove what nobody has used for this long: a number with s, m, h or d
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = age)]
     pub(crate) older_than: std::time::Duration,

@@ -22,7 +22,7 @@ const ENOUGH: u32 = 100;
 
 pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
     // What can be wrong with the call is told before the work is done.
-    let told = Told { json: args.json };
+    let told = Teller { json: args.json };
     let progress = if args.json { Progress::still() } else { Progress::default() };
     let _dashboard;
     let m = progress.builder().connect(&args.workers)?;
@@ -90,11 +90,11 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
 
 /// Tells people in sentences, or programs in one JSON object per event.
 #[derive(Clone, Copy)]
-struct Told {
+struct Teller {
     json: bool,
 }
 
-impl Told {
+impl Teller {
     fn heading(self, text: &str) {
         if !self.json {
             output::heading(text);
@@ -153,7 +153,7 @@ fn train_and_kill(
     data: &DataSet<Dense<f64>>,
     evaluations: u32,
     progress: &Progress,
-    told: Told,
+    told: Teller,
 ) -> anyhow::Result<Trained> {
     let victim = m.workers().into_iter().rev().find_map(|w| Some((w.name, w.pid?)));
     if victim.is_none() {
@@ -204,7 +204,7 @@ fn kill_after(pause: Duration, pid: u32) {
     });
 }
 
-fn report(trained: &Trained, event: &str, told: Told) -> anyhow::Result<()> {
+fn report(trained: &Trained, event: &str, told: Teller) -> anyhow::Result<()> {
     let spent = &trained.spent;
     told.line(format!(
         "  cost {:.6} after {} evaluations in {:.2} s; {} blocks were run again",

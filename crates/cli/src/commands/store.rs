@@ -1,7 +1,7 @@
 //! `qjam store`: workers of a bucket, and what is in it.
 
 use super::detached;
-use crate::args::{Gc, Key, Place, Resume, Serve, Status, Store};
+use crate::args::{BucketAddress, Gc, Key, Resume, Serve, Status, Store};
 use crate::output;
 use anyhow::{Context, bail};
 use qjam_store::run::block_on;
@@ -28,11 +28,11 @@ pub(crate) fn run(store: &Store) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Place {
+impl BucketAddress {
     pub(super) fn address(&self) -> Result<Address, StoreError> {
         match Address::parse(&self.url)? {
             (address, None) => Ok(address),
-            (_, Some(job)) => Err(StoreError::JobHere { job }),
+            (_, Some(job)) => Err(StoreError::JobInAddress { job }),
         }
     }
 

@@ -33,9 +33,9 @@ fn a_check_tells_of_every_step_and_leaves_no_process() {
     assert_eq!(steps, ["connect", "authenticate", "place", "start", "handshake"]);
     let found = &host["found"];
     assert_eq!((&found["copied"], &found["hostname"]), (&false.into(), &"far".into()));
-    // Five milliseconds each way.
-    assert!((10_000.0..100_000.0).contains(&found["round_trip_us"].as_f64().unwrap()), "{found}");
-    assert!(found["bytes_per_second"].as_f64().unwrap() > 1e6, "{found}");
+    // Five milliseconds each way. How much longer it takes is the machine's affair.
+    assert!(found["round_trip_us"].as_f64().unwrap() >= 10_000.0, "{found}");
+    assert!(found["bytes_per_second"].as_f64().unwrap() > 0.0, "{found}");
     assert_eq!(found["cache_cap_bytes"], 16_u64 << 30);
     wait_until("no process is left", || far.processes().is_empty());
 }
@@ -48,8 +48,9 @@ fn a_check_of_several_hosts_fails_if_one_does_and_tells_programs_why() {
     let report = checked.json();
     let [good, bad] = [&report["hosts"][0], &report["hosts"][1]];
     assert_eq!((&report["ok"], &good["ok"], &bad["ok"]), (&false.into(), &true.into(), &false.into()));
-    // 100 Mbit/s.
-    assert!((3e6..13e6).contains(&good["found"]["bytes_per_second"].as_f64().unwrap()), "{good}");
+    // Not more than 100 Mbit/s; how much less is the machine's affair.
+    let bytes_per_second = good["found"]["bytes_per_second"].as_f64().unwrap();
+    assert!(bytes_per_second > 0.0 && bytes_per_second < 13e6, "{good}");
     assert_eq!((&bad["host"], &bad["failure"]["step"]), (&"slow:1".into(), &"connect".into()));
     assert!(bad["found"].is_null() && good["failure"].is_null());
     for key in ["what", "remedy"] {

@@ -216,9 +216,9 @@ struct Spiteful(FailurePoint);
 enum FailurePoint {
     Nowhere,
     EncodingThere,
-    DecodingHere,
+    DecodingOnMaster,
     Merging,
-    RefusedHere,
+    RefusedByMaster,
 }
 
 impl Wire for Spiteful {
@@ -228,8 +228,8 @@ impl Wire for Spiteful {
     }
     fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
         let point = FailurePoint::decode(input)?;
-        assert!(point != FailurePoint::DecodingHere, "spite while decoding");
-        if point == FailurePoint::RefusedHere {
+        assert!(point != FailurePoint::DecodingOnMaster, "spite while decoding");
+        if point == FailurePoint::RefusedByMaster {
             return Err(DecodeError::Serde { kind: "Spiteful", step: "read", reason: "spite".into() });
         }
         Ok(Spiteful(point))
@@ -259,9 +259,9 @@ pub(crate) fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_faul
         assert_eq!(m.run(spiteful, &FailurePoint::Nowhere, &tasks).unwrap(), Spiteful(FailurePoint::Nowhere));
         for point in [
             FailurePoint::EncodingThere,
-            FailurePoint::DecodingHere,
+            FailurePoint::DecodingOnMaster,
             FailurePoint::Merging,
-            FailurePoint::RefusedHere,
+            FailurePoint::RefusedByMaster,
         ] {
             match m.run(spiteful, &point, &tasks) {
                 Err(Error::Fault(fault)) => assert!(fault.fault.message.contains("spite"), "{fault:?}"),
@@ -270,7 +270,7 @@ pub(crate) fn user_code_that_panics_while_encoding_decoding_or_merging_is_a_faul
             }
             is_well(&m, &format!("{point:?} on {engine}"));
         }
-        for point in [FailurePoint::DecodingHere, FailurePoint::RefusedHere] {
+        for point in [FailurePoint::DecodingOnMaster, FailurePoint::RefusedByMaster] {
             let error = m.run(spited, &Spiteful(point), &tasks).unwrap_err();
             let fault = error.fault().unwrap_or_else(|| panic!("{engine}: {error}"));
             assert!(fault.fault.message.contains("spite"), "{engine}: {fault:?}");

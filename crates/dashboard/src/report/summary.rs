@@ -31,12 +31,12 @@ pub struct Summary {
     lanes: Lanes,
     series: Vec<Series>,
     /// What the last changes had.
-    told: Told,
+    told: Sent,
 }
 
 /// How far a page has been told.
 #[derive(Default)]
-struct Told {
+struct Sent {
     facts: Option<Facts>,
     functions: Vec<FunctionInfo>,
     data: usize,
@@ -134,7 +134,7 @@ impl Summary {
             columns: Columns::default(),
             lanes: Lanes::new(cells_max),
             series: Vec::new(),
-            told: Told::default(),
+            told: Sent::default(),
         })
     }
 

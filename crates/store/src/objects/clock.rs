@@ -20,12 +20,12 @@ const KNOWN_FOR: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(crate) struct StorageClock {
     began: Instant,
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Option<Reading>>,
 }
 
 /// What responses have said.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Reading {
     /// Microseconds since 1970 at the storage, less those since we began.
     ahead_us: u64,
     at: Instant,
@@ -36,7 +36,7 @@ impl StorageClock {
         Arc::new(StorageClock { began: Instant::now(), seen: Mutex::default() })
     }
 
-    fn seen(&self) -> MutexGuard<'_, Option<Seen>> {
+    fn seen(&self) -> MutexGuard<'_, Option<Reading>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,7 +47,7 @@ impl StorageClock {
         let ahead_us = us.saturating_sub(self.began.elapsed().as_micros() as u64);
         let mut seen = self.seen();
         if seen.is_none_or(|seen| ahead_us > seen.ahead_us || seen.at.elapsed() > KNOWN_FOR) {
-            *seen = Some(Seen { ahead_us, at: Instant::now() });
+            *seen = Some(Reading { ahead_us, at: Instant::now() });
         }
     }
 

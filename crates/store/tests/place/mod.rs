@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// `azure` or `s3`; without it, folders.
 const STORE: &str = "QJAM_TEST_STORE";
 /// An empty bucket of one test.
-pub(crate) struct Place {
+pub(crate) struct TestBucket {
     url: String,
     folder: Option<PathBuf>,
 }
@@ -22,9 +22,9 @@ pub(crate) fn kind() -> String {
     std::env::var(STORE).unwrap_or_else(|_| "folder".into())
 }
 
-impl Place {
+impl TestBucket {
     /// A new one.
-    pub(crate) fn new(name: &str) -> Place {
+    pub(crate) fn new(name: &str) -> TestBucket {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let name = format!("{name}-{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed));
         match kind().as_str() {
@@ -32,13 +32,13 @@ impl Place {
                 let path = std::env::temp_dir().join(format!("qjam-{name}"));
                 let _ = std::fs::remove_dir_all(&path);
                 std::fs::create_dir_all(&path).unwrap();
-                Place { url: format!("file://{}", path.display()), folder: Some(path) }
+                TestBucket { url: format!("file://{}", path.display()), folder: Some(path) }
             }
             #[cfg(all(feature = "azure", feature = "s3"))]
             kind @ ("azure" | "s3") => {
                 let bucket = format!("qjam-{name}");
                 cloud::make_bucket_of(kind, &bucket);
-                Place { url: format!("{kind}://{bucket}/a-folder"), folder: None }
+                TestBucket { url: format!("{kind}://{bucket}/a-folder"), folder: None }
             }
             other => panic!("NOT TESTED: {STORE} is `{other}`, for which these tests were not built"),
         }
@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestBucket {
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {
             let _ = std::fs::remove_dir_all(folder);

@@ -180,7 +180,7 @@ pub fn fit<C: Source>(
     observer: impl FnMut(&Epoch),
 ) -> Result<Fit, InputError> {
     let wrong = |problem: Problem| problem.of(kind.name());
-    let asked = Asked::new(kind, params, data, targets, weights, &progress).map_err(wrong)?;
+    let asked = TrainingTargets::new(kind, params, data, targets, weights, &progress).map_err(wrong)?;
     let columns = data.chunk(0).map_err(qjam::Error::from)?.width();
     let model = match &progress.model {
         Some(model) if model.network() != &asked.network(params, columns).map_err(wrong)? => {
@@ -236,7 +236,7 @@ pub fn loss<C: Source>(
 }
 
 /// What a network is to learn, checked.
-struct Asked<'a> {
+struct TrainingTargets<'a> {
     values: Cow<'a, [f64]>,
     weights: Option<&'a [f64]>,
     classes: Vec<f64>,
@@ -244,7 +244,7 @@ struct Asked<'a> {
     outputs: usize,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> TrainingTargets<'a> {
     fn new<C: Source>(
         kind: Kind,
         params: &Params,
@@ -252,7 +252,7 @@ impl<'a> Asked<'a> {
         targets: &'a [f64],
         weights: Option<&'a [f64]>,
         progress: &Progress,
-    ) -> Result<Asked<'a>, Problem> {
+    ) -> Result<TrainingTargets<'a>, Problem> {
         let rows = data.records();
         if kind == Kind::Classifier {
             let before = progress.model.as_ref().map(|model| model.classes().to_vec());
@@ -264,7 +264,7 @@ impl<'a> Asked<'a> {
             let values = classes_of(targets, weights, &classes, rows)?.into();
             let two = classes.len() == 2;
             let output = if two { Output::Logistic } else { Output::Softmax };
-            return Ok(Asked {
+            return Ok(TrainingTargets {
                 values,
                 weights,
                 output,
@@ -284,7 +284,7 @@ impl<'a> Asked<'a> {
             return Err(Problem::Target { row: at / outputs, value: targets[at], must });
         }
         let output = if params.poisson { Output::Poisson } else { Output::Squares };
-        Ok(Asked { values: targets.into(), weights, classes: vec![], output, outputs })
+        Ok(TrainingTargets { values: targets.into(), weights, classes: vec![], output, outputs })
     }
 
     fn network(&self, params: &Params, columns: usize) -> Result<Network, Problem> {

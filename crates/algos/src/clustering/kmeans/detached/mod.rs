@@ -72,7 +72,7 @@ struct Ended {
 
 /// What the loop keeps between its rounds.
 #[derive(Clone, Debug, qjam::Wire)]
-pub struct Kept {
+pub struct LoopState {
     request: Request,
     phase: Phase,
     /// What the tolerance allows centres to move.
@@ -115,7 +115,7 @@ pub fn first_round<C: Points>(
         seed: params.seed(),
     };
     let given = given.map(|centres| widened(centres.values()));
-    let kept = Kept { request, phase: Phase::Survey { given }, enough: 0.0, best: None };
+    let kept = LoopState { request, phase: Phase::Survey { given }, enough: 0.0, best: None };
     let manner = Manner { weighted: params.weighted(), skip: false };
     let data = survey::cut(data)?;
     Ok(FusedRound::first(step::<C>, &kept, Call::new(survey::survey::<C>, &manner)?, &data)?)
@@ -136,8 +136,8 @@ pub enum DetachError {
 }
 
 /// What a loop came to, and the params it was begun with as far as a report tells them.
-pub fn finished<T: Real>(params: &Params, kept: Kept) -> Option<(Fit<T>, Params)> {
-    let Kept { request, phase: Phase::Done, best: Some(best), .. } = kept else { return None };
+pub fn finished<T: Real>(params: &Params, kept: LoopState) -> Option<(Fit<T>, Params)> {
+    let LoopState { request, phase: Phase::Done, best: Some(best), .. } = kept else { return None };
     let centres = Centres::new(narrowed(&best.centres), request.dims as usize)?;
     let outcome = match best.outcome {
         0 => Outcome::FixedPoint,

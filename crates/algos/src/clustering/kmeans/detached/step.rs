@@ -1,6 +1,6 @@
 //! The steps of the loop: from the round that has ended to the next.
 
-use super::{Ended, Kept, Phase, Request, narrowed, widened};
+use super::{Ended, LoopState, Phase, Request, narrowed, widened};
 use crate::clustering::kmeans::Outcome;
 use crate::clustering::kmeans::lloyd::{Centres, Compared, Measure, Movement, Sums, assign, inertia};
 use crate::clustering::kmeans::points::Points;
@@ -12,7 +12,7 @@ use qjam::fused::{Call, EndedRound, Next, StepError, StepProgress};
 use qjam::{Csr, Dense};
 
 /// The step of the loop: a pure function of what it keeps and of the round that has ended.
-pub(super) fn step<C: Points>(mut kept: Kept, ended: EndedRound) -> Result<Next<Kept>, StepError> {
+pub(super) fn step<C: Points>(mut kept: LoopState, ended: EndedRound) -> Result<Next<LoopState>, StepError> {
     match std::mem::replace(&mut kept.phase, Phase::Done) {
         Phase::Survey { given } => on_survey::<C>(kept, ended, given),
         Phase::Draw { nth, step, mut growth } => {
@@ -40,10 +40,10 @@ pub(super) fn step<C: Points>(mut kept: Kept, ended: EndedRound) -> Result<Next<
 qjam::register_steps!(step::<Dense<f32>>, step::<Dense<f64>>, step::<Csr<f32>>, step::<Csr<f64>>);
 
 fn on_survey<C: Points>(
-    mut kept: Kept,
+    mut kept: LoopState,
     ended: EndedRound,
     given: Option<Vec<f64>>,
-) -> Result<Next<Kept>, StepError> {
+) -> Result<Next<LoopState>, StepError> {
     let (_, seen) = ended.open::<Manner, ChunkSurvey>()?;
     let survey = judge::<C::Number>(&seen).map_err(StepError::refused)?;
     kept.enough = kept.request.tolerance * survey.variance;
@@ -57,17 +57,17 @@ fn on_survey<C: Points>(
 }
 
 /// Begins a start with its first draw.
-fn begin_start<C: Points>(kept: Kept, nth: u64) -> Result<Next<Kept>, StepError> {
+fn begin_start<C: Points>(kept: LoopState, nth: u64) -> Result<Next<LoopState>, StepError> {
     let evenly = kept.request.evenly;
     next_draw::<C>(kept, nth, 0, Growth::new(vec![], evenly))
 }
 
 fn next_draw<C: Points>(
-    mut kept: Kept,
+    mut kept: LoopState,
     nth: u64,
     step: u64,
     growth: Growth<f64>,
-) -> Result<Next<Kept>, StepError> {
+) -> Result<Next<LoopState>, StepError> {
     let Request { k, dims, weighted, seed, .. } = kept.request;
     if growth.values.len() as u64 >= k * dims {
         let centres = centres_of(&growth.values, dims)?;
@@ -98,11 +98,11 @@ fn centres_of<T: Real>(values: &[f64], dims: u64) -> Result<Centres<T>, StepErro
 }
 
 fn next_assign<C: Points>(
-    mut kept: Kept,
+    mut kept: LoopState,
     Run { nth, iterations }: Run,
     centres: &Centres<C::Number>,
     progress: Option<StepProgress>,
-) -> Result<Next<Kept>, StepError> {
+) -> Result<Next<LoopState>, StepError> {
     let with = centres.compared(kept.request.screening, kept.request.weighted);
     let call = Call::new(assign::<C>, &with)?;
     kept.phase = Phase::Assign { nth, iterations };
@@ -110,11 +110,11 @@ fn next_assign<C: Points>(
 }
 
 fn on_sums<C: Points>(
-    mut kept: Kept,
+    mut kept: LoopState,
     run: Run,
     before: &Centres<C::Number>,
     sums: Sums,
-) -> Result<Next<Kept>, StepError> {
+) -> Result<Next<LoopState>, StepError> {
     let empty = empty(&sums.weights);
     if empty == 0 || kept.request.keeps_empty {
         let sizes = sums.weights.clone();
@@ -132,12 +132,12 @@ fn empty(sizes: &[f64]) -> u64 {
 
 /// Moves the centres. `sizes` are the weights of their rows before any were given to empty ones.
 fn on_moved<C: Points>(
-    mut kept: Kept,
+    mut kept: LoopState,
     Run { nth, iterations }: Run,
     before: &Centres<C::Number>,
     sums: &Sums,
     sizes: Vec<f64>,
-) -> Result<Next<Kept>, StepError> {
+) -> Result<Next<LoopState>, StepError> {
     let Movement { centres, moved, is_fixed, .. } = Movement::new(before, sums);
     let iterations = iterations + 1;
     let text = format!("iteration {iterations}: centres moved {:.3e}", moved.sqrt());
@@ -158,7 +158,7 @@ fn on_moved<C: Points>(
 }
 
 /// Keeps the better start, and begins the next one.
-fn on_inertia<C: Points>(mut kept: Kept, nth: u64, ended: Ended) -> Result<Next<Kept>, StepError> {
+fn on_inertia<C: Points>(mut kept: LoopState, nth: u64, ended: Ended) -> Result<Next<LoopState>, StepError> {
     if kept.best.as_ref().is_none_or(|best| ended.inertia < best.inertia) {
         kept.best = Some(ended);
     }

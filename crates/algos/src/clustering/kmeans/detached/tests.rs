@@ -6,7 +6,7 @@ use qjam::{Csr, Dense, Master};
 use std::sync::Arc;
 
 /// Runs a loop to its end on one workplace, each round in two halves and through bytes.
-fn run<C: Points>(first: FusedRound, data: &DataSet<C>) -> Result<(Kept, u64), FollowError> {
+fn run<C: Points>(first: FusedRound, data: &DataSet<C>) -> Result<(LoopState, u64), FollowError> {
     let place = Workplace::new(2, 1 << 20).unwrap();
     let data = survey::cut(data).unwrap();
     let mut round = first;
