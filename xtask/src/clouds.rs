@@ -18,7 +18,7 @@ const TESTS: &str = "test -p qjam-store --features azure,s3 --no-fail-fast --tes
 /// Those of the clouds themselves, and of what goes wrong there.
 const OWN_TESTS: &str = "test -p qjam-store --features azure,s3 --no-fail-fast --lib --test refusals";
 /// Those of the command that Azurite serves as well as a folder does.
-const COMMAND_TESTS: &str = "test -p qjam-cli --features cloud --test store k_means_has_the_bits";
+const COMMAND_TESTS: &str = "test -p qjam-cli --features cloud --test store has_the_bits_of_threads";
 /// How long a server may take to answer for the first time.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 /// The account of the emulator and its key, which are the same everywhere.

@@ -38,7 +38,7 @@ pub fn run(workspace: &Workspace) -> StepResult {
 /// every engine. Not those in documentation: there the mark means
 /// that the code is no program.
 pub fn long(workspace: &Workspace) -> StepResult {
-    let words = "test --workspace --release --tests --no-fail-fast -- --ignored --nocapture";
+    let words = "test --workspace --release --tests --no-fail-fast -- --ignored --nocapture --test-threads=1";
     let text =
         workspace.cargo(words).env(PYTHON, python(workspace)?).limit_min(60).tee_and_leave_nothing()?;
     Ok(summary(&text))
