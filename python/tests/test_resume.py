@@ -45,7 +45,12 @@ def environment(folder: Path, mode: str = "") -> Dict[str, str]:
 
 def run(folder: Path, command: List[str], mode: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, env=environment(folder, mode), cwd=str(folder), capture_output=True, text=True, timeout=HANG_S
+        command,
+        env=environment(folder, mode),
+        cwd=str(folder),
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
     )
 
 
@@ -132,9 +137,16 @@ WHYS = {
 @pytest.mark.parametrize(
     "how, closes",
     # An interpreter that ends keeps no trace of sys.exit, so that is seen only by masters that are closed.
-    [(how, closes) for how in WHYS for closes in ("closed", "left open") if (how, closes) != ("exit", "left open")],
+    [
+        (how, closes)
+        for how in WHYS
+        for closes in ("closed", "left open")
+        if (how, closes) != ("exit", "left open")
+    ],
 )
-def test_a_run_that_an_exception_ended_has_failed_says_why_and_goes_on(how: str, closes: str, tmp_path: Path) -> None:
+def test_a_run_that_an_exception_ended_has_failed_says_why_and_goes_on(
+    how: str, closes: str, tmp_path: Path
+) -> None:
     why = WHYS[how]
     (tmp_path / "program.py").write_text(ENDING)
     ended = run(tmp_path, [sys.executable, "program.py", how, closes])
@@ -149,7 +161,10 @@ def test_a_run_that_an_exception_ended_has_failed_says_why_and_goes_on(how: str,
 
 
 def test_a_run_whose_exception_was_caught_has_finished(tmp_path: Path) -> None:
-    program = ENDING.replace("        work(m)", "        try:\n            work(m)\n        except ValueError:\n            m.run(total, 1, [1])")
+    program = ENDING.replace(
+        "        work(m)",
+        "        try:\n            work(m)\n        except ValueError:\n            m.run(total, 1, [1])",
+    )
     (tmp_path / "program.py").write_text(program)
     assert run(tmp_path, [sys.executable, "program.py", "exception", "closed"]).returncode == 0
     listed = last_run(tmp_path)
@@ -171,3 +186,36 @@ with qjam.Master("local:1", progress=False) as m:
     data = json.loads(page.stdout.split('id="data">')[1].split("</script>")[0])
     [loss] = data["series"]
     assert (loss["name"], loss["rounds"], loss["values"]) == ("loss", [1, 2, 3], [4.0, 2.0, None])
+
+
+FIT_BY_THE_CLOCK = """
+import hashlib
+import numpy as np
+import qjam
+from qjam.learn import Ridge
+
+x = np.sin(np.arange(40_000.0) * 0.7).reshape(200, 200)
+y = x @ np.cos(np.arange(200.0)) + np.sin(np.arange(200.0) * 13.0)
+with qjam.Master("local:2", progress=False) as m:
+    fit = Ridge(alpha=1e-3, solver="cocoa", partitions=3, tuning="clock", tol=1e-9, max_iter=60, workers=m)
+    model = fit.fit(x, y)
+    recalled = sum(entry.kind == "round recalled" for entry in m.journal)
+    print(hashlib.sha256(model.coef_.tobytes()).hexdigest(), recalled, flush=True)
+"""
+
+
+def test_a_fit_by_the_clock_goes_on_and_is_repeated_with_the_same_choices(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FIT_BY_THE_CLOCK)
+    whole = run(tmp_path, [sys.executable, "program.py"])
+    assert whole.returncode == 0, whole.stderr
+    digest, recalled = whole.stdout.split()
+    assert recalled == "0"
+    (file,) = (tmp_path / "runs").glob("*.run")
+    replayed = run(tmp_path, [str(worker()), "replay", file.stem])
+    assert replayed.returncode == 0 and "equal" in replayed.stdout, replayed.stdout + replayed.stderr
+    # What a run leaves that is killed in the middle: the beginning of its file.
+    os.truncate(file, file.stat().st_size * 6 // 10)
+    resumed = run(tmp_path, [str(worker()), "resume", file.stem])
+    assert resumed.returncode == 0, resumed.stderr
+    again, recalled = resumed.stdout.split()[-2:]
+    assert again == digest and int(recalled) > 0, resumed.stdout

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,19 +19,16 @@ from events import HANG_S, wait_until
 import qjam
 from qjam._find import worker
 
-#: Only builds with checks inject them.
-FAULTS = "twice=30,late=30,late_ms=100,kill=1"
 
-
-def command(*args: str, key: Optional[Path] = None, faults: str = "") -> subprocess.CompletedProcess[str]:
+def command(*args: str, key: Optional[Path] = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(worker()), *args], env=environment(key, faults), capture_output=True, text=True, timeout=HANG_S
+        [str(worker()), *args], env=environment(key), capture_output=True, text=True, timeout=HANG_S
     )
 
 
-def environment(key: Optional[Path], faults: str = "") -> Dict[str, str]:
+def environment(key: Optional[Path]) -> Dict[str, str]:
     path = os.pathsep.join(part for part in sys.path if part)
-    more = {"QJAM_PYTHON": sys.executable, "QJAM_RUNS": "off", "QJAM_STORE_TEST_FAULTS": faults, "PYTHONPATH": path}
+    more = {"QJAM_PYTHON": sys.executable, "QJAM_RUNS": "off", "PYTHONPATH": path}
     return {**os.environ, **more, "QJAM_STORE_KEY": str(key) if key else ""}
 
 
@@ -44,15 +43,19 @@ class Bucket:
         self.key = path / "key"
         assert command("store", "key", str(self.key)).returncode == 0
 
+    def messages(self) -> List[Path]:
+        """The messages that wait, of a folder."""
+        return sorted(Path(self.url[len("file://") :]).glob("queues/*/ready/*"))
+
     def status(self) -> Any:
         return json.loads(command("store", "status", self.url, "--json", key=self.key).stdout)
 
     @contextlib.contextmanager
-    def served(self, count: int, *, signed: bool = True, faults: str = "") -> Iterator[List[subprocess.Popen[bytes]]]:
+    def served(self, count: int, *, signed: bool = True) -> Iterator[List[subprocess.Popen[bytes]]]:
         key = self.key if signed else None
         args = [str(worker()), "store", "serve", self.url, "--slots", "1", "--name"]
         processes = [
-            subprocess.Popen([*args, f"w{n}"], env=environment(key, faults), stdout=subprocess.DEVNULL)
+            subprocess.Popen([*args, f"w{n}"], env=environment(key), stdout=subprocess.DEVNULL)
             for n in range(count)
         ]
         try:
@@ -99,15 +102,37 @@ def test_python_functions_have_the_bits_of_other_workers(bucket: Bucket) -> None
         assert m.run(words, None, text, reduce=together) == counted
 
 
-def test_python_functions_have_the_same_bits_whatever_goes_wrong(
-    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+def fatal_moments(params: Any, chunk: Any) -> Any:
+    """Kills the process that runs it, the first two times that it is called at all."""
+    power, folder = params
+    for mark in ("first", "second"):
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(os.path.join(folder, mark), os.O_CREAT | os.O_EXCL))
+            os.kill(os.getppid(), signal.SIGKILL)
+            signal.pause()
+    return (np.abs(chunk) ** power).sum(axis=0)
+
+
+def test_python_functions_have_the_same_bits_when_workers_die_and_messages_come_twice(
+    bucket: Bucket, tmp_path: Path
 ) -> None:
-    x = np.sin(np.arange(600.0) * 0.37).reshape(200, 3) * 1e3
+    x = np.sin(np.arange(300_000.0) * 0.37).reshape(100_000, 3) * 1e3
     with qjam.Master("local:2", progress=False) as m:
         wanted = m.run(moments, 2.5, x)
-    monkeypatch.setenv("QJAM_STORE_TEST_FAULTS", FAULTS)
-    with bucket.served(2, faults=FAULTS), qjam.Master(bucket.workers, progress=False) as m:
-        assert m.run(moments, 2.5, x).tobytes() == wanted.tobytes()
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with qjam.Master(bucket.workers, progress=False) as m:
+        pending = m.submit(fatal_moments, (2.5, str(marks)), x)
+        wait_until(lambda: bool(bucket.messages()), "that there are tasks")
+        tasks = bucket.messages()
+        # A message's name is its place in the queue and how often it was delivered.
+        for path in tasks:
+            place, _, count = path.name.rpartition(".")
+            shutil.copy(path, path.with_name(f"{place}-again.{count}"))
+        assert len(bucket.messages()) >= 2 * len(tasks) > 2
+        with bucket.served(2):
+            assert pending.wait().tobytes() == wanted.tobytes()
+    assert sorted(path.name for path in marks.iterdir()) == ["first", "second"]
 
 
 def test_exceptions_come_home(bucket: Bucket) -> None:
@@ -187,7 +212,9 @@ def test_a_program_that_was_killed_is_resumed(bucket: Bucket, tmp_path: Path) ->
 
     def run(*args: str, stops: str = "") -> subprocess.CompletedProcess[str]:
         more = {**environment(bucket.key), "STOPS": stops}
-        return subprocess.run(args, env=more, cwd=str(tmp_path), capture_output=True, text=True, timeout=HANG_S)
+        return subprocess.run(
+            args, env=more, cwd=str(tmp_path), capture_output=True, text=True, timeout=HANG_S
+        )
 
     script = [sys.executable, "program.py"]
     wanted = run(*script, "local:2").stdout

@@ -45,6 +45,7 @@ def frames(page: Page, over: threading.Event) -> List[Tuple[Image.Image, float]]
 
 
 def main() -> None:
+    """Runs the demo, and writes what the browser showed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("qjam", type=Path, help="the command, built")
     parser.add_argument("out", type=Path, help="the picture, a .webp")
@@ -52,16 +53,28 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Browser(Path(folder)) as browser:
         env = {**os.environ, "QJAM_RUNS": str(Path(folder) / "runs")}
         words = [str(options.qjam.resolve()), "demo", "--dashboard"]
-        with subprocess.Popen(words, env=env, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+        with subprocess.Popen(
+            words, env=env, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        ) as run:
             assert run.stderr is not None
             link = next(filter(None, (re.search(r"http://\S+", line) for line in run.stderr)))
             over = threading.Event()
-            threading.Thread(target=lambda: (run.stderr and run.stderr.read(), over.set()), daemon=True).start()
+            threading.Thread(
+                target=lambda: (run.stderr and run.stderr.read(), over.set()), daemon=True
+            ).start()
             taken = frames(browser.page(link.group(), *SIZE), over)
     pictures = [picture for picture, _ in taken]
     shown_ms = [round(1000 * seconds) for _, seconds in taken[:-1]] + [round(1000 * LAST_S)]
-    pictures[0].save(options.out, save_all=True, append_images=pictures[1:], duration=shown_ms, loop=0, quality=60, method=6)
-    print(f"{options.out}: {len(pictures)} frames, {options.out.stat().st_size / 1024:.0f} KiB")
+    pictures[0].save(
+        options.out,
+        save_all=True,
+        append_images=pictures[1:],
+        duration=shown_ms,
+        loop=0,
+        quality=60,
+        method=6,
+    )
+    sys.stdout.write(f"{options.out}: {len(pictures)} frames, {options.out.stat().st_size / 1024:.0f} KiB\n")
 
 
 if __name__ == "__main__":

@@ -291,6 +291,26 @@ fn choices_are_told_and_written_and_followed_to_the_same_bits() {
 }
 
 #[test]
+fn work_chosen_by_the_clock_ends_with_the_same_certificate_as_work_that_is_counted() {
+    let folder = Folder::new("certificate");
+    let data = folder.rows("x.svm", 300, 200);
+    for (lambda, eta) in [("0.5", "0"), ("0.05", "1")] {
+        let given = ["--lambda", lambda, "--eta", eta, "--tol", "1e-6", "--workers", "local:2", "--tuning"];
+        let [counted, clock] =
+            ["counted", "clock"].map(|tuning| json(&[&[data.as_str()], &given[..], &[tuning]].concat()));
+        for said in [&counted, &clock] {
+            assert_eq!(said["outcome"], "converged", "{said}");
+            let (objective, gap) = (said["objective"].as_f64().unwrap(), said["gap"].as_f64().unwrap());
+            assert!(gap <= 1e-6 * objective.abs().max(1.0), "{said}");
+        }
+        // Each is within its gap of the same optimum.
+        let [a, b] = [&counted, &clock].map(|said| said["objective"].as_f64().unwrap());
+        let gaps = counted["gap"].as_f64().unwrap() + clock["gap"].as_f64().unwrap();
+        assert!((a - b).abs() <= gaps, "{counted} {clock}");
+    }
+}
+
+#[test]
 fn every_way_to_combine_comes_to_the_same_optimum() {
     let folder = Folder::new("combine");
     let data = folder.rows("x.svm", 300, 200);

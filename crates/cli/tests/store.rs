@@ -103,6 +103,28 @@ fn a_submitter_that_was_killed_is_resumed_with_the_same_bits_and_nothing_is_run_
     assert!(jobs(&bucket.status()).is_empty());
 }
 
+/// A bucket may be read by more people than a run file.
+#[test]
+fn secrets_of_the_command_line_are_not_in_the_bucket() {
+    let bucket = Bucket::new("secret");
+    let data = bucket.file("password=hunter2.csv");
+    fs::rename(bucket.data(300), &data).expect("a file");
+    let (out, workers) = (bucket.file("model"), format!("{}?job=told", bucket.workers_string()));
+    let fit = ["fit", "kmeans", &data, "--k", "3", "--workers", &workers, "--out", &out];
+    let mut submitter =
+        bucket.command(&fit).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    wait_until("that a round begins", || jobs(&bucket.status()).iter().any(|job| job["round"] == 0));
+    submitter.kill().expect("it can be killed");
+    submitter.wait().expect("it ends");
+    let all = files(&bucket.file("bucket"));
+    let has = |words: &[u8]| {
+        let read = |path: &PathBuf| fs::read(path).unwrap_or_default();
+        all.iter().any(|path| read(path).windows(words.len()).any(|bytes| bytes == words))
+    };
+    assert!(has(b"kmeans"), "the command line is there: {all:?}");
+    assert!(!has(b"hunter2"), "and the secret with it");
+}
+
 #[test]
 fn wrong_calls_are_explained() {
     let mut bucket = Bucket::new("wrong");
