@@ -189,7 +189,6 @@ with qjam.Master("local:1", progress=False) as m:
 
 
 FIT_BY_THE_CLOCK = """
-import hashlib
 import numpy as np
 import qjam
 from qjam.learn import Ridge
@@ -200,7 +199,7 @@ with qjam.Master("local:2", progress=False) as m:
     fit = Ridge(alpha=1e-3, solver="cocoa", partitions=3, tuning="clock", tol=1e-9, max_iter=60, workers=m)
     model = fit.fit(x, y)
     recalled = sum(entry.kind == "round recalled" for entry in m.journal)
-    print(hashlib.sha256(model.coef_.tobytes()).hexdigest(), recalled, flush=True)
+    print(model.n_iter_, recalled, flush=True)
 """
 
 
@@ -208,14 +207,13 @@ def test_a_fit_by_the_clock_goes_on_and_is_repeated_with_the_same_choices(tmp_pa
     (tmp_path / "program.py").write_text(FIT_BY_THE_CLOCK)
     whole = run(tmp_path, [sys.executable, "program.py"])
     assert whole.returncode == 0, whole.stderr
-    digest, recalled = whole.stdout.split()
-    assert recalled == "0"
+    assert whole.stdout.split()[-1] == "0"
     (file,) = (tmp_path / "runs").glob("*.run")
     replayed = run(tmp_path, [str(worker()), "replay", file.stem])
     assert replayed.returncode == 0 and "equal" in replayed.stdout, replayed.stdout + replayed.stderr
-    # What a run leaves that is killed in the middle: the beginning of its file.
+    # What a run leaves that is killed in the middle: the beginning of its file. From there on the clock chooses again.
     os.truncate(file, file.stat().st_size * 6 // 10)
     resumed = run(tmp_path, [str(worker()), "resume", file.stem])
-    assert resumed.returncode == 0, resumed.stderr
-    again, recalled = resumed.stdout.split()[-2:]
-    assert again == digest and int(recalled) > 0, resumed.stdout
+    assert resumed.returncode == 0 and int(resumed.stdout.split()[-1]) > 0, resumed.stdout + resumed.stderr
+    replayed = run(tmp_path, [str(worker()), "replay", "last"])
+    assert replayed.returncode == 0 and "equal" in replayed.stdout, replayed.stdout + replayed.stderr

@@ -131,7 +131,7 @@ def test_python_functions_have_the_same_bits_when_workers_die_and_messages_come_
             shutil.copy(path, path.with_name(f"{place}-again.{count}"))
         assert len(bucket.messages()) >= 2 * len(tasks) > 2
         with bucket.served(2):
-            assert pending.wait().tobytes() == wanted.tobytes()
+            assert pending.result().tobytes() == wanted.tobytes()
     assert sorted(path.name for path in marks.iterdir()) == ["first", "second"]
 
 

@@ -27,7 +27,7 @@ from PIL import Image
 
 #: Seconds between two frames, and for which the last one stays.
 EVERY_S, LAST_S = 0.25, 3.0
-SIZE = (1000, 720)
+SIZE, SHOWN = (1100, 1300), (660, 780)
 
 
 def frames(page: Page, over: threading.Event) -> List[Tuple[Image.Image, float]]:
@@ -38,7 +38,11 @@ def frames(page: Page, over: threading.Event) -> List[Tuple[Image.Image, float]]
         while not last:
             last, begin = over.is_set(), time.monotonic()
             page.picture(file)
-            picture = Image.open(io.BytesIO(file.read_bytes())).convert("RGB")
+            picture = (
+                Image.open(io.BytesIO(file.read_bytes()))
+                .convert("RGB")
+                .resize(SHOWN, Image.Resampling.LANCZOS)
+            )
             over.wait(max(0.0, EVERY_S - (time.monotonic() - begin)))
             taken.append((picture, time.monotonic() - begin))
     return taken
@@ -52,10 +56,10 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Browser(Path(folder)) as browser:
         env = {**os.environ, "QJAM_RUNS": str(Path(folder) / "runs")}
-        words = [str(options.qjam.resolve()), "demo", "--dashboard"]
-        with subprocess.Popen(
-            words, env=env, cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-        ) as run:
+        words = ["qjam", "demo", "--dashboard"]
+        # The page shows how the program was called.
+        called = {"executable": options.qjam.resolve(), "cwd": folder, "env": env, "text": True}
+        with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, **called) as run:
             assert run.stderr is not None
             link = next(filter(None, (re.search(r"http://\S+", line) for line in run.stderr)))
             over = threading.Event()
@@ -72,7 +76,7 @@ def main() -> None:
         duration=shown_ms,
         loop=0,
         quality=60,
-        method=6,
+        method=4,
     )
     sys.stdout.write(f"{options.out}: {len(pictures)} frames, {options.out.stat().st_size / 1024:.0f} KiB\n")
 

@@ -248,7 +248,8 @@ fn limited(args: &[&str]) -> Output {
 
 /// Fits a learner with what it needs to a file, within [`limited`] memory; fails unless that is an error, and returns its words.
 fn refused(learner: &dyn Learner, data: &Path, more: &[&str]) -> String {
-    let mut args = vec!["fit", learner.table().name, data.to_str().unwrap()];
+    let path = data.to_string_lossy();
+    let mut args = vec!["fit", learner.table().name, &path];
     // Options without a default are asked for before anything is read.
     args.extend(match learner.table().name {
         "kmeans" | "minibatch-kmeans" => &["--k", "2"][..],
