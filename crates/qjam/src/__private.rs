@@ -1,5 +1,6 @@
 //! What the macros refer to. Not for use by hand; it may change at any time.
 
+pub use crate::registry::records::{Entry as RecordEntry, RECORD_FUNCTIONS, built as built_record};
 pub use crate::registry::{Entry, FUNCTIONS, erased, erased_with};
 pub use linkme;
 

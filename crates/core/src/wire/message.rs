@@ -367,6 +367,8 @@ impl ToMaster {
 mod tests {
     use super::*;
     use crate::ids::SeatId;
+    use crate::lineage::{Lineage, Operation, OperationKind, Stretch};
+    use crate::records::RecordCounts;
     use crate::reduce::Cut;
     use crate::wire::frame;
 
@@ -374,6 +376,23 @@ mod tests {
         let bytes = frame::encode(KIND_TO_WORKER, &message.to_body(), b"");
         let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
         assert_eq!(ToWorker::from_frame(&frame), Ok(message));
+    }
+
+    fn lineage(chunks: u32) -> Lineage {
+        let sample = OperationKind::Sample { fraction: 1 << 50, seed: 7 };
+        let operations =
+            [(OperationKind::Map, "a::parse"), (sample, ""), (OperationKind::Rows { cols: 3 }, "a::row")];
+        let operation =
+            |(kind, function): (_, &str)| Operation { kind, function: function.into(), params: vec![1, 2] };
+        let stretches = vec![
+            Stretch { chunks: 1, source: "lines".into(), operations: Vec::new() },
+            Stretch {
+                chunks: chunks - 1,
+                source: "lines".into(),
+                operations: operations.map(operation).into(),
+            },
+        ];
+        Lineage { stretches }
     }
 
     #[test]
@@ -388,6 +407,8 @@ mod tests {
                 cut: Cut::new(100, 2),
                 held: None,
                 slots_max: None,
+                records: Some(RecordCounts::of((0..100).map(|chunk| if chunk == 99 { 3 } else { 10 }))),
+                lineage: Some(lineage(100).into()),
             },
             chunks: vec![(3, vec![ChunkId([1; 32]), ChunkId([2; 32])])],
             ranges: vec![range],
@@ -437,6 +458,8 @@ mod tests {
                     cut,
                     held: None,
                     slots_max: None,
+                    records: None,
+                    lineage: None,
                 },
                 chunks: vec![],
                 ranges: vec![],
@@ -446,6 +469,37 @@ mod tests {
             let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
             let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
             assert!(matches!(ToWorker::from_frame(&frame), Err(MessageError::Body { .. })), "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_another_number_of_chunks_is_refused() {
+        let counts = |chunks: usize| RecordCounts::of(std::iter::repeat_n(5, chunks));
+        for (records, lineage, is_good) in [
+            (Some(counts(8)), Some(lineage(8).into()), true),
+            (Some(counts(7)), None, false),
+            (None, Some(lineage(9).into()), false),
+        ] {
+            let task = ToWorker::Task(Task {
+                order: OrderHead {
+                    round: RoundId(0),
+                    function: String::new(),
+                    seed: 0,
+                    dataset: DataSetId([0; 32]),
+                    cut: Cut::new(8, 1),
+                    held: None,
+                    slots_max: None,
+                    records,
+                    lineage,
+                },
+                chunks: vec![],
+                ranges: vec![],
+                params: Payload::Tail { offset: 0, bytes: 0 },
+                released: vec![],
+            });
+            let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
+            let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
+            assert_eq!(ToWorker::from_frame(&frame).is_ok(), is_good);
         }
     }
 
@@ -461,6 +515,8 @@ mod tests {
                     cut: Cut::new(8, level),
                     held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)) }),
                     slots_max: None,
+                    records: None,
+                    lineage: None,
                 },
                 chunks: vec![],
                 ranges: vec![],

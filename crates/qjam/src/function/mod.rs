@@ -16,6 +16,7 @@
 //! A function's name is its path in the program. Master and workers are the same executable, so the path means the
 //! same on both sides; the [`registry`](crate::registry) finds the function again by it.
 
+pub(crate) mod gather;
 pub(crate) mod language;
 pub mod state;
 
@@ -106,6 +107,9 @@ pub trait Erased: Send + Sync {
     fn only_looks(&self) -> bool {
         false
     }
+
+    /// Whether it is given a [`Ctx`].
+    fn takes_context(&self) -> bool;
 
     /// Merges the right neighbour into the left one.
     fn merge(&self, left: &mut AnyBox, right: AnyBox) -> Result<(), MergeError>;
@@ -260,6 +264,9 @@ macro_rules! shape_calls {
         fn map(&self, params: &P, chunk: &C, _: &Ctx) -> R {
             (self.call)(params, chunk)
         }
+        fn takes_context(&self) -> bool {
+            false
+        }
     };
     (MapCtx) => {
         fn map(&self, params: &P, chunk: &C, ctx: &Ctx) -> R {
@@ -272,6 +279,9 @@ macro_rules! shape_calls {
         }
         fn fold(&self, params: &P, chunk: &C, acc: &mut A, _: &Ctx) {
             (self.call)(params, chunk, acc);
+        }
+        fn takes_context(&self) -> bool {
+            false
         }
     };
     (FoldCtx) => {
@@ -331,6 +341,10 @@ pub(crate) trait Shape: Send + Sync {
 
     fn only_looks(&self) -> bool {
         false
+    }
+
+    fn takes_context(&self) -> bool {
+        true
     }
 }
 
@@ -415,6 +429,10 @@ impl<S: Shape> Erased for S {
 
     fn only_looks(&self) -> bool {
         Shape::only_looks(self)
+    }
+
+    fn takes_context(&self) -> bool {
+        Shape::takes_context(self)
     }
 
     fn merge(&self, left: &mut AnyBox, right: AnyBox) -> Result<(), MergeError> {

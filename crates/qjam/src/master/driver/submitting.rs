@@ -108,6 +108,10 @@ impl Driver {
             cut: Cut::new(data.chunks.len() as u32, 0),
             held: held.as_ref().map(|held| held.task),
             slots_max: None,
+            // A step's state is made with a context, whether the step takes one or not, and a derived chunk may need its place.
+            records: (held.is_some() || data.lineage.is_some() || function.takes_context())
+                .then(|| data.records.clone()),
+            lineage: data.lineage.as_deref().cloned().map(Box::new),
         };
         let order = Order { head, function, data, params: Parameters::none(params) };
         // A limit beyond the end of time is none.
