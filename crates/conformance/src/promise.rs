@@ -193,6 +193,7 @@ promises! {
         several_masters_keep_their_states_apart: [State],
         a_run_that_goes_on_makes_the_states_again: [State],
         a_look_at_states_that_are_being_changed_waits_for_its_turn: [State],
+        a_step_that_only_reads_changes_nothing: [State],
     }
     views {
         results_of_many_rounds_at_once_do_not_overwrite_each_other: [SeveralRounds],

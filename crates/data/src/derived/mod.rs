@@ -296,7 +296,7 @@ impl<C: Recorded> Derived<C> {
     /// }
     ///
     /// let numbers = DataSet::text("1\n2\n3\n".into())?.partitions(3)?.map(number, &()).persist();
-    /// let m = Master::connect("proc:1")?;
+    /// let m = Master::connect("local:1")?;
     /// m.count(&numbers)?;
     /// assert_eq!(m.last_round().unwrap().cache_misses, 3); // made
     /// m.count(&numbers)?;

@@ -95,8 +95,7 @@ impl Driver {
             self.rounds.answered += 1;
             return Err(self.rounds.next_internal());
         }
-        let only_looks = function.only_looks();
-        let id = if only_looks { self.rounds.next_internal() } else { self.rounds.next_id() };
+        let id = if function.is_internal() { self.rounds.next_internal() } else { self.rounds.next_id() };
         // Parameters that will be in shared memory are logged from there, when the tasks are out.
         let kept = (!self.defers(params)).then_some(params);
         let mut held = held.and_then(|hold| self.holds.begin(hold, id, &function, kept));
