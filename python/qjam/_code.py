@@ -99,7 +99,7 @@ def prepare(
     """
     if not isinstance(function, types.ModuleType):
         if reduce is None:
-            reduce = _beside(function)
+            reduce = beside(function)
         elif reduce is default_reduce:
             reduce = None
     key = (id(function), id(init), id(reduce))
@@ -187,7 +187,7 @@ def _make(function: Any, init: Any, reduce: Any, known: Optional[_Known]) -> _Kn
     return _assemble(finder, _name_of(function), None, functions, lambda: functions, known)
 
 
-def _beside(function: Any) -> Optional[Callable[[Any, Any], Any]]:
+def beside(function: Any) -> Optional[Callable[[Any, Any], Any]]:
     """The `reduce` of the module that has a function under some name."""
     while isinstance(function, functools.partial):
         function = function.func

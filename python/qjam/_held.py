@@ -9,6 +9,7 @@ from ._interpreter import enter, leave
 from ._pending import Pending
 from ._progress import deliver
 from ._ready import code_of, seconds
+from .dataset.derived import over
 from .errors import DataError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Held(Generic[S]):
         """
         master = self._master
         stream, buffers = pack_params(params)
+        step, reduce = over(self._set, step, reduce)
         prepared, code, name = code_of(prepare(step, init=self._init, reduce=reduce))
         self._must_be_unchanged()
         line = master._line
@@ -99,6 +101,7 @@ class Held(Generic[S]):
     ) -> Pending:
         """Starts a round and returns immediately. The next one can start when it has ended."""
         stream, buffers = pack_params(params)
+        step, reduce = over(self._set, step, reduce)
         prepared, code, name = code_of(prepare(step, init=self._init, reduce=reduce))
         self._must_be_unchanged()
         number = self._step(step_number)

@@ -26,6 +26,7 @@ from ._report import Entry, RoundReport, Worker
 from ._steps import Loop, Steps
 from ._workers import WorkersLike, remote_python, worker_string
 from .dataset import as_dataset
+from .dataset.derived import data_of, over
 from .errors import RemoteWorkerError
 
 __all__ = ["Master"]
@@ -249,7 +250,8 @@ class Master:
         # Parameters and data first: they determine which modules must be sent.
         stream, buffers = pack_params(params)
         made = None if dataset is None else as_dataset(dataset)
-        data = None if made is None else made._native_data()
+        data = data_of(made)
+        function, reduce = over(made, function, reduce)
         prepared, code, name = code_of(prepare(function, reduce=reduce))
         number = self._steps.next(step)
         line, tick = self._line, self._tick
@@ -296,7 +298,8 @@ class Master:
         params, dataset = given(params, dataset, "submit")
         stream, buffers = pack_params(params)
         made = None if dataset is None else as_dataset(dataset)
-        data = None if made is None else made._native_data()
+        data = data_of(made)
+        function, reduce = over(made, function, reduce)
         entry = code_of(prepare(function, reduce=reduce))
         number = self._steps.next(step)
         if self._has_hosts:
@@ -360,7 +363,8 @@ class Master:
         if not callable(init):
             raise TypeError(f"init must be a function of a chunk, not {type(init).__name__}")
         made = as_dataset(dataset)
-        data = None if made is None else made._native_data()
+        data = data_of(made)
+        init, _ = over(made, init, None)
         return Held(self, init, made, data, self._native.hold(data, self._shares, self._tick))
 
     def _told(self, line: Optional[Line], on_round: Optional[OnRound]) -> None:

@@ -79,6 +79,7 @@ promises! {
         the_cut_that_was_asked_for_is_the_cut_that_is_run: [],
         a_fold_has_one_answer_however_wide_its_accumulator_is: [],
         random_numbers_belong_to_seed_round_and_chunk: [],
+        a_function_knows_which_records_its_chunk_has: [],
         a_run_without_data_runs_once_per_slot: [],
     }
     cancel {
@@ -101,6 +102,14 @@ promises! {
         a_worker_killed_while_idle_is_started_again: [OwnProcesses],
         all_workers_may_be_killed_at_once_and_often: [OwnProcesses],
         workers_killed_faster_than_they_start_do_not_spoil_the_master: [OwnProcesses],
+    }
+    derived {
+        derived_data_has_the_bits_of_a_walk_by_hand: [],
+        samples_unions_and_numbers_are_the_same_everywhere: [],
+        a_function_that_fails_names_the_chunk_of_the_source_the_record_and_the_chain: [],
+        a_process_makes_what_is_kept_once_also_when_others_are_killed: [OwnProcesses],
+        states_stay_with_the_chunks_of_derived_data: [State],
+        sales_of_a_shop_are_reduced_where_they_are_made: [],
     }
     faults {
         a_panic_tells_message_line_chunk_worker_and_the_users_frames: [],
@@ -174,6 +183,7 @@ promises! {
     }
     results {
         nested_results_have_one_value: [],
+        maps_are_merged_key_by_key_and_have_the_same_bytes: [],
         numbers_that_are_none_are_carried_bit_by_bit: [],
         however_often_results_are_delivered_the_bits_are_the_same: [],
         results_and_parameters_of_any_size_come_home: [],
@@ -183,6 +193,7 @@ promises! {
         several_masters_keep_their_states_apart: [State],
         a_run_that_goes_on_makes_the_states_again: [State],
         a_look_at_states_that_are_being_changed_waits_for_its_turn: [State],
+        a_step_that_only_reads_changes_nothing: [State],
     }
     views {
         results_of_many_rounds_at_once_do_not_overwrite_each_other: [SeveralRounds],

@@ -127,12 +127,13 @@ where
         Mode::Fold => blocks::fold_level(walk.chunk_bytes, params_bytes),
     };
     let cut = Cut::new(data.len() as u32, level);
+    let records = data.erased().records.starts();
     let mut tree: Tree<AnyBox> = Tree::new(cut);
     for block in 0..cut.blocks() {
         let mut value: Option<AnyBox> = None;
         for index in cut.chunks_of(cut.node(block)) {
             let chunk = data.chunk(index as usize).expect("a chunk");
-            let ctx = Ctx::for_test(walk.seed, walk.round, index);
+            let ctx = Ctx::for_test(walk.seed, walk.round, index).among(cut.chunks, records.range(index));
             match function.mode() {
                 Mode::Map => value = Some(function.map(&*params, &chunk, &ctx)),
                 Mode::Step => panic!("a function with a state"),

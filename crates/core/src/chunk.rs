@@ -55,6 +55,13 @@ impl Header {
     }
 }
 
+impl Header {
+    /// How many records the chunk has: the first number of every shape. A task without data is one.
+    pub fn records(&self) -> u64 {
+        self.shape.first().copied().unwrap_or(1)
+    }
+}
+
 impl ChunkId {
     /// Hashes a chunk. Every field of the header is preceded by its length, so that different chunks have different input.
     pub fn of(header: &Header, buffer: &[u8]) -> Self {

@@ -6,6 +6,8 @@
 
 use crate::ids::{DataSetId, HoldId, RoundId, Version};
 use crate::job::RoundSpec;
+use crate::lineage::Lineage;
+use crate::records::RecordCounts;
 use crate::reduce::Cut;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,10 @@ pub struct OrderHead {
     pub held: Option<HeldTask>,
     /// As many workers take part as have so many slots together, if not all should.
     pub slots_max: Option<u32>,
+    /// How many records each chunk has, for functions that may ask.
+    pub records: Option<RecordCounts>,
+    /// How chunks are turned into what the function gets, if the data set is a derived one.
+    pub lineage: Option<Box<Lineage>>,
 }
 
 impl OrderHead {
@@ -50,8 +56,13 @@ impl OrderHead {
         }
     }
 
-    /// Whether the parts agree with each other: the cut is possible, and states belong to single chunks.
+    /// Whether the parts agree with each other: the cut is possible, states belong to single chunks, and what is said of
+    /// chunks is said of as many as there are.
     pub fn is_possible(&self) -> bool {
-        self.cut.is_possible() && (self.held.is_none() || self.cut.level == 0)
+        let chunks = self.cut.chunks;
+        self.cut.is_possible()
+            && (self.held.is_none() || self.cut.level == 0)
+            && self.records.as_ref().is_none_or(|records| records.is_possible(chunks))
+            && self.lineage.as_ref().is_none_or(|lineage| lineage.is_possible(chunks))
     }
 }

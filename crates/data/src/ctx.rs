@@ -2,6 +2,7 @@
 
 use crate::rng::Rng;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Asks whether the round has been cancelled.
@@ -28,13 +29,32 @@ pub struct Ctx {
     seed: u64,
     round: u64,
     chunk: u32,
+    /// How many chunks there are.
+    chunks: u32,
+    /// Which records of the data set are in this one.
+    records: Range<u64>,
     cancelled: Option<Cancelled>,
 }
+
+/// Keeps the streams of a caller's steps apart from those of rounds.
+const STEPS: u64 = 0x5354_4550_5354_4550;
 
 impl Ctx {
     #[doc(hidden)]
     pub fn new(seed: u64, round: u64, chunk: u32, cancelled: Option<Cancelled>) -> Self {
-        Ctx { seed, round, chunk, cancelled }
+        Ctx { seed, round, chunk, chunks: chunk.saturating_add(1), records: 0..0, cancelled }
+    }
+
+    /// The same for a chunk that is one of so many and has these records of the data set. Engines say so; a test does where
+    /// its function asks.
+    ///
+    /// ```
+    /// let ctx = qjam::Ctx::for_test(1, 0, 2).among(3, 200..250);
+    /// assert_eq!((ctx.chunks(), ctx.records()), (3, 200..250));
+    /// ```
+    #[must_use]
+    pub fn among(self, chunks: u32, records: Range<u64>) -> Self {
+        Ctx { chunks, records, ..self }
     }
 
     /// One to call a function with in a test.
@@ -57,6 +77,33 @@ impl Ctx {
         self.chunk
     }
 
+    /// How many chunks the data set has, in the cut that the function runs over.
+    pub fn chunks(&self) -> u32 {
+        self.chunks
+    }
+
+    /// Which records of the data set are in this chunk: the numbers of the first one and of the one after the last. So a
+    /// program about graphs or an index knows the identifiers of its rows without a round that counts them. For a chunk of a
+    /// [derived](crate::Derived) data set they are those of the chunk that it is made from.
+    ///
+    /// ```
+    /// use qjam::{Ctx, DataSet, Joined, List, Master};
+    ///
+    /// #[qjam::map]
+    /// fn positions(word: &str, words: &List<String>, ctx: &Ctx) -> Joined<u64> {
+    ///     let numbered = ctx.records().zip(words);
+    ///     numbered.filter(|(_, found)| *found == word).map(|(number, _)| number).collect()
+    /// }
+    ///
+    /// let text = "to be or not to be".split(' ').map(String::from);
+    /// let words = DataSet::list(text)?.chunk_records(2)?;
+    /// assert_eq!(Master::connect("local:2")?.run(positions, "be", &words)?.0, [1, 5]);
+    /// # Ok::<(), qjam::Error>(())
+    /// ```
+    pub fn records(&self) -> Range<u64> {
+        self.records.clone()
+    }
+
     /// Whether the round has been cancelled. A function that runs for long may ask now and then, and return anything
     /// once it has been: the result is not used.
     pub fn cancelled(&self) -> bool {
@@ -67,11 +114,28 @@ impl Ctx {
     pub fn rng(&self) -> Rng {
         Rng::keyed(self.seed, self.round, self.chunk)
     }
+
+    /// Random numbers of a step that the caller counts, and this chunk: the same ones however many rounds the master has run
+    /// before. They have nothing in common with those of [`rng`](Self::rng).
+    ///
+    /// ```
+    /// use qjam::Ctx;
+    /// let (early, late) = (Ctx::for_test(7, 3, 0), Ctx::for_test(7, 90, 0));
+    /// assert_eq!(early.rng_of_step(12).next_u64(), late.rng_of_step(12).next_u64());
+    /// assert_ne!(early.rng_of_step(3).next_u64(), early.rng().next_u64());
+    /// ```
+    pub fn rng_of_step(&self, step: u64) -> Rng {
+        Rng::keyed(self.seed ^ STEPS, step, self.chunk)
+    }
 }
 
 impl fmt::Debug for Ctx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ctx { seed, round, chunk, .. } = self;
-        write!(f, "Ctx {{ seed: {seed}, round: {round}, chunk: {chunk}, cancelled: {} }}", self.cancelled())
+        let Ctx { seed, round, chunk, chunks, records, .. } = self;
+        write!(
+            f,
+            "Ctx {{ seed: {seed}, round: {round}, chunk: {chunk} of {chunks}, records: {records:?}, cancelled: {} }}",
+            self.cancelled()
+        )
     }
 }

@@ -3,6 +3,7 @@
 //! In the order in which the modules build on one another: [`store`] has memory that processes of a host share;
 //! [`codec`] turns values into bytes and back; [`reduce`] says how two results become one; [`chunk`] has the typed views
 //! that functions take; [`source`] reads records and cuts them into chunks; [`dataset`] is an ordered list of chunks,
+//! [`derived`] one that is made from another when it is needed,
 //! [`rows`] one of four kinds of these.
 //! [`rng`] and [`ctx`] are what a function may know besides its data: random numbers, and which chunk of which round it
 //! runs on.
@@ -30,15 +31,18 @@ pub mod source;
 
 pub mod dataset;
 
+pub mod derived;
+
 pub mod rows;
 
-pub use chunk::{Chunk, ChunkError, Csc, Csr, Dense, Labelled, Lines, List, Nothing};
+pub use chunk::{Chunk, ChunkError, Csc, Csr, Dense, Labelled, Lines, List, Nothing, Pair};
 pub use codec::{DecodeError, Decoder, Encoder, Params, Serde, Slab, Wire};
 pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
+pub use derived::{Derived, Plan, Record, RecordFunction, Recorded, RoundData};
 #[cfg(test)]
 use qjam_macros::Wire;
-pub use reduce::{MergeError, Reduce};
+pub use reduce::{Joined, MergeError, Reduce};
 pub use rng::Rng;
 pub use rows::{Dtype, Rows};
 pub use source::{DataError, Records};

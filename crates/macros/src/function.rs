@@ -92,7 +92,7 @@ impl Kind {
     fn wanted(self) -> &'static str {
         match self {
             Kind::Map => {
-                "`fn(params: &P, chunk: &C) -> R`, with `state: &mut S` as the next argument if it changes the chunk's state, and `ctx: &Ctx` as the last if it needs one"
+                "`fn(params: &P, chunk: &C) -> R`, with `state: &mut S` as the next argument if it changes the chunk's state, or `state: &S` if it only reads it, and `ctx: &Ctx` as the last if it needs one"
             }
             Kind::Fold => {
                 "`fn(params: &P, chunk: &C, acc: &mut A)`, with `ctx: &Ctx` as a fourth argument if it needs one"
@@ -140,11 +140,13 @@ impl<'a> Shape<'a> {
             borrowed(arguments[0], "the parameters are taken by reference, as in `&[f64]` or `&Theta`")?;
         let chunk = borrowed(arguments[1], "the chunk is taken by reference, as in `&Dense<f64>`")?;
         let state = arguments.get(2).filter(|_| kind == Kind::Map).and_then(|argument| mutable(argument));
+        // In front of a context there can only be a state. Alone it could be either, which the types decide.
+        let read =
+            arguments.get(2).filter(|_| kind == Kind::Map && state.is_none() && arguments.len() == most);
+        let by_reference = "the state is taken by reference: `&mut Alpha`, or `&Alpha` if it is only read";
+        let read = read.map(|argument| borrowed(argument, by_reference)).transpose()?;
+        let state = state.or(read);
         let before_context = least + usize::from(state.is_some());
-        if arguments.len() > before_context + 1 {
-            let state = "the state is taken by mutable reference, as in `&mut Alpha`";
-            return Err(Error::new_spanned(arguments[2], state));
-        }
         let context = arguments
             .get(before_context)
             .map(|context| borrowed(context, "the context is taken by reference, as in `&Ctx`"))
@@ -272,6 +274,9 @@ mod tests {
         let written = accepted(Kind::Map, quote! { fn f(p: &P, x: &X, s: &mut Alpha) -> f64 { 0.0 } });
         assert!(written.contains("is_state :: < Alpha , X >"), "{written}");
         accepted(Kind::Map, quote! { fn f(p: &P, x: &X, s: &mut Alpha, ctx: &Ctx) -> f64 { 0.0 } });
+        accepted(Kind::Map, quote! { fn f(p: &P, x: &X, s: &Alpha) -> f64 { 0.0 } });
+        let written = accepted(Kind::Map, quote! { fn f(p: &P, x: &X, s: &Alpha, ctx: &Ctx) -> f64 { 0.0 } });
+        assert!(written.contains("is_state :: < Alpha , X >"), "{written}");
         refused(Kind::Map, quote! { fn f(p: &P, x: &X, s: &mut Alpha) {} }, "a map returns its result");
         refused(Kind::Map, quote! { fn f(p: &P, x: &X, s: &mut impl State) -> R {} }, "name the type");
     }
@@ -330,7 +335,12 @@ mod tests {
             "the context is taken by reference",
         );
         refused(Kind::Map, quote! { fn f(p: &P, x: &mut X) -> R {} }, "not mutably");
-        refused(Kind::Map, quote! { fn f(p: &P, x: &X, c: &Ctx, s: &mut S) -> R {} }, "by mutable reference");
+        refused(
+            Kind::Map,
+            quote! { fn f(p: &P, x: &X, s: S, c: &Ctx) -> R {} },
+            "the state is taken by reference",
+        );
+        refused(Kind::Map, quote! { fn f(p: &P, x: &X, c: &Ctx, s: &mut S) -> R {} }, "not mutably");
         refused(
             Kind::Map,
             quote! { fn f(p: &P, x: &X, s: &mut S, c: &mut Ctx) -> R {} },

@@ -10,6 +10,7 @@ mod derive;
 mod entry;
 mod function;
 mod home;
+mod record;
 mod sum;
 mod wire;
 
@@ -36,6 +37,16 @@ pub fn map(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn fold(args: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(Kind::Fold, args.into(), item.into()).into()
+}
+
+/// Registers a function over single records, for derived data sets. The function itself is not changed.
+///
+/// It takes its parameters and its record by reference and returns a record (`map`) or whether to keep it (`filter`); or the
+/// number of the record between the two (`map_numbered`); or a `&mut Vec` after them, to push into (`flat_map`, `rows`).
+/// A generic function is only checked; register its instances with `qjam::register_record!`.
+#[proc_macro_attribute]
+pub fn record(args: TokenStream, item: TokenStream) -> TokenStream {
+    record::expand(args.into(), item.into()).into()
 }
 
 /// Makes the executable its own worker: if it is started as a worker, it serves and exits before the body of `main`.

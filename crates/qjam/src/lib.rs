@@ -35,9 +35,10 @@
 //! | mark functions | [`#[map]`](macro@map), [`#[fold]`](macro@fold), [`register!`] for generic ones |
 //! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
 //! | keep state with the data | [`State`], [`Master::hold`], [`Held`] |
-//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Rows`] of either type; [`Records`] for your own |
+//! | data that follows from other data | [`Derived`], [`#[record]`](macro@record), [`register_record!`], [`Master::count`], [`Master::collect`], [`Master::take`] |
+//! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`], or [`Pair`]s of these; [`Rows`] of either type; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
-//! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
+//! | combining | [`derive(Sum)`](macro@Sum), [`Joined`], or [`Reduce`] by hand |
 //! | random numbers, cancellation | [`Ctx`]; [`watched`] for what a library runs |
 //! | loops of rounds that nobody waits for | [`fused`] |
 //! | look after hosts | [`hosts`] |
@@ -107,9 +108,9 @@ pub use qjam_core::tuner::{Explained, Predicted};
 pub use qjam_core::{ids, job, journal};
 #[doc(inline)]
 pub use qjam_data::{
-    Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Dtype,
-    Encoder, Labelled, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Rows, Serde, Slab,
-    Wire, with_rows,
+    Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Derived,
+    Dtype, Encoder, Joined, Labelled, Lines, List, MergeError, Nothing, Pair, Params, Plan, Record,
+    RecordFunction, Recorded, Records, Reduce, Rng, RoundData, Rows, Serde, Slab, Wire, with_rows,
 };
 pub use registry::UnknownFunction;
 
@@ -172,6 +173,29 @@ pub use qjam_macros::map;
 /// ```
 pub use qjam_macros::fold;
 
+/// Marks a function over single records, for [derived](Derived) data sets: a parser, a filter, a row of features.
+///
+/// ```
+/// #[qjam::record]
+/// fn is_even(_: &(), number: &u64) -> bool {
+///     number % 2 == 0
+/// }
+///
+/// assert!(is_even(&(), &4));
+/// ```
+///
+/// What cannot be run over records does not compile:
+///
+/// ```compile_fail,E0277
+/// struct Opaque;
+///
+/// #[qjam::record]
+/// fn of_opaque(_: &(), record: &Opaque) -> u64 {
+///     1                                           // `Opaque` is neither cloned nor written down
+/// }
+/// ```
+pub use qjam_macros::record;
+
 pub use qjam_macros::{Wire, main};
 
 /// Combines field by field.
@@ -201,6 +225,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/book/how-a-round-works.md")]
     struct HowARoundWorks;
+    #[doc = include_str!("../../../docs/book/derived-data.md")]
+    struct DerivedData;
     #[doc = include_str!("../../../docs/book/how-many-workers.md")]
     struct HowManyWorkers;
     #[doc = include_str!("../../../docs/book/running-on-your-hosts.md")]

@@ -4,6 +4,11 @@
 //! puts together from all crates of the program. A worker, being the same executable, has the same table; the master sends it a
 //! name and it finds the function here.
 
+pub(crate) mod records;
+
+pub(crate) use records::{function as record_function, kind, rows_of};
+
+use crate::function::gather::{COUNT, OWN};
 use crate::function::{Function, Job};
 use crate::state::{ErasedState, LOOK};
 use std::any::TypeId;
@@ -98,6 +103,22 @@ pub enum UnknownFunction {
         /// How many there are.
         count: usize,
     },
+    /// No function over records is.
+    #[error(
+        "no function {name} over records is registered; put #[qjam::record] on it, or name it in qjam::register_record!(…) if it is generic"
+    )]
+    Record {
+        /// The name asked for.
+        name: String,
+    },
+    /// No function over records takes or makes such a chunk.
+    #[error(
+        "no registered function over records takes those of {name} or makes them, so a worker would not know how to go through them; put #[qjam::record] on one that does, if only `fn same(_: &(), record: &T) -> T`"
+    )]
+    Kind {
+        /// The name of the type.
+        name: String,
+    },
     /// No function with this state is.
     #[error(
         "no registered function uses the state {name}; put #[qjam::map] on one that takes it as `&mut {name}`, or name it in qjam::register!(…) if it is generic"
@@ -134,6 +155,8 @@ pub fn lookup(name: &str) -> Result<Function, UnknownFunction> {
         Some([(only, _)]) => Ok((only.build)().0),
         Some(several) => Err(UnknownFunction::Ambiguous { name: name.into(), count: several.len() }),
         None if name.starts_with(LOOK) => Ok(state(name.trim_start_matches(LOOK))?.look()),
+        None if name.starts_with(COUNT) => Ok(records::kind(name.trim_start_matches(COUNT))?.count()),
+        None if name.starts_with(OWN) => Ok(records::kind(name.trim_start_matches(OWN))?.own()),
         None => {
             Err(UnknownFunction::Missing { name: name.into(), near: near(name, table().keys().copied()) })
         }

@@ -9,6 +9,7 @@ use qjam_core::chunk::{ChunkId, Header};
 use qjam_core::ids::{DataSetId, HoldId, RoundId, SeatId, Version, WorkerId};
 use qjam_core::job::{Activity, Cause, Death, Fault, FaultKind};
 use qjam_core::order::OrderHead;
+use qjam_core::records::RecordCounts;
 use qjam_core::reduce::{Cut, Node};
 use qjam_core::wire::frame::{self, Frame};
 use qjam_core::wire::host::{CacheFacts, CacheOrder, HostFacts, KIND_FROM_HOST, KIND_TO_HOST, Line};
@@ -89,6 +90,8 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         cut: Cut::new(8, 0),
         held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(6)) }),
         slots_max: Some(4),
+        records: Some(RecordCounts::of([3, 3, 3, 3, 3, 3, 3, 1])),
+        lineage: Some(super::order::lineage(8).into()),
     };
     let params = Payload::Arena { arena: 3, arena_bytes: 4096, with_fd: true, offset: 64, bytes: 100 };
     vec![

@@ -7,7 +7,9 @@ use super::bounded;
 use qjam::engine::Order;
 use qjam_core::chunk::{ChunkId, Header};
 use qjam_core::ids::{DataSetId, HoldId, RoundId, Version};
+use qjam_core::lineage::{Lineage, Operation, OperationKind, Stretch};
 use qjam_core::order::{HeldTask, OrderHead};
+use qjam_core::records::RecordCounts;
 use qjam_core::reduce::Cut;
 
 /// Bytes of memory for each byte of an order, and for the table of functions and an error's text.
@@ -20,9 +22,24 @@ fn f(_: &(), x: &qjam::Dense<f64>) -> f64 {
     x.as_slice().iter().sum()
 }
 
-/// Inputs to begin from: orders of a round over a few chunks, with and without states.
+/// Operations on the records of so many chunks.
+pub(super) fn lineage(chunks: u32) -> Lineage {
+    let kinds = [
+        OperationKind::FlatMap,
+        OperationKind::Sample { fraction: 1 << 52, seed: 7 },
+        OperationKind::Rows { cols: 2 },
+        OperationKind::Persist,
+    ];
+    let operation =
+        |kind| Operation { kind, function: concat!(module_path!(), "::f").into(), params: vec![0; 3] };
+    let stretch =
+        |chunks| Stretch { chunks, source: "lines".into(), operations: kinds.map(operation).into() };
+    Lineage { stretches: vec![stretch(chunks - 1), stretch(1)] }
+}
+
+/// Inputs to begin from: orders of a round over a few chunks, with and without states and of derived data.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let order = |chunks: u32, held: bool| {
+    let order = |chunks: u32, held: bool, derived: bool| {
         let head = OrderHead {
             round: RoundId(7),
             function: concat!(module_path!(), "::f").into(),
@@ -31,6 +48,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
             cut: Cut::new(chunks, 0),
             held: held.then_some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(6)) }),
             slots_max: Some(4),
+            records: derived.then(|| RecordCounts::of((0..u64::from(chunks)).map(|n| 3 + n / 2))),
+            lineage: derived.then(|| lineage(chunks).into()),
         };
         let header = Header { kind: "dense".into(), dtype: "f64".into(), shape: vec![3, 2], bytes: 48 };
         let chunks: Vec<(ChunkId, Header)> =
@@ -40,7 +59,13 @@ pub fn seeds() -> Vec<Vec<u8>> {
         bytes.extend([0; 16]);
         bytes
     };
-    let seeds = vec![order(1, false), order(5, false), order(8, true)];
+    let seeds = vec![
+        order(1, false, false),
+        order(5, false, false),
+        order(8, true, false),
+        order(4, false, true),
+        order(9, true, true),
+    ];
     assert!(seeds.iter().all(|seed| Order::from_bytes(seed).is_ok()), "an order is none any more");
     seeds
 }

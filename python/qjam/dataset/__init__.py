@@ -7,6 +7,7 @@ slices, whether columns instead of rows are cut, and whether the data can change
   Arrow tables, and names of files.
 * :class:`FileDataSet` reads tables and sparse matrices in files of many kinds, :class:`ImageDataSet` and
   :class:`AudioDataSet` folders of pictures and sounds.
+* :class:`DerivedDataSet` is what ``map``, ``filter``, ``flat_map`` and ``sample`` of any of these give: it is made on workers.
 * :class:`ZippedDataSet` cuts several arrays, lists or tables at the same rows.
 * :class:`ListDataSet`, :class:`NumpyMatrixDataSet` and :class:`NumpyMatrixFileDataSet` are the classes of the original report.
   Their length is the number of slices, and ``data[index]`` is a slice, as of data sets of your own.
@@ -24,6 +25,7 @@ nothing; slices that have changed get another name and are sent.
 from __future__ import annotations
 
 from .base import BaseDataSet
+from .derived import DerivedDataSet
 from .general import DataSet, as_dataset
 from .lists import ListDataSet
 from .matrices import NumpyMatrixDataSet, NumpyMatrixFileDataSet
@@ -34,6 +36,7 @@ __all__ = [
     "AudioDataSet",
     "BaseDataSet",
     "DataSet",
+    "DerivedDataSet",
     "FileDataSet",
     "ImageDataSet",
     "ListDataSet",

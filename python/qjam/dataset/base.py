@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any, Iterator, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional, Union, overload
 
 if TYPE_CHECKING:
     from .._native import Data
+    from .derived import DerivedDataSet
 
 
 class BaseDataSet:
@@ -76,6 +77,30 @@ class BaseDataSet:
     def raw_data(self) -> Any:
         """All of the data."""
         return [self.slice(index) for index in range(self.slices())]
+
+    def map(self, function: Callable[[Any], Any]) -> DerivedDataSet:
+        """A :class:`DerivedDataSet` of what the function gives for each unit. It is made on workers, when a round needs it."""
+        from .derived import derived
+
+        return derived(self, "map", function)
+
+    def filter(self, function: Callable[[Any], Any]) -> DerivedDataSet:
+        """A :class:`DerivedDataSet` of the units for which the function gives something true."""
+        from .derived import derived
+
+        return derived(self, "filter", function)
+
+    def flat_map(self, function: Callable[[Any], Iterable[Any]]) -> DerivedDataSet:
+        """A :class:`DerivedDataSet` of all that the function gives for each unit, one after the other."""
+        from .derived import derived
+
+        return derived(self, "flat_map", function)
+
+    def sample(self, fraction: float, seed: int = 0) -> DerivedDataSet:
+        """A :class:`DerivedDataSet` of each unit with this probability, by itself."""
+        from .derived import sampled
+
+        return sampled(self, fraction, seed)
 
     def forget(self) -> None:
         """Discards the slices; they are requested again when the data set is next used."""

@@ -3,7 +3,7 @@
 use crate::Engine;
 use crate::support::{Walk, bits, check, check_fold, rugged, serial};
 use qjam::chunk::Element;
-use qjam::{Ctx, DataSet, Dense, Lines, List, Master, Nothing, Records};
+use qjam::{Ctx, DataSet, Dense, Joined, Lines, List, Master, Nothing, Records};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -93,6 +93,19 @@ fn noise(scale: &f64, _: &Nothing, ctx: &Ctx) -> Vec<f64> {
     (0..20).map(|_| scale * rng.normal() + rng.uniform()).collect()
 }
 
+/// How many chunks there are, and which records this one has.
+#[qjam::map]
+fn numbered(_: &(), words: &List<String>, ctx: &Ctx) -> Joined<(u32, u64, u64)> {
+    let records = ctx.records();
+    assert_eq!(records.end - records.start, words.len() as u64, "of chunk {}", ctx.chunk());
+    Joined(vec![(ctx.chunks(), records.start, records.end)])
+}
+
+#[qjam::map]
+fn alone(_: &(), _: &Nothing, ctx: &Ctx) -> Joined<(u32, u64)> {
+    Joined(vec![(ctx.chunks(), ctx.records().start)])
+}
+
 /// Sums of each residue class: the accumulator is as wide as the parameters.
 #[qjam::fold]
 fn binned(offsets: &[f64], x: &Dense<f64>, acc: &mut Vec<f64>, ctx: &Ctx) {
@@ -150,6 +163,19 @@ pub(crate) fn random_numbers_belong_to_seed_round_and_chunk(e: &Engine) {
     let walk = |seed, round| Walk { seed, round, chunk_bytes: 0 };
     let drawn = |seed, round| bits(&serial(noise, &3.0, &tasks, walk(seed, round)));
     assert!(drawn(17, 0) != drawn(17, 1) && drawn(17, 0) != drawn(18, 0));
+}
+
+pub(crate) fn a_function_knows_which_records_its_chunk_has(e: &Engine) {
+    // By the standard rule, which packs as many as fit: hardly two chunks have equally many.
+    let words = DataSet::list((0..40_000_usize).map(|n| "x".repeat(n * n % 31))).unwrap();
+    assert!(words.len() > 4, "several chunks");
+    check(e, "uneven chunks", numbered, &(), &words);
+    check(e, "one shorter chunk", numbered, &(), &words.chunk_records(7_000).unwrap());
+    check(e, "some chunks", numbered, &(), &words.selected(&[3, 1, 2]).unwrap());
+    check(e, "no data", alone, &(), &DataSet::nothing(11).unwrap());
+    let all = e.master(2).run(numbered, &(), &words).unwrap();
+    let first: Vec<u64> = all.iter().map(|(_, first, _)| *first).collect();
+    assert!(first.is_sorted_by(|a, b| a < b) && all.iter().all(|(chunks, ..)| *chunks == words.len() as u32));
 }
 
 pub(crate) fn a_run_without_data_runs_once_per_slot(e: &Engine) {

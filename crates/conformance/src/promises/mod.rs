@@ -5,6 +5,7 @@ use crate::program::Programs;
 pub(crate) mod bits;
 pub(crate) mod cancel;
 pub(crate) mod deaths;
+pub(crate) mod derived;
 pub(crate) mod faults;
 pub(crate) mod files;
 pub(crate) mod kills;

@@ -2,7 +2,8 @@
 
 use crate::Engine;
 use crate::support::{Walk, bits, check, rugged, serial};
-use qjam::{Ctx, DataSet, Dense, Master, Nothing, Reduce, Serde, Sum, Wire};
+use qjam::{Ctx, DataSet, Dense, Joined, List, Master, Nothing, Serde, Sum, Wire};
+use std::collections::HashMap;
 use std::time::Duration;
 
 #[derive(Wire, Sum, Clone, Debug, Default, PartialEq)]
@@ -35,19 +36,20 @@ fn nested(rate: &(f64, Option<Vec<f32>>), x: &Dense<f64>, ctx: &Ctx) -> Net {
     }
 }
 
-/// A merge that keeps everything in order: it is associative, and nothing else.
-#[derive(Wire, Clone, Debug, Default)]
-struct Joined(Vec<f64>);
-
-impl Reduce for Joined {
-    fn merge(&mut self, right: Self) {
-        self.0.extend(right.0);
-    }
+/// Its merge keeps everything in order: it is associative, and nothing else.
+#[qjam::map]
+fn every_value(_: &(), x: &Dense<f64>) -> Joined<f64> {
+    Joined(x.as_slice().to_vec())
 }
 
+/// Sums by key, in a map whose order is another in every process.
 #[qjam::map]
-fn every_value(_: &(), x: &Dense<f64>) -> Joined {
-    Joined(x.as_slice().to_vec())
+fn by_remainder(classes: &u64, x: &List<u64>) -> HashMap<u64, f64> {
+    let mut sums = HashMap::new();
+    for v in x {
+        *sums.entry(v % classes).or_default() += 1.0 / (*v as f64 + 0.3);
+    }
+    sums
 }
 
 #[qjam::map]
@@ -76,6 +78,11 @@ pub(crate) fn nested_results_have_one_value(e: &Engine) {
     check(e, "a net", nested, &(0.5, Some(vec![0.25])), &x);
     check(e, "a net", nested, &(0.5, None), &x);
     check(e, "a serde value", text, &(), &DataSet::nothing(9).unwrap());
+}
+
+pub(crate) fn maps_are_merged_key_by_key_and_have_the_same_bytes(e: &Engine) {
+    let x = DataSet::list((0..9_000).map(|n| n * n % 7_919)).unwrap().partitions(13).unwrap();
+    check(e, "a hash map", by_remainder, &257, &x);
 }
 
 /// A NaN with something in it, the smallest numbers, and both zeros among ordinary ones.

@@ -4,7 +4,7 @@ use crate::Engine;
 use crate::support::Folder;
 use qjam::job::FaultKind;
 use qjam::journal::What;
-use qjam::{Ctx, DataSet, Dense, Error, Master, Rng, State, Wire};
+use qjam::{Ctx, DataSet, Dense, Error, Joined, Master, Rng, State, Wire};
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Wire)]
@@ -129,4 +129,37 @@ pub(crate) fn a_look_at_states_that_are_being_changed_waits_for_its_turn(e: &Eng
     assert!(matches!(error, Ok(()) | Err(Error::HeldBusy)), "{error:?}");
     pending.wait().unwrap();
     assert!(held.collect().unwrap().iter().all(|t| t.rounds >= 1));
+}
+
+/// What a step that only reads gives: what its state is, and a number of its own round.
+#[qjam::map]
+fn seen(factor: &f64, x: &Dense<f64>, tally: &Tally, ctx: &Ctx) -> Joined<(u64, f64, u64)> {
+    let value = tally.sum * factor + x.as_slice()[0] + ctx.rng().normal();
+    Joined(vec![(tally.rounds, value, ctx.records().start)])
+}
+
+pub(crate) fn a_step_that_only_reads_changes_nothing(e: &Engine) {
+    let story = |m: &Master, reads: bool| {
+        let mut held = m.hold::<Tally>(&data(4)).unwrap();
+        let mut values = Vec::new();
+        for n in 0..4_u64 {
+            if reads {
+                let found = held.run(seen, &0.5).unwrap();
+                assert!(found.iter().all(|(rounds, ..)| *rounds == n), "what the rounds so far have left");
+                values.extend(found.0);
+            } else {
+                // So that the next round has the same number.
+                held.run(add, &(9.0, Mischief::Panic(0))).unwrap_err();
+            }
+            held.run(add, &(n as f64, Mischief::None)).unwrap();
+        }
+        (values, held.collect().unwrap())
+    };
+    let alone = story(&Master::builder().seed(5).connect("local:1").unwrap(), true);
+    for engine in e.few() {
+        let m = || e.connect(Master::builder().seed(5).on_log(|_| {}), engine);
+        let (values, states) = story(&m(), true);
+        assert_eq!((&values, &states), (&alone.0, &alone.1), "{engine}");
+        assert_eq!(story(&m(), false).1, states, "{engine}: the states are as if nobody had read them");
+    }
 }

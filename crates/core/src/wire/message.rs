@@ -367,6 +367,8 @@ impl ToMaster {
 mod tests {
     use super::*;
     use crate::ids::SeatId;
+    use crate::lineage::{Lineage, Operation, OperationKind, Stretch};
+    use crate::records::RecordCounts;
     use crate::reduce::Cut;
     use crate::wire::frame;
 
@@ -374,6 +376,23 @@ mod tests {
         let bytes = frame::encode(KIND_TO_WORKER, &message.to_body(), b"");
         let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
         assert_eq!(ToWorker::from_frame(&frame), Ok(message));
+    }
+
+    fn lineage(chunks: u32) -> Lineage {
+        let sample = OperationKind::Sample { fraction: 1 << 50, seed: 7 };
+        let operations =
+            [(OperationKind::Map, "a::parse"), (sample, ""), (OperationKind::Rows { cols: 3 }, "a::row")];
+        let operation =
+            |(kind, function): (_, &str)| Operation { kind, function: function.into(), params: vec![1, 2] };
+        let stretches = vec![
+            Stretch { chunks: 1, source: "lines".into(), operations: Vec::new() },
+            Stretch {
+                chunks: chunks - 1,
+                source: "lines".into(),
+                operations: operations.map(operation).into(),
+            },
+        ];
+        Lineage { stretches }
     }
 
     #[test]
@@ -388,6 +407,8 @@ mod tests {
                 cut: Cut::new(100, 2),
                 held: None,
                 slots_max: None,
+                records: Some(RecordCounts::of((0..100).map(|chunk| if chunk == 99 { 3 } else { 10 }))),
+                lineage: Some(lineage(100).into()),
             },
             chunks: vec![(3, vec![ChunkId([1; 32]), ChunkId([2; 32])])],
             ranges: vec![range],
@@ -425,51 +446,60 @@ mod tests {
         }
     }
 
+    fn head(cut: Cut) -> OrderHead {
+        OrderHead {
+            round: RoundId(0),
+            function: String::new(),
+            seed: 0,
+            dataset: DataSetId([0; 32]),
+            cut,
+            held: None,
+            slots_max: None,
+            records: None,
+            lineage: None,
+        }
+    }
+
+    /// Whether a task of such a round is understood.
+    fn is_understood(order: OrderHead) -> bool {
+        let params = Payload::Tail { offset: 0, bytes: 0 };
+        let task = Task { order, chunks: vec![], ranges: vec![], params, released: vec![] };
+        let bytes = frame::encode(KIND_TO_WORKER, &ToWorker::Task(task).to_body(), b"");
+        let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
+        match ToWorker::from_frame(&frame) {
+            Ok(_) => true,
+            Err(MessageError::Body { .. }) => false,
+            Err(other) => panic!("{other}"),
+        }
+    }
+
     #[test]
     fn an_impossible_cut_is_refused() {
         for cut in [Cut { chunks: 3, level: 64 }, Cut { chunks: 0, level: 0 }] {
-            let task = ToWorker::Task(Task {
-                order: OrderHead {
-                    round: RoundId(0),
-                    function: String::new(),
-                    seed: 0,
-                    dataset: DataSetId([0; 32]),
-                    cut,
-                    held: None,
-                    slots_max: None,
-                },
-                chunks: vec![],
-                ranges: vec![],
-                params: Payload::Tail { offset: 0, bytes: 0 },
-                released: vec![],
-            });
-            let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
-            let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
-            assert!(matches!(ToWorker::from_frame(&frame), Err(MessageError::Body { .. })), "{cut:?}");
+            assert!(!is_understood(head(cut)), "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_another_number_of_chunks_is_refused() {
+        let counts = |chunks: usize| Some(RecordCounts::of(std::iter::repeat_n(5, chunks)));
+        let lineage = |chunks| Some(Box::new(lineage(chunks)));
+        for (records, lineage, is_good) in
+            [(counts(8), lineage(8), true), (counts(7), None, false), (None, lineage(9), false)]
+        {
+            assert_eq!(is_understood(OrderHead { records, lineage, ..head(Cut::new(8, 1)) }), is_good);
         }
     }
 
     #[test]
     fn states_belong_to_single_chunks() {
+        let held = Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)) });
         for (level, is_good) in [(0, true), (1, false)] {
-            let task = ToWorker::Task(Task {
-                order: OrderHead {
-                    round: RoundId(0),
-                    function: String::new(),
-                    seed: 0,
-                    dataset: DataSetId([0; 32]),
-                    cut: Cut::new(8, level),
-                    held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)) }),
-                    slots_max: None,
-                },
-                chunks: vec![],
-                ranges: vec![],
-                params: Payload::Tail { offset: 0, bytes: 0 },
-                released: vec![],
-            });
-            let bytes = frame::encode(KIND_TO_WORKER, &task.to_body(), b"");
-            let (frame, _) = Frame::parse(&bytes).unwrap().unwrap();
-            assert_eq!(ToWorker::from_frame(&frame).is_ok(), is_good, "level {level}");
+            assert_eq!(
+                is_understood(OrderHead { held, ..head(Cut::new(8, level)) }),
+                is_good,
+                "level {level}"
+            );
         }
     }
 

@@ -28,6 +28,7 @@ mod labelled;
 mod lines;
 mod list;
 mod nothing;
+pub(crate) mod pair;
 mod raw;
 pub(crate) mod sparse;
 
@@ -37,6 +38,7 @@ pub use labelled::Labelled;
 pub use lines::Lines;
 pub use list::List;
 pub use nothing::Nothing;
+pub use pair::Pair;
 pub use qjam_core::chunk::{ChunkId, Header};
 pub use raw::Raw;
 pub use sparse::{Csc, Csr};
@@ -48,7 +50,7 @@ use bytes::Bytes;
 /// A view over a chunk's bytes, which is what a function takes as its second argument.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a kind of chunk",
-    label = "expected `Dense<T>`, `Labelled<T>`, `Csr<T>`, `Csc<T>`, `List<T>`, `Lines` or `Nothing`",
+    label = "expected `Dense<T>`, `Labelled<T>`, `Csr<T>`, `Csc<T>`, `List<T>`, `Lines`, `Pair<A, B>` or `Nothing`",
     note = "a function takes its chunk by reference as the second argument, for example `x: &qjam::Dense<f64>`"
 )]
 pub trait Chunk: Sized + Send + Sync + 'static {

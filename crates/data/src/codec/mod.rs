@@ -73,7 +73,7 @@ const PREALLOCATED_BYTES_MAX: usize = 16 << 10;
 
 /// Something that can cross to a worker and back.
 ///
-/// Derive it on your own structs and enums; numbers, text, vectors, arrays, tuples, options, boxes and ordered maps
+/// Derive it on your own structs and enums; numbers, text, vectors, arrays, tuples, options, boxes and maps
 /// have it already. A type that has serde's traits instead travels inside [`Serde`].
 ///
 /// ```

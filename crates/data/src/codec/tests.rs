@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Rng;
-use crate::reduce::Reduce;
+use crate::reduce::{Joined, Reduce};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -106,6 +106,22 @@ fn extremes_come_back() {
     assert!(back.iter().all(|x| x.to_bits() == nan.to_bits()), "a NaN keeps its bits");
     let back: f64 = decode(payload_of(&nan)).unwrap();
     assert_eq!(back.to_bits(), nan.to_bits());
+}
+
+#[test]
+fn equal_maps_have_equal_bytes_whatever_their_order() {
+    let entries = |rng: &mut Rng| (0..rng.below(60)).map(|_| (text(rng), rng.below(9))).collect::<Vec<_>>();
+    for seed in 0..40 {
+        let rng = &mut Rng::keyed(seed, 0, 0);
+        let ordered: BTreeMap<String, u64> = entries(rng).into_iter().collect();
+        let forth: HashMap<String, u64> = ordered.clone().into_iter().collect();
+        let back: HashMap<String, u64> = ordered.clone().into_iter().rev().collect();
+        assert_eq!(payload_of(&forth), payload_of(&back));
+        assert_eq!(payload_of(&forth), payload_of(&ordered));
+        check(forth);
+    }
+    assert_eq!(decode::<HashMap<u8, ()>>(with_body(&[2, 5, 5])), Err(DecodeError::Order { entry: 1 }));
+    check(Joined(vec![vec![1.0_f64; 70], vec![]]));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The standard library's types, other than numbers.
 
 use super::{DecodeError, Decoder, Encoder, Width, Wire};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 impl Wire for () {
@@ -213,6 +214,23 @@ impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
             }
             Ok(map)
         })
+    }
+}
+
+/// Written in the order of the keys, so that equal maps have equal bytes.
+impl<K: Wire + Ord + Hash, V: Wire, S: BuildHasher + Default + Send + 'static> Wire for HashMap<K, V, S> {
+    fn encode<'a>(&'a self, out: &mut Encoder<'a>) {
+        let mut entries: Vec<(&K, &V)> = self.iter().collect();
+        entries.sort_unstable_by_key(|(key, _)| *key);
+        out.put_length(entries.len());
+        for (key, value) in entries {
+            key.encode(out);
+            value.encode(out);
+        }
+    }
+
+    fn decode(input: &mut Decoder) -> Result<Self, DecodeError> {
+        BTreeMap::decode(input).map(|map: BTreeMap<K, V>| map.into_iter().collect())
     }
 }
 

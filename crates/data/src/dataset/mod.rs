@@ -6,9 +6,13 @@
 
 mod array;
 mod written;
+mod zipped;
 
 pub use array::Array;
+use qjam_core::chunk::Hasher;
 pub use qjam_core::ids::DataSetId;
+use qjam_core::lineage::{Lineage, OPERATIONS_MAX};
+use qjam_core::records::RecordCounts;
 use qjam_core::reduce::blocks::{CHUNKS_LEAST, DATA_PER_RESULT};
 
 use crate::chunk::{Chunk, ChunkId, Csc, Csr, Dense, Element, Header, Labelled, Lines, List, Nothing, Raw};
@@ -52,6 +56,10 @@ pub struct CutData {
     pub located: DataSetId,
     /// All of them, in order.
     pub chunks: Vec<Arc<ChunkEntry>>,
+    /// How many records each chunk has.
+    pub records: RecordCounts,
+    /// How chunks are turned into those that functions get, if this is a derived data set.
+    pub lineage: Option<Arc<Lineage>>,
     source: Arc<dyn Source>,
     /// How it was cut, where that is known: the same cut again is this one.
     rule: Option<Rule>,
@@ -62,13 +70,72 @@ impl CutData {
     pub fn named(located: DataSetId, chunks: Vec<(ChunkId, Header)>) -> CutData {
         let id = DataSetId::of(chunks.iter().map(|(id, _)| id));
         let source = Arc::new(Elsewhere { bytes: chunks.iter().map(|(_, header)| header.bytes).sum() });
+        let records = RecordCounts::of(chunks.iter().map(|(_, header)| header.records()));
         let absent = |(id, header)| Arc::new(ChunkEntry::absent(id, header));
-        CutData { id, located, chunks: chunks.into_iter().map(absent).collect(), source, rule: None }
+        let chunks = chunks.into_iter().map(absent).collect();
+        CutData { id, located, chunks, records, lineage: None, source, rule: None }
     }
 
     /// Bytes of all chunks together.
     pub fn bytes(&self) -> u64 {
         self.source.bytes()
+    }
+
+    /// The same chunks, from which others are derived. The name follows from theirs and from how.
+    pub(crate) fn with_lineage(mut self, lineage: Lineage) -> CutData {
+        let what = Header { kind: "derived".into(), dtype: String::new(), shape: Vec::new(), bytes: 0 };
+        let mut hasher = Hasher::new(&what);
+        hasher.update(&DataSetId::of(self.chunks.iter().map(|chunk| &chunk.id)).0);
+        for stretch in &lineage.stretches {
+            hasher.update(&stretch.chunks.to_le_bytes());
+            hasher.update(&stretch.name(stretch.operations.len()));
+        }
+        self.id = DataSetId(hasher.finish().0);
+        (self.rule, self.lineage) = (None, Some(Arc::new(lineage)));
+        self
+    }
+
+    /// The chunks of one and behind them those of another.
+    pub(crate) fn joined(left: &CutData, right: &CutData) -> CutData {
+        let entries = left.chunks.iter().chain(&right.chunks);
+        let source = Selection {
+            records: left.source.records().saturating_add(right.source.records()),
+            bytes: left.source.bytes().saturating_add(right.source.bytes()),
+        };
+        CutData::of(entries.map(|entry| ChunkEntry::clone(entry)).collect(), Arc::new(source), None)
+    }
+
+    /// Drops all chunks but the first so many, of which there is at least one.
+    pub(crate) fn keep_first(&mut self, chunks: usize) {
+        let entries = self.chunks.iter().take(chunks.max(1)).map(|entry| ChunkEntry::clone(entry)).collect();
+        *self = CutData::of(entries, self.source.clone(), None);
+    }
+
+    fn of(chunks: Vec<ChunkEntry>, source: Arc<dyn Source>, rule: Option<Rule>) -> CutData {
+        let id = DataSetId::of(chunks.iter().map(|chunk| &chunk.id));
+        let located = location::located(id, &chunks);
+        let records = RecordCounts::of(chunks.iter().map(|chunk| chunk.header.records()));
+        let chunks = chunks.into_iter().map(Arc::new).collect();
+        CutData { id, located, chunks, records, lineage: None, source, rule }
+    }
+
+    /// Whether a round may run over it: the files it was made from, if any, still are what they were, and it is not derived
+    /// by too many operations. The chunks of a source are in one file at most.
+    pub fn check(&self) -> Result<(), DataError> {
+        let mut firsts = vec![0];
+        if let Some(lineage) = &self.lineage {
+            let longest = lineage.stretches.iter().map(|stretch| stretch.operations.len()).max();
+            if let Some(operations) = longest.filter(|operations| *operations > OPERATIONS_MAX) {
+                return Err(DataError::LineageTooLong { operations });
+            }
+            let ends = lineage.stretches.iter().scan(0, |end, stretch| {
+                *end += stretch.chunks as usize;
+                Some(*end)
+            });
+            firsts.extend(ends);
+        }
+        let mut firsts = firsts.into_iter().filter_map(|first| self.chunks.get(first));
+        firsts.try_for_each(|chunk| chunk.place.must_be_unchanged())
     }
 }
 
@@ -375,10 +442,7 @@ impl<C: Chunk> DataSet<C> {
     }
 
     fn made(chunks: Vec<ChunkEntry>, source: Arc<dyn Source>, rule: Option<Rule>) -> Self {
-        let id = DataSetId::of(chunks.iter().map(|chunk| &chunk.id));
-        let located = location::located(id, &chunks);
-        let chunks = chunks.into_iter().map(Arc::new).collect();
-        DataSet { inner: Arc::new(CutData { id, located, chunks, source, rule }), kind: PhantomData }
+        DataSet { inner: Arc::new(CutData::of(chunks, source, rule)), kind: PhantomData }
     }
 
     /// The same records in another cut: exactly `k` chunks (or one per record, if there are fewer), contiguous and as
@@ -453,8 +517,7 @@ impl<C: Chunk> DataSet<C> {
             return Err(DataError::ZeroCut { what: "a selection of 0 chunks" });
         }
         let source = Selection {
-            // The first number of every shape counts records.
-            records: chunks.iter().filter_map(|chunk| chunk.header.shape.first()).sum(),
+            records: chunks.iter().map(|chunk| chunk.header.records()).sum(),
             bytes: chunks.iter().map(|chunk| chunk.header.bytes).sum(),
         };
         Ok(Self::of_chunks(chunks, Arc::new(source)))
@@ -497,7 +560,11 @@ impl<C> DataSet<C> {
     /// Whether the file it was made from, if any, still is what it was. A data set is made from one file at most.
     #[doc(hidden)]
     pub fn must_be_unchanged(&self) -> Result<(), DataError> {
-        self.inner.chunks.first().map_or(Ok(()), |chunk| chunk.place.must_be_unchanged())
+        self.inner.check()
+    }
+
+    pub(crate) fn of_cut(inner: Arc<CutData>) -> Self {
+        DataSet { inner, kind: PhantomData }
     }
 
     /// The cut, with its type taken off.

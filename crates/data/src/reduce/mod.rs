@@ -9,13 +9,16 @@
 //! says which field it was.
 
 mod error;
+mod joined;
 mod slab;
 
 pub use error::MergeError;
+pub use joined::Joined;
 
 use crate::codec::Serde;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
 
 /// A result that can take in its right neighbour.
@@ -179,6 +182,29 @@ impl<K: Ord + fmt::Debug, V: Reduce> Reduce for BTreeMap<K, V> {
             }
         }
         Ok(())
+    }
+}
+
+/// The same. Of several keys whose values do not go together the least is named, so that the error does not depend on the
+/// order in which the map is gone through either.
+impl<K: Ord + Hash + fmt::Debug, V: Reduce, S: BuildHasher> Reduce for HashMap<K, V, S> {
+    merge_or_panic!();
+
+    fn try_merge(&mut self, right: Self) -> Result<(), MergeError> {
+        let mut refused: Option<(K, MergeError)> = None;
+        for (key, value) in right {
+            match self.get_mut(&key) {
+                Some(left) => {
+                    if let Err(error) = left.try_merge(value)
+                        && refused.as_ref().is_none_or(|(least, _)| key < *least)
+                    {
+                        refused = Some((key, error));
+                    }
+                }
+                None => drop(self.insert(key, value)),
+            }
+        }
+        refused.map_or(Ok(()), |(key, error)| Err(error.at(format_args!("{key:?}"))))
     }
 }
 

@@ -34,6 +34,28 @@ fn maps_are_united() {
 }
 
 #[test]
+fn maps_without_an_order_are_united_too_and_the_least_key_is_blamed() {
+    let map = |pairs: &[(u32, u8)]| pairs.iter().copied().collect::<HashMap<_, _>>();
+    let both = merged(map(&[(1, 1), (2, 2)]), map(&[(2, 3), (3, 4)]));
+    assert_eq!(both, Ok(map(&[(1, 1), (2, 5), (3, 4)])));
+    for _ in 0..20 {
+        // Every map has an order of its own.
+        let full = || (5..50).map(|key| (key, 200)).collect::<HashMap<u32, u8>>();
+        assert_eq!(merged(full(), full()).unwrap_err().path(), "[5]");
+    }
+}
+
+#[test]
+fn neighbours_are_joined_in_their_order() {
+    let joined = |items: &[&str]| items.iter().map(ToString::to_string).collect::<Joined<String>>();
+    let (a, b, c) = (joined(&["a", "a"]), joined(&[]), joined(&["b"]));
+    let left = merged(merged(a.clone(), b.clone()).unwrap(), c.clone()).unwrap();
+    let right = merged(a, merged(b, c).unwrap()).unwrap();
+    assert_eq!((&left, &left), (&right, &joined(&["a", "a", "b"])));
+    assert_eq!(merged(Joined::default(), left.clone()), Ok(left));
+}
+
+#[test]
 fn unequal_lengths_are_an_error_with_a_path() {
     fn lengths<T>(path: &str, left: usize, right: usize) -> Result<T, MergeError> {
         Err(MergeError::Lengths { path: path.into(), left, right })

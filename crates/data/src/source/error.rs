@@ -2,6 +2,7 @@
 
 use super::npy::NpyError;
 use crate::chunk::ChunkError;
+use qjam_core::lineage::OPERATIONS_MAX;
 use std::io;
 use std::path::PathBuf;
 
@@ -170,9 +171,49 @@ pub enum DataError {
         /// `0 partitions` or `chunks of 0 records`.
         what: &'static str,
     },
-    /// Another cut of a selection of chunks.
-    #[error("a selection of chunks cannot be cut again; cut the data set first, then select")]
+    /// Another cut of a selection of chunks, or of pairs of chunks.
+    #[error(
+        "a selection of chunks cannot be cut again, nor can pairs of chunks; cut the data sets first, then select or zip"
+    )]
     CutAgain,
+    /// Operations upon operations.
+    #[error(
+        "the data set is derived by {operations} operations and the limit is {OPERATIONS_MAX}; bring it home with `collect` on the way and make a data set of that"
+    )]
+    LineageTooLong {
+        /// How many there are.
+        operations: usize,
+    },
+    /// Numbers of records that nobody knows.
+    #[error(
+        "after `{after}` nobody knows how many records there are in front of a chunk, so they cannot be numbered; number them first, or number them within their chunk"
+    )]
+    NoNumbers {
+        /// The operation that leaves records out or adds some.
+        after: &'static str,
+    },
+    /// Two data sets that are to be zipped have different numbers of chunks.
+    #[error(
+        "data sets of {left} and {right} chunks cannot be zipped; cut both alike first, with `chunk_records` or `partitions`"
+    )]
+    ZipChunks {
+        /// Chunks of the one.
+        left: usize,
+        /// Chunks of the other.
+        right: usize,
+    },
+    /// Two data sets that are to be zipped have different records in a chunk.
+    #[error(
+        "chunk {chunk} has {left} records in one data set and {right} in the other, so they cannot be zipped; both need the same number of records, cut alike with `chunk_records` or `partitions`"
+    )]
+    ZipRecords {
+        /// Which chunk.
+        chunk: usize,
+        /// Records in the one.
+        left: u64,
+        /// Records in the other.
+        right: u64,
+    },
     /// More chunks than can be counted.
     #[error("the cut has {chunks} chunks and the limit is {}; use more records per chunk", u32::MAX)]
     TooManyChunks {

@@ -23,6 +23,7 @@ pub(crate) mod numbers;
 pub(crate) mod raw;
 mod records;
 pub mod slices;
+pub(crate) mod zipped;
 
 pub use error::DataError;
 pub use records::Records;

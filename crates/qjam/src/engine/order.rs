@@ -485,6 +485,8 @@ mod tests {
             cut: qjam_core::reduce::Cut::new(chunks as u32, level),
             held: None,
             slots_max: None,
+            records: None,
+            lineage: None,
         };
         Order { head, function, data, params: Parameters::of(params.to_bytes()) }
     }

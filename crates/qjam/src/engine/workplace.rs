@@ -5,7 +5,7 @@
 //! the states that the round has left, encoded, so that the crew can keep them where another worker finds them.
 
 use super::order::{Failure, Order, Parts};
-use crate::ctx::{Cancelled, Ctx};
+use crate::ctx::Cancelled;
 use crate::execution::chunks::OpenChunks;
 use crate::execution::recipes::StateRecipe;
 use crate::execution::round::{BlockRunner, Stopped};
@@ -165,7 +165,7 @@ fn state_after(
 ) -> Result<Option<(u32, Bytes)>, Fault> {
     let Some(held) = runner.held.as_ref().filter(|_| !order.function.only_looks()) else { return Ok(None) };
     let index = order.head.cut.chunks_of(order.head.cut.node(block)).start;
-    let (chunk, _) = open.get(&*order.function, &order.data.chunks[index as usize], order.round())?;
-    let ctx = Ctx::new(order.head.seed, order.round().0, index, None);
+    let (chunk, _) = runner.open(open, &order.data.chunks[index as usize], index)?;
+    let ctx = runner.ctx(order.round().0, index);
     Ok(held.encoded_after(runner, index, &*chunk, &ctx)?.map(|state| (index, state)))
 }

@@ -7,10 +7,11 @@
 //! wanted: this way, of data a quarter larger than the bound, four fifths are found here and not none.
 
 use super::own_limit;
-use crate::chunk::{ChunkId, Header};
+use crate::chunk::{ChunkError, ChunkId, Header};
 use crate::function::{AnyShared, Erased};
 use crate::source::DataError;
 use crate::source::location::{ChunkEntry, ChunkLocation};
+use bytes::Bytes;
 use qjam_core::ids::RoundId;
 use qjam_core::job::{Fault, FaultKind};
 use std::any::TypeId;
@@ -40,7 +41,12 @@ struct KeptChunk {
     value: AnyShared,
     bytes: u64,
     used: RoundId,
+    /// The chunk that it was opened from, or derived from.
+    source: ChunkId,
 }
+
+/// Opens the bytes of a chunk.
+type Opener<'a> = dyn Fn(&Header, Bytes) -> Result<AnyShared, ChunkError> + 'a;
 
 impl OpenChunks {
     pub(crate) fn new(bytes_max: u64) -> Self {
@@ -60,12 +66,24 @@ impl OpenChunks {
         entry: &ChunkEntry,
         round: RoundId,
     ) -> Result<(AnyShared, bool), Fault> {
+        let opener = |header: &Header, bytes: Bytes| function.open_chunk(header, bytes);
+        self.get_as(function.chunk_type(), &opener, entry, round)
+    }
+
+    /// The same for whoever knows how to open it, and as what.
+    pub(crate) fn get_as(
+        &self,
+        chunk_type: TypeId,
+        opener: &Opener<'_>,
+        entry: &ChunkEntry,
+        round: RoundId,
+    ) -> Result<(AnyShared, bool), Fault> {
         // Memory of the user's own may be written to between rounds and then has another name. A view of it kept under
         // the old one would be a lie, and making it costs nothing.
         if matches!(entry.place, ChunkLocation::Memory { .. }) {
-            return self.open(function, entry).map(|value| (value, true));
+            return self.open(opener, entry).map(|value| (value, true));
         }
-        let key = (entry.id, function.chunk_type());
+        let key = (entry.id, chunk_type);
         let cost = cost(&entry.header, &entry.place);
         let keeps = {
             let mut kept = self.lock();
@@ -75,12 +93,12 @@ impl OpenChunks {
             }
             kept.make_room(self.bytes_max, cost, round)
         };
-        let opened = self.open(function, entry);
+        let opened = self.open(opener, entry);
         if keeps {
             let mut kept = self.lock();
             let value = opened.as_ref().ok().cloned();
             let before = value.and_then(|value| {
-                kept.chunks.insert(key, KeptChunk { value, bytes: cost, used: round }).map(|old| old.bytes)
+                kept.insert(key, KeptChunk { value, bytes: cost, used: round, source: entry.id })
             });
             // Two slots may have opened it at once.
             kept.bytes -= if opened.is_err() { cost } else { before.unwrap_or(0) };
@@ -88,12 +106,36 @@ impl OpenChunks {
         opened.map(|value| (value, false))
     }
 
-    /// Drops what was opened of these chunks.
+    /// A chunk of a derived data set, if it is here.
+    pub(crate) fn derived(&self, key: (ChunkId, TypeId), round: RoundId) -> Option<AnyShared> {
+        let mut kept = self.lock();
+        let chunk = kept.chunks.get_mut(&key)?;
+        chunk.used = round;
+        Some(chunk.value.clone())
+    }
+
+    /// Keeps a chunk of a derived data set and its length, if there is or can be room, for as long as the chunk is known that
+    /// it was made from.
+    pub(crate) fn keep_derived(
+        &self,
+        key: (ChunkId, TypeId),
+        source: ChunkId,
+        (value, bytes): (AnyShared, u64),
+        round: RoundId,
+    ) {
+        let mut kept = self.lock();
+        if kept.make_room(self.bytes_max, bytes, round) {
+            let before = kept.insert(key, KeptChunk { value, bytes, used: round, source });
+            kept.bytes -= before.unwrap_or(0);
+        }
+    }
+
+    /// Drops what was opened of these chunks, and what was derived from them.
     pub(crate) fn forget(&self, gone: impl Fn(&ChunkId) -> bool) {
         let mut kept = self.lock();
         let mut freed = 0;
-        kept.chunks.retain(|(id, _), chunk| {
-            let keep = !gone(id);
+        kept.chunks.retain(|_, chunk| {
+            let keep = !gone(&chunk.source);
             freed += if keep { 0 } else { chunk.bytes };
             keep
         });
@@ -101,7 +143,7 @@ impl OpenChunks {
     }
 
     /// Reads a chunk and makes the view of it that a function takes. Chunks that are only kept make way for it.
-    fn open(&self, function: &dyn Erased, entry: &ChunkEntry) -> Result<AnyShared, Fault> {
+    fn open(&self, opener: &Opener<'_>, entry: &ChunkEntry) -> Result<AnyShared, Fault> {
         let fault = |message: String| Fault {
             kind: FaultKind::Chunk,
             chunk: None,
@@ -121,7 +163,7 @@ impl OpenChunks {
             own_limit::refuse(*bytes, "for a chunk to be read from a file");
         }
         let bytes = loaded.map_err(|e| fault(e.to_string()))?;
-        function.open_chunk(&entry.header, bytes).map_err(|e| fault(e.to_string()))
+        opener(&entry.header, bytes).map_err(|e| fault(e.to_string()))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, OpenSet> {
@@ -130,6 +172,11 @@ impl OpenChunks {
 }
 
 impl OpenSet {
+    /// Puts a chunk in; gives the bytes of the one that was there under its name.
+    fn insert(&mut self, key: (ChunkId, TypeId), chunk: KeptChunk) -> Option<u64> {
+        self.chunks.insert(key, chunk).map(|old| old.bytes)
+    }
+
     /// Sets room aside for so many bytes, if there is or can be some. Drops what was used longest ago, and an eighth
     /// more than needed, so that not every chunk pays for a search.
     fn make_room(&mut self, bytes_max: u64, bytes: u64, round: RoundId) -> bool {
@@ -170,6 +217,7 @@ mod tests {
     use super::*;
     use crate::dataset::DataSet;
     use crate::{Dense, Job};
+    use std::sync::Arc;
 
     fn first(_: &(), x: &Dense<u8>) -> u64 {
         u64::from(x.as_slice()[0])
@@ -230,5 +278,26 @@ mod tests {
             assert!(open.get(&*function, entry, RoundId(0)).is_err());
         }
         assert_eq!(open.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_was_derived_is_kept_within_the_bound_and_goes_with_its_source() {
+        let open = OpenChunks::new(1000);
+        let id = |n: u8| ChunkId([n; 32]);
+        let key = |n: u8| (id(n), TypeId::of::<u64>());
+        let keep = |n: u8, source: u8, bytes, round| {
+            open.keep_derived(key(n), id(source), (Arc::new(u64::from(n)), bytes), RoundId(round));
+        };
+        keep(1, 101, 600, 0);
+        keep(2, 102, 600, 0); // no room beside the first
+        assert!(open.derived(key(1), RoundId(0)).is_some() && open.derived(key(2), RoundId(0)).is_none());
+        keep(1, 101, 600, 0); // made twice at once
+        assert_eq!(open.lock().bytes, 600);
+        keep(3, 103, 900, 9); // the first is old by now
+        assert!(open.derived(key(1), RoundId(9)).is_none());
+        let value = open.derived(key(3), RoundId(9)).unwrap();
+        assert_eq!(value.downcast_ref(), Some(&3_u64));
+        open.forget(|source| *source == id(103));
+        assert!(open.derived(key(3), RoundId(9)).is_none() && open.lock().bytes == 0);
     }
 }

@@ -12,12 +12,14 @@
 //! | [`round`] | runs blocks and combines their values |
 //! | [`slots`] | threads that run several blocks at once |
 //! | [`chunks`] | chunks that are kept open |
+//! | [`derive`] | makes the chunks of derived data sets |
 //! | [`states`], [`recipes`] | states between rounds, and how lost ones are made again |
 //! | [`faults`] | catches panics of user code |
 //! | [`own_limit`] | keeps a process within its memory |
 
 pub(crate) mod chunks;
 mod data;
+pub(crate) mod derive;
 pub(crate) mod entry;
 mod executor;
 mod faults;

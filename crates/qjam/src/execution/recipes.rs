@@ -6,7 +6,6 @@
 
 use super::faults::caught;
 use super::round::{BlockRunner, Stopped, plain};
-use crate::ctx::Ctx;
 use crate::function::{AnyShared, Function};
 use crate::registry;
 use crate::state::{AnyState, ErasedState};
@@ -104,7 +103,7 @@ impl StateRecipe {
                 let why = format!("{} is no function for {}", step.function, kind.name());
                 return Err(plain(FaultKind::State, index, why).into());
             }
-            let ctx = Ctx::new(here.seed, step.round.0, index, here.cancelled.clone());
+            let ctx = here.ctx(step.round.0, index);
             caught(Some(index), || drop(function.step(&**params, chunk, &mut state, &ctx)))?;
             (version, count) = (Version::after(step.round), count + 1);
         }

@@ -6,6 +6,7 @@
 //! engine runs user functions through this type, so bits and faults are the same everywhere.
 
 use super::chunks::OpenChunks;
+use super::derive::{OpenLineage, Wanted};
 use super::faults::caught;
 use super::states::RoundStates;
 use crate::ctx::{Cancelled, Ctx};
@@ -13,13 +14,15 @@ use crate::function::{AnyBox, AnyShared, Function, Mode, language};
 use crate::source::location::ChunkEntry;
 use qjam_core::ids::{Block, RoundId};
 use qjam_core::job::{Death, Fault, FaultKind};
+use qjam_core::lineage::Lineage;
 use qjam_core::order::OrderHead;
+use qjam_core::records::{RecordCounts, RecordStarts};
 use qjam_core::reduce::tree::Offer;
 use qjam_core::reduce::{Cut, Node, Tree};
 use qjam_core::wire::message::Restored;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// One round on one worker.
@@ -32,6 +35,10 @@ pub(crate) struct BlockRunner {
     pub(crate) cancelled: Option<Cancelled>,
     /// The states it needs, if any.
     pub(crate) held: Option<RoundStates>,
+    /// Which records each chunk has, if the function may ask.
+    records: RecordStarts,
+    lineage: Option<Box<Lineage>>,
+    opened: OnceLock<Result<OpenLineage, Fault>>,
     tree: Mutex<Tree<AnyBox>>,
     /// Time in user code since the last delivery, per slot; the busiest one counts.
     compute_us: Vec<AtomicU64>,
@@ -78,6 +85,7 @@ impl BlockRunner {
         let compute_us = (0..slots).map(|_| AtomicU64::new(0)).collect();
         let (hits, misses) = (AtomicU32::new(0), AtomicU32::new(0));
         let losses = Mutex::default();
+        let records = head.records.as_ref().map(RecordCounts::starts).unwrap_or_default();
         BlockRunner {
             id,
             cut,
@@ -86,6 +94,9 @@ impl BlockRunner {
             seed,
             cancelled,
             held: None,
+            records,
+            lineage: head.lineage.clone(),
+            opened: OnceLock::new(),
             tree,
             compute_us,
             hits,
@@ -102,6 +113,43 @@ impl BlockRunner {
     /// The slot that has to run a block, because its state is there.
     pub(crate) fn slot_of(&self, block: Block) -> Option<u32> {
         self.held.as_ref()?.slot_of(self, self.cut.chunks_of(self.cut.node(block)).start)
+    }
+
+    /// The context of a call for a chunk, as this round or an earlier one has it.
+    pub(crate) fn ctx(&self, round: u64, chunk: u32) -> Ctx {
+        let ctx = Ctx::new(self.seed, round, chunk, self.cancelled.clone());
+        ctx.among(self.cut.chunks, self.records.range(chunk))
+    }
+
+    /// How its chunks are made, if its data set is a derived one.
+    fn lineage(&self) -> Result<Option<&OpenLineage>, Fault> {
+        let Some(lineage) = &self.lineage else { return Ok(None) };
+        let opened = self.opened.get_or_init(|| OpenLineage::open(lineage));
+        opened.as_ref().map(Some).map_err(Clone::clone)
+    }
+
+    /// A chunk as the function takes it; also whether it was open already.
+    pub(crate) fn open(
+        &self,
+        open: &OpenChunks,
+        entry: &ChunkEntry,
+        index: u32,
+    ) -> Result<(AnyShared, bool), Fault> {
+        let opened = caught(Some(index), || match self.lineage()? {
+            None => open.get(&*self.function, entry, self.id),
+            Some(lineage) => lineage.chunk(
+                open,
+                &Wanted {
+                    index,
+                    entry,
+                    chunk_type: self.function.chunk_type(),
+                    function: self.function.name(),
+                    round: self.id,
+                    records: &self.records,
+                },
+            ),
+        })?;
+        opened.map_err(|f| Fault { chunk: Some(index), ..f })
     }
 
     /// Whether the round was cancelled.
@@ -156,10 +204,9 @@ impl BlockRunner {
             }
             let entry = chunk_at(index)
                 .ok_or_else(|| plain(FaultKind::Chunk, index, "the chunk is not here".into()))?;
-            let (chunk, hit) = caught(Some(index), || open.get(&*self.function, &entry, self.id))?
-                .map_err(|f| Fault { chunk: Some(index), ..f })?;
+            let (chunk, hit) = self.open(open, &entry, index)?;
             if hit { &self.hits } else { &self.misses }.fetch_add(1, Relaxed);
-            let ctx = Ctx::new(self.seed, self.id.0, index, self.cancelled.clone());
+            let ctx = self.ctx(self.id.0, index);
             match self.function.mode() {
                 Mode::Map => {
                     let value = caught(Some(index), || self.function.map(&*self.params, &*chunk, &ctx))?;

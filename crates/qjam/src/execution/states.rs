@@ -244,7 +244,7 @@ impl RoundStates {
         chunk: &(dyn Any + Send + Sync),
     ) -> Result<AnyState, Stopped> {
         let init = || {
-            let ctx = Ctx::new(here.seed, NO_ROUND, index, here.cancelled.clone());
+            let ctx = here.ctx(NO_ROUND, index);
             caught(Some(index), || kind.init(chunk, &ctx))
         };
         if self.task.base == Version::MADE {

@@ -12,10 +12,13 @@
 //! | `fn(&P, &C, &mut A, &Ctx)` | the same with a [`Ctx`] |
 //! | `fn(&P, &C, &mut S) -> R` | step: one result per chunk, whose [`State`] it changes |
 //! | `fn(&P, &C, &mut S, &Ctx) -> R` | the same with a [`Ctx`] |
+//! | `fn(&P, &C, &S) -> R` | step that only reads: one result per chunk, whose state stays as it is |
+//! | `fn(&P, &C, &S, &Ctx) -> R` | the same with a [`Ctx`] |
 //!
 //! A function's name is its path in the program. Master and workers are the same executable, so the path means the
 //! same on both sides; the [`registry`](crate::registry) finds the function again by it.
 
+pub(crate) mod gather;
 pub(crate) mod language;
 pub mod state;
 
@@ -107,6 +110,14 @@ pub trait Erased: Send + Sync {
         false
     }
 
+    /// Whether it is a function of ours, whose rounds are not counted among the user's.
+    fn is_internal(&self) -> bool {
+        false
+    }
+
+    /// Whether it is given a [`Ctx`].
+    fn takes_context(&self) -> bool;
+
     /// Merges the right neighbour into the left one.
     fn merge(&self, left: &mut AnyBox, right: AnyBox) -> Result<(), MergeError>;
 
@@ -138,7 +149,7 @@ impl Stateless for () {}
     label = "not a function of one of the shapes below, or one of its types lacks a trait",
     note = "map:  `fn(&P, &C) -> R` or `fn(&P, &C, &Ctx) -> R`",
     note = "fold: `fn(&P, &C, &mut A)` or `fn(&P, &C, &mut A, &Ctx)`",
-    note = "step: `fn(&P, &C, &mut S) -> R` or `fn(&P, &C, &mut S, &Ctx) -> R`, with S: `qjam::State`",
+    note = "step: `fn(&P, &C, &mut S) -> R` or `fn(&P, &C, &mut S, &Ctx) -> R`, with S: `qjam::State`; with `&S` if it only reads the state",
     note = "P: `qjam::Wire` or a slice of numbers or `str`; C: a chunk such as `qjam::Dense<f64>`; R and A: `qjam::Wire` and `qjam::Reduce`, and A: `Default`",
     note = "`#[qjam::map]` or `#[qjam::fold]` on the function shows which of its types it is"
 )]
@@ -160,6 +171,9 @@ pub trait Job<M>: Copy + Send + Sync + 'static {
 /// Tells a step from a fold, whose function may have the same type.
 pub struct Stateful;
 
+/// Tells a step that only reads its state from a map with a context.
+pub struct Reading;
+
 /// The shapes, as types.
 type Map<P, C, R> = fn(&P, &C) -> R;
 type MapCtx<P, C, R> = fn(&P, &C, &Ctx) -> R;
@@ -167,6 +181,8 @@ type Fold<P, C, A> = fn(&P, &C, &mut A);
 type FoldCtx<P, C, A> = fn(&P, &C, &mut A, &Ctx);
 type Step<P, C, S, R> = (Stateful, fn(&P, &C, &mut S) -> R);
 type StepCtx<P, C, S, R> = (Stateful, fn(&P, &C, &mut S, &Ctx) -> R);
+type Read<P, C, S, R> = (Reading, fn(&P, &C, &S) -> R);
+type ReadCtx<P, C, S, R> = (Reading, fn(&P, &C, &S, &Ctx) -> R);
 
 macro_rules! job {
     ($shape:ident, $mode:ident, $out:ident: $($bound:path),*; $($call:tt)*) => {
@@ -260,6 +276,9 @@ macro_rules! shape_calls {
         fn map(&self, params: &P, chunk: &C, _: &Ctx) -> R {
             (self.call)(params, chunk)
         }
+        fn takes_context(&self) -> bool {
+            false
+        }
     };
     (MapCtx) => {
         fn map(&self, params: &P, chunk: &C, ctx: &Ctx) -> R {
@@ -273,6 +292,9 @@ macro_rules! shape_calls {
         fn fold(&self, params: &P, chunk: &C, acc: &mut A, _: &Ctx) {
             (self.call)(params, chunk, acc);
         }
+        fn takes_context(&self) -> bool {
+            false
+        }
     };
     (FoldCtx) => {
         fn empty(&self) -> A {
@@ -285,6 +307,22 @@ macro_rules! shape_calls {
     (Step) => {
         fn step(&self, params: &P, chunk: &C, state: &mut AnyState, _: &Ctx) -> R {
             (self.call)(params, chunk, Of::<S>::of(state))
+        }
+    };
+    (Read) => {
+        fn step(&self, params: &P, chunk: &C, state: &mut AnyState, _: &Ctx) -> R {
+            (self.call)(params, chunk, Of::<S>::of(state))
+        }
+        fn only_looks(&self) -> bool {
+            true
+        }
+    };
+    (ReadCtx) => {
+        fn step(&self, params: &P, chunk: &C, state: &mut AnyState, ctx: &Ctx) -> R {
+            (self.call)(params, chunk, Of::<S>::of(state), ctx)
+        }
+        fn only_looks(&self) -> bool {
+            true
         }
     };
     (StepCtx) => {
@@ -332,6 +370,14 @@ pub(crate) trait Shape: Send + Sync {
     fn only_looks(&self) -> bool {
         false
     }
+
+    fn is_internal(&self) -> bool {
+        false
+    }
+
+    fn takes_context(&self) -> bool {
+        true
+    }
 }
 
 job!(Map, Map, R:; Fn(&P, &C) -> R);
@@ -340,6 +386,8 @@ job!(Fold, Fold, A: Default; Fn(&P, &C, &mut A));
 job!(FoldCtx, Fold, A: Default; Fn(&P, &C, &mut A, &Ctx));
 step_job!(Step; Fn(&P, &C, &mut S) -> R);
 step_job!(StepCtx; Fn(&P, &C, &mut S, &Ctx) -> R);
+step_job!(Read; Fn(&P, &C, &S) -> R);
+step_job!(ReadCtx; Fn(&P, &C, &S, &Ctx) -> R);
 
 /// Takes `Any` back to what it was made as.
 fn shared<'a, T: 'static>(value: &'a (dyn Any + Send + Sync), what: &str) -> &'a T {
@@ -415,6 +463,14 @@ impl<S: Shape> Erased for S {
 
     fn only_looks(&self) -> bool {
         Shape::only_looks(self)
+    }
+
+    fn is_internal(&self) -> bool {
+        Shape::is_internal(self)
+    }
+
+    fn takes_context(&self) -> bool {
+        Shape::takes_context(self)
     }
 
     fn merge(&self, left: &mut AnyBox, right: AnyBox) -> Result<(), MergeError> {

@@ -54,7 +54,8 @@ use std::sync::Arc;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a state that stays with a chunk",
     label = "`qjam::State` is missing",
-    note = "`impl qjam::State for {Self}`, with `#[derive(Clone, qjam::Wire)]` on it"
+    note = "`impl qjam::State for {Self}`, with `#[derive(Clone, qjam::Wire)]` on it",
+    note = "the argument behind the chunk is its state, as `&mut S` or `&S`, or the context, as `&qjam::Ctx`"
 )]
 pub trait State: Wire + Clone {
     /// The kind of chunk it belongs to.
@@ -223,6 +224,10 @@ impl<S: State> Shape for Look<S> {
     }
 
     fn only_looks(&self) -> bool {
+        true
+    }
+
+    fn is_internal(&self) -> bool {
         true
     }
 }

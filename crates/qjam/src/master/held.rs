@@ -14,6 +14,7 @@ use crate::registry;
 use crate::state::{self, Portraits, State};
 use qjam_core::ids::{HoldId, Version};
 use qjam_core::journal::RoundReport;
+use qjam_data::RoundData;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -57,13 +58,13 @@ impl Master {
     /// Where worker processes have a [memory limit](super::Builder::memory_limit) it is refused with
     /// [`Error::StateMemory`] if they do not fit: each is there three times, as a round found it, as it left it, and on its way
     /// home for a checkpoint. An eighth of the limit is left for everything else.
-    pub fn hold<S: State>(&self, data: &DataSet<S::Chunk>) -> Result<Held<S>> {
+    pub fn hold<S: State>(&self, data: &impl RoundData<Chunk = S::Chunk>) -> Result<Held<S>> {
         let kind = registry::state(std::any::type_name::<S>())?;
-        data.must_be_unchanged()?;
         let cut = data.erased().clone();
+        cut.check()?;
         let hold = self.ask(false, |driver| driver.hold(cut, kind));
         let held =
-            Held { shared: self.shared.clone(), hold, data: data.clone(), state: PhantomData::<fn() -> S> };
+            Held { shared: self.shared.clone(), hold, data: data.as_set(), state: PhantomData::<fn() -> S> };
         let portraits = held.looker().look(false)?.portraits;
         self.ask(false, |driver| driver.keep_sizes(hold, &portraits));
         Ok(held)
@@ -177,7 +178,7 @@ impl<S: State> Held<S> {
         self.data.len()
     }
 
-    /// The data set they belong to.
+    /// The data set they belong to. If it is a [derived](crate::Derived) one, the number of its records is that of its source.
     pub fn data(&self) -> &DataSet<S::Chunk> {
         &self.data
     }

@@ -6,6 +6,7 @@
 
 mod builder;
 mod driver;
+mod gathering;
 mod held;
 mod options;
 mod pending;
@@ -36,6 +37,7 @@ use pending::begin;
 use qjam_core::ids::{SeatId, WorkerId};
 use qjam_core::journal::{Entry, RoundReport};
 use qjam_core::tuner::Explained;
+use qjam_data::RoundData;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use shared_loop::SharedLoop;
@@ -180,7 +182,12 @@ impl Master {
 
     /// Runs a function over all chunks of a data set and combines the results: [`submit`](Master::submit) and
     /// [`wait`](Pending::wait).
-    pub fn run<F, M>(&self, f: F, params: &F::Params, data: &DataSet<F::Chunk>) -> Result<F::Output>
+    pub fn run<F, M>(
+        &self,
+        f: F,
+        params: &F::Params,
+        data: &impl RoundData<Chunk = F::Chunk>,
+    ) -> Result<F::Output>
     where
         F: Job<M, State: Stateless>,
     {
@@ -224,7 +231,7 @@ impl Master {
         &self,
         f: F,
         params: &F::Params,
-        data: &DataSet<F::Chunk>,
+        data: &impl RoundData<Chunk = F::Chunk>,
         pause: Duration,
         goes_on: impl FnMut(&Pending<F::Output>) -> bool,
         called_off: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -269,7 +276,7 @@ impl Master {
         &self,
         f: F,
         params: &F::Params,
-        data: &DataSet<F::Chunk>,
+        data: &impl RoundData<Chunk = F::Chunk>,
     ) -> Result<Pending<F::Output>>
     where
         F: Job<M, State: Stateless>,
@@ -286,7 +293,7 @@ impl Master {
         f: F,
         params: &Encoder<'_>,
         lent: Option<Lent>,
-        data: &DataSet<F::Chunk>,
+        data: &impl RoundData<Chunk = F::Chunk>,
         submitted: Instant,
         called_off: Option<Cancelled>,
     ) -> Result<Pending<F::Output>>
@@ -303,8 +310,9 @@ impl Master {
         let function = f.erase();
         // Asked on every engine, so that what runs on threads runs anywhere.
         let accumulator_bytes = registry::weigh(function.name())?;
-        data.must_be_unchanged()?;
-        let (data, answer) = (data.erased().clone(), Arc::default());
+        let data = data.erased();
+        data.check()?;
+        let (data, answer) = (data.clone(), Arc::default());
         let request = RoundRequest { function, data, answer, submitted, held: None, accumulator_bytes };
         begin(&self.shared, request, params, lent, called_off)
     }

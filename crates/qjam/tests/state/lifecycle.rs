@@ -2,9 +2,9 @@
 
 use crate::counting::{Mischief, Tally, add, after, connect, data, plain, with};
 use qjam::registry::UnknownFunction;
-use qjam::{Ctx, Dense, Error, State};
+use qjam::{Ctx, Dense, Error, State, Wire};
 use qjam_conformance::support::{Gate, wait_until};
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 
 #[test]
 fn several_holds_do_not_know_of_each_other() {
@@ -138,4 +138,52 @@ fn looking_at_states_uses_up_no_round_numbers() {
         held.collect().unwrap();
         assert_eq!(m.last_round().unwrap().round, n);
     }
+}
+
+/// A state that counts how often it was copied.
+#[derive(Wire)]
+struct Copied {
+    rows: u64,
+}
+
+static COPIES: AtomicU64 = AtomicU64::new(0);
+
+impl Clone for Copied {
+    fn clone(&self) -> Self {
+        COPIES.fetch_add(1, SeqCst);
+        Copied { rows: self.rows }
+    }
+}
+
+impl State for Copied {
+    type Chunk = Dense<f64>;
+
+    fn init(x: &Dense<f64>, _: &Ctx) -> Self {
+        Copied { rows: x.rows() as u64 }
+    }
+}
+
+#[qjam::map]
+fn rows(_: &(), _: &Dense<f64>, copied: &Copied) -> u64 {
+    copied.rows
+}
+
+#[qjam::map]
+fn grown(_: &(), _: &Dense<f64>, copied: &mut Copied) -> u64 {
+    copied.rows += 1;
+    copied.rows
+}
+
+#[test]
+fn a_step_that_only_reads_copies_no_state_and_is_not_in_the_log() {
+    let m = connect("local:2");
+    let mut held = m.hold::<Copied>(&data(5, 10)).unwrap();
+    let before = COPIES.load(SeqCst);
+    for _ in 0..3 {
+        assert_eq!(held.run(rows, &()).unwrap(), 20);
+    }
+    assert_eq!(COPIES.load(SeqCst), before);
+    assert_eq!(held.run(grown, &()).unwrap(), 25);
+    assert_eq!(COPIES.load(SeqCst), before + 5, "a step that changes states works on copies");
+    assert_eq!(held.run(rows, &()).unwrap(), 25);
 }

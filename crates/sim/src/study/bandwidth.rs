@@ -60,6 +60,8 @@ pub fn frames() -> (f64, f64) {
             cut: Cut::new(640_000, 0),
             held: None,
             slots_max: None,
+            records: None,
+            lineage: None,
         },
         chunks: Vec::new(),
         ranges: vec![blocks],

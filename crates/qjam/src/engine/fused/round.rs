@@ -172,6 +172,8 @@ impl LoopState {
             cut: Cut::new(chunks, level),
             held,
             slots_max: None,
+            records: Some(data.records.clone()),
+            lineage: data.lineage.as_deref().cloned().map(Box::new),
         };
         let function = registry::lookup(&head.function)?;
         let order = Order { head, function, data, params: Parameters::of(call.params) };

@@ -95,7 +95,9 @@ struct Hold {
 /// What a round has to do with states.
 pub(super) struct HeldRound {
     pub(super) task: HeldTask,
-    /// What goes into the log when it has its value; nothing if it only looks.
+    /// Its number, unless it is one of ours.
+    round: Option<RoundId>,
+    /// What goes into the log when it has its value; nothing if it only reads.
     step: Option<Logged>,
     /// The hash of its parameters, where the run is recorded.
     params: Option<Hash>,
@@ -173,7 +175,7 @@ impl Holds {
     pub(super) fn refusal(&self, hold: HoldId, function: &Function) -> Option<Error> {
         match self.holds.get(&hold) {
             None => Some(Error::Cancelled),
-            Some(hold) if hold.open.is_some() && !function.only_looks() => Some(Error::HeldBusy),
+            Some(hold) if hold.open.is_some() && !function.is_internal() => Some(Error::HeldBusy),
             Some(_) => None,
         }
     }
@@ -188,19 +190,21 @@ impl Holds {
     ) -> Option<HeldRound> {
         let hold = self.holds.get_mut(&id)?;
         let task = HeldTask { hold: id, base: hold.version };
-        if function.only_looks() {
-            return Some(HeldRound { task, step: None, params: None });
+        if function.is_internal() {
+            return Some(HeldRound { task, round: None, step: None, params: None });
         }
         hold.open = Some(round);
-        let params = params.map(Encoder::to_bytes).unwrap_or_default();
-        let step = Logged { round, function: function.name().into(), params };
-        Some(HeldRound { task, step: Some(step), params: None })
+        let step = (!function.only_looks()).then(|| {
+            let params = params.map(Encoder::to_bytes).unwrap_or_default();
+            Logged { round, function: function.name().into(), params }
+        });
+        Some(HeldRound { task, round: Some(round), step, params: None })
     }
 
     /// The hash by which a round is found again: that of its parameters, given here, with those of all rounds that led to
     /// the states it begins with.
     pub(super) fn hash_of(&self, held: Option<&mut HeldRound>, hash: Hash) -> Hash {
-        let Some(held) = held.filter(|held| held.step.is_some()) else { return hash };
+        let Some(held) = held.filter(|held| held.round.is_some()) else { return hash };
         held.params = Some(hash);
         let chain = self.holds.get(&held.task.hold).map_or([0; 32], |hold| hold.chain);
         let mut hasher = blake3::Hasher::new();
@@ -210,14 +214,12 @@ impl Holds {
 
     /// A round over states is over; `took_us` if it was computed here.
     pub(super) fn end(&mut self, held: HeldRound, finished: bool, took_us: Option<u64>) {
-        let HeldRound { task, step: Some(step), params } = held else { return };
+        let HeldRound { task, round: Some(round), step, params } = held else { return };
         let Some(hold) = self.holds.get_mut(&task.hold) else { return };
-        if hold.open == Some(step.round) {
+        if hold.open == Some(round) {
             hold.open = None;
         }
-        if !finished {
-            return;
-        }
+        let Some(step) = step.filter(|_| finished) else { return };
         if let Some(params) = params {
             let mut hasher = blake3::Hasher::new();
             hasher.update(&hold.chain).update(&step.round.0.to_le_bytes());

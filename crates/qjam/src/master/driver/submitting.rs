@@ -95,8 +95,7 @@ impl Driver {
             self.rounds.answered += 1;
             return Err(self.rounds.next_internal());
         }
-        let only_looks = function.only_looks();
-        let id = if only_looks { self.rounds.next_internal() } else { self.rounds.next_id() };
+        let id = if function.is_internal() { self.rounds.next_internal() } else { self.rounds.next_id() };
         // Parameters that will be in shared memory are logged from there, when the tasks are out.
         let kept = (!self.defers(params)).then_some(params);
         let mut held = held.and_then(|hold| self.holds.begin(hold, id, &function, kept));
@@ -108,6 +107,10 @@ impl Driver {
             cut: Cut::new(data.chunks.len() as u32, 0),
             held: held.as_ref().map(|held| held.task),
             slots_max: None,
+            // A step's state is made with a context, whether the step takes one or not, and a derived chunk may need its place.
+            records: (held.is_some() || data.lineage.is_some() || function.takes_context())
+                .then(|| data.records.clone()),
+            lineage: data.lineage.as_deref().cloned().map(Box::new),
         };
         let order = Order { head, function, data, params: Parameters::none(params) };
         // A limit beyond the end of time is none.

@@ -150,6 +150,8 @@ pub(crate) fn measure(sizes: &[u32]) -> (Costs, Table) {
             cut: Cut::new(800, 0),
             held: None,
             slots_max: None,
+            records: None,
+            lineage: None,
         },
         chunks: Vec::new(),
         ranges: vec![range],
