@@ -16,6 +16,7 @@ pub mod bucket;
 pub mod chunk;
 pub mod job;
 pub mod lease;
+pub mod mail;
 pub mod order;
 pub mod scheduler;
 pub mod wire;

@@ -16,13 +16,15 @@ extern crate self as qjam;
 
 pub mod rng;
 
-pub mod ctx;
-
 pub mod store;
 
 pub mod codec;
 
 pub mod reduce;
+
+pub mod mail;
+
+pub mod ctx;
 
 pub mod chunk;
 
@@ -36,6 +38,7 @@ pub use chunk::{Chunk, ChunkError, Csc, Csr, Dense, Labelled, Lines, List, Nothi
 pub use codec::{DecodeError, Decoder, Encoder, Params, Serde, Slab, Wire};
 pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
+pub use mail::Letter;
 #[cfg(test)]
 use qjam_macros::Wire;
 pub use reduce::{MergeError, Reduce};

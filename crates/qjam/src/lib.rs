@@ -35,6 +35,7 @@
 //! | mark functions | [`#[map]`](macro@map), [`#[fold]`](macro@fold), [`register!`] for generic ones |
 //! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
 //! | keep state with the data | [`State`], [`Master::hold`], [`Held`] |
+//! | mail between partitions | [`Ctx::send`], [`Ctx::mail`] |
 //! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`]; [`Rows`] of either type; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), or [`Reduce`] by hand |
@@ -108,7 +109,7 @@ pub use qjam_core::{ids, job, journal};
 #[doc(inline)]
 pub use qjam_data::{
     Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Dtype,
-    Encoder, Labelled, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Rows, Serde, Slab,
+    Encoder, Labelled, Letter, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Rows, Serde, Slab,
     Wire, with_rows,
 };
 pub use registry::UnknownFunction;

@@ -8,7 +8,7 @@ use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::{Death, Fault};
 pub use crate::lease::{BlockRange, Returned};
-pub use crate::order::HeldTask;
+pub use crate::order::{HeldTask, MailTask};
 use crate::order::OrderHead;
 use crate::reduce::Node;
 use crate::wire::frame::{Frame, FrameError};
@@ -160,7 +160,7 @@ pub enum State {
         /// What is missing.
         missing: Vec<ChunkId>,
     },
-    /// Waiting to be told how to make the states of these partitions again.
+    /// Waiting to be told how to make the states of these partitions again, or for their letters.
     Behind {
         /// For which round.
         round: RoundId,
@@ -168,6 +168,8 @@ pub enum State {
         question: u32,
         /// The partitions.
         partitions: Vec<u32>,
+        /// Their states are here, and only the letters that they find are not.
+        only_mail: bool,
     },
     /// An interpreter of this worker ended, and was replaced.
     InterpreterLost {
@@ -459,7 +461,7 @@ mod tests {
                     seed: 0,
                     dataset: DataSetId([0; 32]),
                     cut: Cut::new(8, level),
-                    held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)) }),
+                    held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)), mail: MailTask::Letters }),
                     slots_max: None,
                 },
                 chunks: vec![],
