@@ -37,7 +37,10 @@ impl<L> Default for Outbox<L> {
 impl<L> Outbox<L> {
     /// Adds a letter. Senders must come in ascending order.
     pub fn put(&mut self, from: u32, to: u32, letter: L) {
-        assert!(self.0.last().is_none_or(|last| last.from <= from), "partition {from} sends after a later one");
+        assert!(
+            self.0.last().is_none_or(|last| last.from <= from),
+            "partition {from} sends after a later one"
+        );
         self.0.push(Envelope { from, to, letter });
     }
 
@@ -133,8 +136,13 @@ mod tests {
         outbox
     }
 
-    fn found(room: &Mailroom<char>, versions: RangeInclusive<Version>, partition: u32) -> Vec<(Version, String)> {
-        let text = |inbox: &Inbox<char>| inbox.iter().map(|(from, letter)| format!("{from}{letter}")).collect();
+    fn found(
+        room: &Mailroom<char>,
+        versions: RangeInclusive<Version>,
+        partition: u32,
+    ) -> Vec<(Version, String)> {
+        let text =
+            |inbox: &Inbox<char>| inbox.iter().map(|(from, letter)| format!("{from}{letter}")).collect();
         room.inboxes(versions, partition).map(|(version, inbox)| (version, text(inbox))).collect()
     }
 
@@ -157,7 +165,8 @@ mod tests {
         room.commit(after(4), Outbox::default());
         assert!(!room.has_mail(after(4)));
         room.forget_before(after(2));
-        let left: Vec<Version> = found(&room, Version::MADE..=after(9), 0).into_iter().map(|(v, _)| v).collect();
+        let left: Vec<Version> =
+            found(&room, Version::MADE..=after(9), 0).into_iter().map(|(v, _)| v).collect();
         assert_eq!(left, [after(2), after(3)]);
     }
 

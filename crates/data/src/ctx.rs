@@ -127,7 +127,7 @@ impl Ctx {
     ///
     /// # Panics
     ///
-    /// In a function without a state.
+    /// In a function that changes no state.
     #[track_caller]
     pub fn send<T: Wire>(&self, partition: u32, value: &T) {
         self.post().send(partition, value, Location::caller());
@@ -147,7 +147,7 @@ impl Ctx {
     ///
     /// # Panics
     ///
-    /// In a function without a state.
+    /// In a function that changes no state.
     #[track_caller]
     pub fn send_merged<T: Wire + Reduce>(&self, partition: u32, value: T) {
         self.post().send_merged(partition, value, Location::caller());
@@ -160,7 +160,7 @@ impl Ctx {
     ///
     /// # Panics
     ///
-    /// In a function without a state.
+    /// In a function that changes no state.
     #[track_caller]
     pub fn mail<T: Wire>(&self) -> Vec<Letter<T>> {
         self.post().read(Location::caller())
@@ -187,7 +187,7 @@ impl Ctx {
     #[track_caller]
     fn post(&self) -> &Post {
         self.post.as_deref().expect(
-            "only functions with a state have mail: `master.hold::<S>(&data)?`, and a function that takes `&mut S`",
+            "only functions that change a state have mail: `master.hold::<S>(&data)?`, and a function that takes `&mut S`",
         )
     }
 

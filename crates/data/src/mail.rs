@@ -134,8 +134,11 @@ impl Post {
 
     /// Fails the step when it returns; the first reason counts.
     fn object(&self, kind: FaultKind, message: String, at: &Location<'_>) {
-        let fault =
-            Fault { chunk: Some(self.partition), location: Some(at.to_string()), ..Fault::new(kind, message) };
+        let fault = Fault {
+            chunk: Some(self.partition),
+            location: Some(at.to_string()),
+            ..Fault::new(kind, message)
+        };
         self.sent().fault.get_or_insert(fault);
     }
 

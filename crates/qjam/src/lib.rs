@@ -109,8 +109,8 @@ pub use qjam_core::{ids, job, journal};
 #[doc(inline)]
 pub use qjam_data::{
     Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Dtype,
-    Encoder, Labelled, Letter, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Rows, Serde, Slab,
-    Wire, with_rows,
+    Encoder, Labelled, Letter, Lines, List, MergeError, Nothing, Params, Records, Reduce, Rng, Rows, Serde,
+    Slab, Wire, with_rows,
 };
 pub use registry::UnknownFunction;
 
@@ -210,6 +210,8 @@ mod book {
     struct Memory;
     #[doc = include_str!("../../../docs/book/runs.md")]
     struct Runs;
+    #[doc = include_str!("../../../docs/book/mail.md")]
+    struct Mail;
     #[doc = include_str!("../../../docs/book/state.md")]
     struct StateThatStays;
     #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]

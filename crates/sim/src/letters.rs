@@ -49,7 +49,9 @@ impl Posted {
 
 /// The state of a partition after it has read its mail.
 pub fn read(state: u64, inbox: &[(u32, Letter)]) -> u64 {
-    inbox.iter().fold(state, |state, (from, letter)| mix(state.rotate_left(7) ^ u64::from(*from) ^ letter.word))
+    inbox
+        .iter()
+        .fold(state, |state, (from, letter)| mix(state.rotate_left(7) ^ u64::from(*from) ^ letter.word))
 }
 
 /// The letters that a partition sends when a round has left it in this state, with their receivers.

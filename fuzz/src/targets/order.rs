@@ -7,7 +7,7 @@ use super::bounded;
 use qjam::engine::Order;
 use qjam_core::chunk::{ChunkId, Header};
 use qjam_core::ids::{DataSetId, HoldId, RoundId, Version};
-use qjam_core::order::{HeldTask, OrderHead};
+use qjam_core::order::{HeldTask, MailTask, OrderHead};
 use qjam_core::reduce::Cut;
 
 /// Bytes of memory for each byte of an order, and for the table of functions and an error's text.
@@ -29,7 +29,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
             seed: 3,
             dataset: DataSetId([9; 32]),
             cut: Cut::new(chunks, 0),
-            held: held.then_some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(6)) }),
+            held: held.then_some(HeldTask {
+                hold: HoldId(1),
+                base: Version::after(RoundId(6)),
+                mail: MailTask::Letters,
+            }),
             slots_max: Some(4),
         };
         let header = Header { kind: "dense".into(), dtype: "f64".into(), shape: vec![3, 2], bytes: 48 };

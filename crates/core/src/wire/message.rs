@@ -8,8 +8,8 @@ use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::{Death, Fault};
 pub use crate::lease::{BlockRange, Returned};
-pub use crate::order::{HeldTask, MailTask};
 use crate::order::OrderHead;
+pub use crate::order::{HeldTask, MailTask};
 use crate::reduce::Node;
 use crate::wire::frame::{Frame, FrameError};
 use serde::{Deserialize, Serialize};
@@ -461,7 +461,11 @@ mod tests {
                     seed: 0,
                     dataset: DataSetId([0; 32]),
                     cut: Cut::new(8, level),
-                    held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)), mail: MailTask::Letters }),
+                    held: Some(HeldTask {
+                        hold: HoldId(1),
+                        base: Version::after(RoundId(4)),
+                        mail: MailTask::Letters,
+                    }),
                     slots_max: None,
                 },
                 chunks: vec![],

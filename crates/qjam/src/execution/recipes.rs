@@ -309,8 +309,11 @@ mod tests {
         let inboxes = |letters: Vec<u32>| {
             Inboxes::from([(Version::after(RoundId(4)), letters.into_iter().map(letter).collect())])
         };
-        StateRecipe::new(starts, (0..5).map(|n| Arc::new(step(n))).collect())
-            .with_mail([(2, inboxes(vec![0, 0, 7])), (5, inboxes(vec![1])), (6, Inboxes::new())])
+        StateRecipe::new(starts, (0..5).map(|n| Arc::new(step(n))).collect()).with_mail([
+            (2, inboxes(vec![0, 0, 7])),
+            (5, inboxes(vec![1])),
+            (6, Inboxes::new()),
+        ])
     }
 
     #[test]

@@ -224,9 +224,6 @@ impl RoundStates {
             (MailTask::Letters, Some(recipe)) => recipe.inbox(index, base),
             (MailTask::Nothing | MailTask::NotCarried, _) => Vec::new(),
         };
-        let is_carried = mail != MailTask::NotCarried;
-        let post = Post::new(index, here.cut.chunks, is_carried, inbox);
-        let ctx = &ctx.with_post(post.clone());
         let kept = self.states.of(hold, index);
         lock(&kept).slot = Some(slot);
         if !lock(&kept).has(base) {
@@ -250,7 +247,9 @@ impl RoundStates {
             return Ok(caught(Some(index), || function.step(&*here.params, chunk, state, ctx))?);
         }
         let mut state = lock(&kept).copy(kind, base).ok_or_else(|| gone(index))?;
-        let value = caught(Some(index), || function.step(&*here.params, chunk, &mut state, ctx));
+        let post = Post::new(index, here.cut.chunks, mail != MailTask::NotCarried, inbox);
+        let ctx = ctx.with_post(post.clone());
+        let value = caught(Some(index), || function.step(&*here.params, chunk, &mut state, &ctx));
         // What it did wrong with its mail may be why it panicked.
         if let Some(fault) = post.take_fault() {
             return Err(fault.into());

@@ -36,7 +36,8 @@ impl<R: Wire> Wire for Posted<R> {
             return Err(DecodeError::Range { kind: "a result followed by its mail" });
         }
         let envelopes = Vec::<Envelope<Sealed>>::decode(input)?;
-        let outbox = Outbox::of(envelopes).ok_or(DecodeError::Range { kind: "mail in the order of senders" })?;
+        let outbox =
+            Outbox::of(envelopes).ok_or(DecodeError::Range { kind: "mail in the order of senders" })?;
         Ok(Posted { value, outbox })
     }
 }

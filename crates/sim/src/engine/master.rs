@@ -3,8 +3,8 @@
 use super::queue::{Happening, Part, ToExecutor, ToMaster};
 use super::{Engine, Executor, REMOTE_START};
 use crate::checkers::{Step, Verdict, Violation, promise};
-use crate::network::Direction;
 use crate::letters::Posted;
+use crate::network::Direction;
 use crate::oracle;
 use crate::plan::{Cancel, RoundPlan, SeatPlan, Submit};
 use qjam_core::ids::{DataSetId, PartId, RoundId, SeatId, WorkerId};

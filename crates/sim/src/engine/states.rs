@@ -159,7 +159,8 @@ impl Engine<'_> {
         if only_mail {
             return StateRecipe { mail: mail(hold.version), ..StateRecipe::default() };
         }
-        let checkpoint = hold.checkpoint.as_ref().map(|(version, states)| (*version, states[partition as usize]));
+        let checkpoint =
+            hold.checkpoint.as_ref().map(|(version, states)| (*version, states[partition as usize]));
         let since = checkpoint.map_or(Version::MADE, |(version, _)| version);
         StateRecipe { checkpoint, steps: hold.log.clone(), mail: mail(since) }
     }

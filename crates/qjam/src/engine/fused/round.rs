@@ -148,13 +148,9 @@ impl LoopState {
         let held = |hold, base| HeldTask { hold, base, mail: MailTask::NotCarried };
         let held = match (call.states, self.states) {
             (CallStates::None, _) => None,
-            (CallStates::Last, Some((last, left_by))) => {
-                Some(held(last.hold, Version::after(left_by)))
-            }
+            (CallStates::Last, Some((last, left_by))) => Some(held(last.hold, Version::after(left_by))),
             // The number of a round is the number of no other hold.
-            (CallStates::New | CallStates::Last, _) => {
-                Some(held(HoldId(round.0), Version::MADE))
-            }
+            (CallStates::New | CallStates::Last, _) => Some(held(HoldId(round.0), Version::MADE)),
         };
         if let Some(held) = held {
             self.states = Some((held, round));

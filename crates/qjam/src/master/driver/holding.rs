@@ -254,7 +254,8 @@ impl Holds {
             hold.chain = *hasher.finalize().as_bytes();
         }
         hold.version = Version::after(step.round);
-        hold.mail_bytes = sent.iter().map(|envelope| envelope.letter.content.len() as u64 + LETTER_BYTES).sum();
+        hold.mail_bytes =
+            sent.iter().map(|envelope| envelope.letter.content.len() as u64 + LETTER_BYTES).sum();
         hold.mail.commit(hold.version, sent);
         hold.log_bytes += step.bytes();
         hold.log.push(step);
