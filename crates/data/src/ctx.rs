@@ -86,13 +86,12 @@ impl Ctx {
 
     /// Sends a value to a partition of the same hold, which finds it in the next round with [`mail`](Ctx::mail).
     ///
-    /// For functions with a state, run by a [`Held`](crate::Held). The letter counts if the round has a value, as what the
+    /// For functions with a state, run by a `Held`. The letter counts if the round has a value, as what the
     /// function does to its state; otherwise nobody finds it. A partition may write to itself. One long letter to each
     /// partition is much faster than many short ones.
     ///
     /// A letter to a partition that does not exist fails the round with
-    /// [`Error::NoSuchPartition`](crate::Error::NoSuchPartition), and any letter on workers that carry no mail with
-    /// [`Error::NoMail`](crate::Error::NoMail).
+    /// `Error::NoSuchPartition`, and any letter on workers that carry no mail with `Error::NoMail`.
     ///
     /// ```
     /// use qjam::{Ctx, DataSet, Dense, Master, State};

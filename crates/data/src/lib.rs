@@ -5,7 +5,7 @@
 //! that functions take; [`source`] reads records and cuts them into chunks; [`dataset`] is an ordered list of chunks,
 //! [`rows`] one of four kinds of these.
 //! [`rng`] and [`ctx`] are what a function may know besides its data: random numbers, and which chunk of which round it
-//! runs on.
+//! runs on; [`mail`] is what it finds from other chunks and sends to them.
 //!
 //! Users get all this from `qjam`, which passes on what is meant for them. This crate starts no process, opens no
 //! socket, and knows neither workers nor rounds that are under way.
