@@ -20,6 +20,8 @@ pub enum Need {
     HearsCancel,
     /// Workers that keep states between rounds.
     State,
+    /// Workers that carry mail between partitions.
+    Mail,
     /// Memory limits that are kept.
     MemoryLimit,
     /// Several rounds under way at once.
@@ -38,6 +40,7 @@ impl Need {
             Need::Cancel => e.caps.can_cancel && e.victims.is_some(),
             Need::HearsCancel => e.hears_cancel,
             Need::State => e.caps.keeps_state,
+            Need::Mail => e.caps.carries_mail,
             Need::MemoryLimit => e.caps.limits_memory && own && e.victims.is_some(),
             Need::SeveralRounds => e.caps.several_rounds,
         }
@@ -164,6 +167,13 @@ promises! {
         a_listener_that_panics_or_is_slow_costs_no_round: [OwnProcesses],
         what_user_code_started_ends_with_the_master: [OwnProcesses],
         what_user_code_started_ends_with_its_process: [OwnProcesses],
+    }
+    mail {
+        letters_come_once_in_the_next_round_and_in_their_order: [Mail],
+        rounds_without_a_value_deliver_nothing_and_take_no_letter_away: [Mail, HearsCancel],
+        a_worker_killed_between_sending_and_reading_costs_no_letter: [Mail, Victims],
+        a_run_that_goes_on_finds_its_mail: [Mail],
+        letters_to_nobody_and_letters_of_another_type_are_told: [Mail],
     }
     pending {
         rounds_may_be_waited_for_in_any_order: [],

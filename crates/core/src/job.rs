@@ -61,6 +61,19 @@ pub enum FaultKind {
         /// Limit of private memory in bytes.
         limit: u64,
     },
+    /// A letter was sent to a partition that does not exist.
+    NoReceiver {
+        /// The partition that sent it.
+        from: u32,
+        /// The partition it was sent to.
+        to: u32,
+        /// Number of partitions.
+        partitions: u32,
+    },
+    /// A letter was sent where nobody carries mail.
+    NoMail,
+    /// Mail could not be obtained or read.
+    Mail,
 }
 
 /// A failure in user code or user data. It fails its round immediately.

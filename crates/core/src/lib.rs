@@ -17,6 +17,7 @@ pub mod chunk;
 pub mod job;
 pub mod lease;
 pub mod lineage;
+pub mod mail;
 pub mod order;
 pub mod records;
 pub mod scheduler;

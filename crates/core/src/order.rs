@@ -11,6 +11,17 @@ use crate::records::RecordCounts;
 use crate::reduce::Cut;
 use serde::{Deserialize, Serialize};
 
+/// What the blocks of a round over states have to do with mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MailTask {
+    /// Whoever runs the round carries no mail: a block that sends a letter fails.
+    NotCarried,
+    /// No block finds letters.
+    Nothing,
+    /// There are letters for some of the blocks: each asks for its own before it begins.
+    Letters,
+}
+
 /// Which states a round begins with. Its blocks are single chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldTask {
@@ -18,6 +29,8 @@ pub struct HeldTask {
     pub hold: HoldId,
     /// The same of each partition.
     pub base: Version,
+    /// Whether its blocks find letters, and may send some.
+    pub mail: MailTask,
 }
 
 /// A round, described by names and numbers.
@@ -33,8 +46,8 @@ pub struct OrderHead {
     pub dataset: DataSetId,
     /// Its chunks and blocks.
     pub cut: Cut,
-    /// The states that it begins with, if it needs any. One version serves all blocks; versions per block, and an inbox per
-    /// block, will be further variants of what a block begins with.
+    /// The states that it begins with, if it needs any, and whether its blocks find mail. One version serves all blocks;
+    /// versions per block will be a further variant of what a block begins with.
     pub held: Option<HeldTask>,
     /// As many workers take part as have so many slots together, if not all should.
     pub slots_max: Option<u32>,

@@ -6,7 +6,7 @@
 //! [`derived`] one that is made from another when it is needed,
 //! [`rows`] one of four kinds of these.
 //! [`rng`] and [`ctx`] are what a function may know besides its data: random numbers, and which chunk of which round it
-//! runs on.
+//! runs on; [`mail`] is what it finds from other chunks and sends to them.
 //!
 //! Users get all this from `qjam`, which passes on what is meant for them. This crate starts no process, opens no
 //! socket, and knows neither workers nor rounds that are under way.
@@ -17,13 +17,15 @@ extern crate self as qjam;
 
 pub mod rng;
 
-pub mod ctx;
-
 pub mod store;
 
 pub mod codec;
 
 pub mod reduce;
+
+pub mod mail;
+
+pub mod ctx;
 
 pub mod chunk;
 
@@ -40,6 +42,7 @@ pub use codec::{DecodeError, Decoder, Encoder, Params, Serde, Slab, Wire};
 pub use ctx::Ctx;
 pub use dataset::{DataSet, DataSetId};
 pub use derived::{Derived, Plan, Record, RecordFunction, Recorded, RoundData};
+pub use mail::Letter;
 #[cfg(test)]
 use qjam_macros::Wire;
 pub use reduce::{Joined, MergeError, Reduce};

@@ -70,6 +70,35 @@ pub enum Error {
         added: String,
     },
 
+    /// The workers carry no mail between partitions.
+    #[error(
+        "{function} sends mail to other partitions, and {workers} carry none; use threads, processes, hosts, ranks, a bucket or Spark"
+    )]
+    NoMail {
+        /// Name of the function.
+        function: String,
+        /// Who ran it.
+        workers: String,
+    },
+
+    /// A letter was sent to a partition that does not exist.
+    #[error(
+        "{function} sent a letter from partition {from} to partition {to}, and there are {partitions}, from 0 on{}",
+        .location.as_deref().map(|at| format!("\n  at {at}")).unwrap_or_default()
+    )]
+    NoSuchPartition {
+        /// Name of the function.
+        function: String,
+        /// The partition that sent it.
+        from: u32,
+        /// The partition it was sent to.
+        to: u32,
+        /// How many partitions there are.
+        partitions: u32,
+        /// Source file and line, if known.
+        location: Option<String>,
+    },
+
     /// A crew of another crate cannot be joined.
     #[error("{0}")]
     Crew(crate::engine::provider::CrewError),
@@ -230,6 +259,9 @@ impl fmt::Display for ShowFault<'_> {
             FaultKind::Result => "gave a result that cannot be read",
             FaultKind::State => "could not have the state it needs",
             FaultKind::StateMemory { .. } => "needs states that do not fit the memory",
+            FaultKind::NoReceiver { .. } => "sent a letter to a partition that does not exist",
+            FaultKind::NoMail => "sends mail to other partitions, which is not carried here",
+            FaultKind::Mail => "could not have its mail",
         };
         write!(f, "{function} {what}")?;
         match worker {
@@ -347,6 +379,14 @@ pub(crate) fn from_failure(
             worker: Some(worker),
             fault: Fault { kind: FaultKind::StateMemory { partitions, bytes, limit }, .. },
         } => Error::StateMemory { worker: name_of(worker), partitions, bytes, limit },
+        RoundFailure::Fault {
+            fault: Fault { kind: FaultKind::NoReceiver { from, to, partitions }, location, .. },
+            ..
+        } => Error::NoSuchPartition { function: function.into(), from, to, partitions, location },
+        RoundFailure::Fault { worker, fault: Fault { kind: FaultKind::NoMail, .. } } => {
+            let workers = worker.map_or_else(|| "these workers".into(), &name_of);
+            Error::NoMail { function: function.into(), workers }
+        }
         RoundFailure::Fault { worker, fault } => Error::Fault(Box::new(RemoteFault {
             function: function.into(),
             worker: worker.map(&name_of),

@@ -36,6 +36,7 @@
 //! | be a worker | [`#[main]`](macro@main); [`worker_hook!`] in tests |
 //! | keep state with the data | [`State`], [`Master::hold`], [`Held`] |
 //! | data that follows from other data | [`Derived`], [`#[record]`](macro@record), [`register_record!`], [`Master::count`], [`Master::collect`], [`Master::take`] |
+//! | mail between partitions | [`Ctx::send`], [`Ctx::mail`] |
 //! | data | [`DataSet`], in chunks of [`Dense`], [`Labelled`], [`Csr`], [`Csc`], [`List`], [`Lines`] or [`Nothing`], or [`Pair`]s of these; [`Rows`] of either type; [`Records`] for your own |
 //! | parameters and results | [`derive(Wire)`](macro@Wire), [`Serde`] for types that only serde knows |
 //! | combining | [`derive(Sum)`](macro@Sum), [`Joined`], or [`Reduce`] by hand |
@@ -109,7 +110,7 @@ pub use qjam_core::{ids, job, journal};
 #[doc(inline)]
 pub use qjam_data::{
     Chunk, ChunkError, Csc, Csr, Ctx, DataError, DataSet, DataSetId, DecodeError, Decoder, Dense, Derived,
-    Dtype, Encoder, Joined, Labelled, Lines, List, MergeError, Nothing, Pair, Params, Plan, Record,
+    Dtype, Encoder, Joined, Labelled, Letter, Lines, List, MergeError, Nothing, Pair, Params, Plan, Record,
     RecordFunction, Recorded, Records, Reduce, Rng, RoundData, Rows, Serde, Slab, Wire, with_rows,
 };
 pub use registry::UnknownFunction;
@@ -235,6 +236,8 @@ mod book {
     struct Memory;
     #[doc = include_str!("../../../docs/book/runs.md")]
     struct Runs;
+    #[doc = include_str!("../../../docs/book/mail.md")]
+    struct Mail;
     #[doc = include_str!("../../../docs/book/state.md")]
     struct StateThatStays;
     #[doc = include_str!("../../../docs/book/when-something-goes-wrong.md")]

@@ -25,6 +25,7 @@ mod network;
 pub mod engine;
 
 pub mod checkers;
+pub mod letters;
 pub mod oracle;
 pub mod tally;
 

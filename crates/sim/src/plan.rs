@@ -37,6 +37,8 @@ pub struct Plan {
     /// Whether the checkers run, and the run continues until all is quiet. Large studies do without: they end with the last
     /// answer, and every round must have a value.
     pub is_watched: bool,
+    /// After so many rounds that change states the master has them all, and no round before; 0 if never.
+    pub checkpoint_every: u64,
 }
 
 /// A seat and its worker.
@@ -115,6 +117,8 @@ pub struct RoundPlan {
     pub ready: u32,
     /// Whether it changes states, which are the same for all such rounds of a plan.
     pub is_held: bool,
+    /// Whether its partitions write to each other; only if it changes states.
+    pub has_mail: bool,
 }
 
 /// When a round is submitted.
@@ -190,6 +194,7 @@ impl RoundPlan {
             slots_max: None,
             ready: 0,
             is_held: false,
+            has_mail: false,
         }
     }
 
@@ -213,6 +218,7 @@ impl Plan {
             repeated_percent: 0,
             is_sudden: false,
             is_watched: true,
+            checkpoint_every: 0,
         }
     }
 
@@ -252,6 +258,7 @@ impl Plan {
             repeated_percent,
             is_sudden: transport.percent(50),
             is_watched: true,
+            checkpoint_every: 0,
         };
         let faults = &mut rng.fork(4);
         plan.faults = match (silence, desertion) {
@@ -434,6 +441,17 @@ fn draw_states(rng: &mut Rng, plan: &mut Plan) {
     }
     if rng.percent(50) {
         plan.config.home_patience = Span(rng.magnitude(1_000, 20_000_000));
+    }
+    draw_mail(&mut Rng::new(plan.seed).fork(71), plan);
+}
+
+/// In two of three runs over states, partitions write to each other in most rounds.
+fn draw_mail(rng: &mut Rng, plan: &mut Plan) {
+    if rng.percent(66) {
+        for round in plan.rounds.iter_mut().filter(|round| round.is_held) {
+            round.has_mail = rng.percent(80);
+        }
+        plan.checkpoint_every = rng.below(4);
     }
 }
 

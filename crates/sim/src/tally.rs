@@ -50,6 +50,10 @@ pub struct Tally {
     pub states_asked: u64,
     /// States that were made again by running rounds again.
     pub states_restored: u64,
+    /// Inboxes that workers have asked for, of partitions whose states they had.
+    pub mail_asked: u64,
+    /// Letters that blocks have found.
+    pub letters_read: u64,
     /// Partitions that went to a worker that had none.
     pub partitions_moved: u64,
     /// Messages lost with their link.
@@ -114,6 +118,8 @@ impl Tally {
             (&mut self.bytes_in, t.bytes_in),
             (&mut self.states_asked, t.states_asked),
             (&mut self.states_restored, t.states_restored),
+            (&mut self.mail_asked, t.mail_asked),
+            (&mut self.letters_read, t.letters_read),
             (&mut self.partitions_moved, t.partitions_moved),
             (&mut self.messages_lost, t.messages_lost),
             (&mut self.messages_late, t.messages_late),
@@ -187,6 +193,7 @@ impl fmt::Display for Tally {
             "states: {} asked for, {} made again, {} moved",
             self.states_asked, self.states_restored, self.partitions_moved
         )?;
+        writeln!(f, "mail: {} inboxes asked for, {} letters found", self.mail_asked, self.letters_read)?;
         write!(
             f,
             "messages: {} lost, {} late, {} repeated",

@@ -134,7 +134,6 @@ impl SparkCrew {
         self.slots.store(slots, Relaxed);
         let body = order.to_bytes();
         let names: Vec<(ChunkId, u64)> = order.chunk_names().map(|(id, header)| (id, header.bytes)).collect();
-        let recipe = assignment.recipe();
         let mut open = self.tasks(order, slots);
         let mut progress = Progress { bytes_out: body.len() as u64, ..Progress::default() };
         let mut losses = 0;
@@ -142,7 +141,7 @@ impl SparkCrew {
             if (assignment.cancelled)() {
                 return Err(Failure::Cancelled);
             }
-            let now = self.take(order, &names, &mut open, recipe.as_ref(), &mut progress)?;
+            let now = self.take(assignment, &names, &mut open, &mut progress)?;
             let (tasks, asked): (Vec<Task>, Vec<OpenTask>) = now.into_iter().unzip();
             let job = Job { round: order.round().0, order: &body, tasks };
             match self.cluster.run(&job, &*assignment.cancelled) {
@@ -176,18 +175,20 @@ impl SparkCrew {
     /// Takes tasks for the next job, each with what it needs, as many as may travel together.
     fn take(
         &self,
-        order: &Order,
+        assignment: &Assignment,
         names: &[(ChunkId, u64)],
         open: &mut Vec<OpenTask>,
-        recipe: Option<&Bytes>,
         progress: &mut Progress,
     ) -> Result<Vec<(Task, OpenTask)>, Failure> {
+        let order = &assignment.order;
         let (mut taken, mut later, mut bytes) = (Vec::new(), Vec::new(), 0);
         open.sort_by_key(|task| task.number);
         let (known, released) = self.known_of(order, open);
         for (task, (states, place)) in open.drain(..).zip(known) {
             let of_chunks: u64 = task.chunks.iter().map(|index| names[*index as usize].1).sum();
-            let own = of_chunks + states.iter().map(|(_, state)| state.len() as u64).sum::<u64>();
+            let recipe = assignment.recipe_for(task.blocks.clone());
+            let of_recipe = recipe.as_ref().map_or(0, |recipe| recipe.len() as u64);
+            let own = of_chunks + of_recipe + states.iter().map(|(_, state)| state.len() as u64).sum::<u64>();
             if !fits(bytes, own) {
                 later.push(task);
                 continue;
@@ -206,7 +207,7 @@ impl SparkCrew {
             let supply = Supply {
                 chunks: chunks.iter().map(|(index, content)| (*index, &content[..])).collect(),
                 states: states.iter().map(|(partition, state)| (*partition, &state[..])).collect(),
-                recipe: recipe.map(|recipe| &recipe[..]),
+                recipe: recipe.as_deref(),
             };
             progress.chunks_sent += supply.chunks.len() as u64;
             let supply = if supply == Supply::default() { Vec::new() } else { encoded(&supply) };
@@ -343,7 +344,7 @@ fn poison(order: &Order, task: &OpenTask, worker: &str, how: &str) -> Failure {
 impl Crew for SparkCrew {
     fn caps(&self) -> Caps {
         let mut caps = Caps::CREW;
-        (caps.keeps_state, caps.can_replace, caps.can_cancel) = (true, true, true);
+        (caps.keeps_state, caps.carries_mail, caps.can_replace, caps.can_cancel) = (true, true, true, true);
         caps
     }
 

@@ -42,11 +42,12 @@ impl HeldStates {
 mod tests {
     use super::*;
     use qjam_core::ids::RoundId;
+    use qjam_core::order::MailTask;
 
     #[test]
     fn the_last_two_versions_are_here_and_a_round_that_is_tried_again_finds_its_own() {
         let mut held = HeldStates::default();
-        let task = |base| HeldTask { hold: HoldId(3), base };
+        let task = |base| HeldTask { hold: HoldId(3), base, mail: MailTask::Nothing };
         let states = |n: u8| BTreeMap::from([(0, Bytes::from(vec![n]))]);
         let (made, first, second) = (Version::MADE, Version::after(RoundId(1)), Version::after(RoundId(2)));
         held.keep(task(made), first, states(1));

@@ -187,16 +187,15 @@ impl Worker {
         let (order, chunks) = self.with_chunks(order, &request, &supply)?;
         let mut states = self.place.lacks(&order, blocks.clone());
         let given: HashSet<u32> = supply.states.iter().map(|(partition, _)| *partition).collect();
-        states.retain(|lacking| supply.recipe.is_none() && !given.contains(lacking));
+        let is_made = supply.recipe.is_some_and(StateSource::makes_states);
+        states.retain(|lacking| !is_made && !given.contains(lacking));
         if !chunks.is_empty() || !states.is_empty() {
             return Err(Reply::Lacks { chunks, states });
         }
-        let source = match supply.recipe {
-            Some(recipe) => StateSource::Recipe(Bytes::copy_from_slice(recipe)),
-            None => {
-                let own = |(partition, state): &(u32, &[u8])| (*partition, Bytes::copy_from_slice(state));
-                StateSource::Encoded(supply.states.iter().map(own).collect())
-            }
+        let own = |(partition, state): &(u32, &[u8])| (*partition, Bytes::copy_from_slice(state));
+        let source = StateSource {
+            states: supply.states.iter().map(own).collect(),
+            recipe: supply.recipe.map(Bytes::copy_from_slice),
         };
         // Who calls it off closes the pipe, which ends the process.
         let ran = self.place.run(&Arc::new(order), blocks, source, Arc::new(|| false));

@@ -251,7 +251,7 @@ impl StoreCrew {
 impl Crew for StoreCrew {
     fn caps(&self) -> Caps {
         let mut caps = Caps::CREW;
-        (caps.keeps_state, caps.can_replace, caps.can_cancel) = (true, true, true);
+        (caps.keeps_state, caps.carries_mail, caps.can_replace, caps.can_cancel) = (true, true, true, true);
         caps
     }
 

@@ -17,6 +17,7 @@ use qjam_core::bucket::{Failed, Listed, Next, Order, RoundAt, Storage, Work, key
 use qjam_core::chunk::ChunkId;
 use qjam_core::ids::{HoldId, Version};
 use qjam_core::job::{Fault, FaultKind};
+use qjam_core::order::MailTask;
 use qjam_core::reduce::Node;
 use qjam_core::time::Span;
 use std::cell::{Cell, RefCell};
@@ -252,7 +253,7 @@ impl<'a> Functions<'a> {
         pieces.get(pieces.partition_point(|piece| piece.chunks.end <= index)).cloned()
     }
 
-    /// The states that this worker lacks, from the bucket.
+    /// The states that this worker lacks, and the mail of its partitions, from the bucket.
     async fn states(
         &self,
         at: &RoundAt,
@@ -260,7 +261,14 @@ impl<'a> Functions<'a> {
         blocks: Range<u32>,
     ) -> Result<StateSource, Failed<Bytes>> {
         let mut states = Vec::new();
-        let Some(held) = order.held() else { return Ok(StateSource::Encoded(states)) };
+        let Some(held) = order.held() else { return Ok(StateSource::default()) };
+        let recipe = match held.mail {
+            MailTask::Letters => Some(self.mail(at).await?),
+            MailTask::Nothing | MailTask::NotCarried => None,
+        };
+        if recipe.as_deref().is_some_and(StateSource::makes_states) {
+            return Ok(StateSource { states, recipe });
+        }
         for partition in self.place.lacks(order, blocks) {
             let key = state_key(&at.job, held.hold, partition, held.base);
             let mut patience = Patience::new(self.bucket);
@@ -270,7 +278,7 @@ impl<'a> Functions<'a> {
                 }
                 // Rounds of an earlier run have left it, elsewhere.
                 if let Some(recipe) = self.bucket.get(&recipe_key(at)).await.map_err(here)? {
-                    return Ok(StateSource::Recipe(recipe));
+                    return Ok(StateSource { states, recipe: Some(recipe) });
                 }
                 if !patience.wait().await {
                     let why = format!(
@@ -281,7 +289,21 @@ impl<'a> Functions<'a> {
             };
             states.push((partition, state));
         }
-        Ok(StateSource::Encoded(states))
+        Ok(StateSource { states, recipe })
+    }
+
+    /// The mail that the round finds, which the submitter has put into the bucket before its order.
+    async fn mail(&self, at: &RoundAt) -> Result<Bytes, Failed<Bytes>> {
+        let mut patience = Patience::new(self.bucket);
+        loop {
+            if let Some(recipe) = self.bucket.get(&recipe_key(at)).await.map_err(here)? {
+                return Ok(recipe);
+            }
+            if !patience.wait().await {
+                let why = "the mail of the round is not in the bucket: somebody has removed it".into();
+                return Err(self.failed(Fault::new(FaultKind::Mail, why).into()));
+            }
+        }
     }
 
     fn failed(&self, failure: Failure) -> Failed<Bytes> {

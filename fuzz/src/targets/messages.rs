@@ -8,7 +8,7 @@ use super::bounded;
 use qjam_core::chunk::{ChunkId, Header};
 use qjam_core::ids::{DataSetId, HoldId, RoundId, SeatId, Version, WorkerId};
 use qjam_core::job::{Activity, Cause, Death, Fault, FaultKind};
-use qjam_core::order::OrderHead;
+use qjam_core::order::{MailTask, OrderHead};
 use qjam_core::records::RecordCounts;
 use qjam_core::reduce::{Cut, Node};
 use qjam_core::wire::frame::{self, Frame};
@@ -51,7 +51,12 @@ pub fn target(input: &[u8]) {
             // What is found lies inside, and its steps are in order.
             let read = bounded(FACTOR * body.len() + SLACK_BYTES, || Recipe::parse(body));
             if let Ok(recipe) = read {
-                let places = recipe.starts.iter().flatten().chain(&recipe.steps);
+                let places = recipe
+                    .starts
+                    .iter()
+                    .flatten()
+                    .chain(&recipe.steps)
+                    .chain(recipe.letters.iter().flatten());
                 places.for_each(|place| assert!(place.end <= body.len() && place.start <= place.end));
                 (0..recipe.starts.len()).for_each(|n| {
                     std::hint::black_box(recipe.steps_of(n));
@@ -88,7 +93,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         seed: 3,
         dataset: DataSetId([9; 32]),
         cut: Cut::new(8, 0),
-        held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(6)) }),
+        held: Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(6)), mail: MailTask::Letters }),
         slots_max: Some(4),
         records: Some(RecordCounts::of([3, 3, 3, 3, 3, 3, 3, 1])),
         lineage: Some(super::order::lineage(8).into()),
@@ -136,7 +141,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
     vec![
         ToMaster::Hello { slots: 2, pid: 77, version: "0.1.0".into() },
         ToMaster::State(State::Blocked { round, missing: vec![ChunkId([8; 32]); 2] }),
-        ToMaster::State(State::Behind { round, question: 1, partitions: vec![0, 3] }),
+        ToMaster::State(State::Behind { round, question: 1, partitions: vec![0, 3], only_mail: true }),
         ToMaster::State(State::InterpreterLost { round, death: death() }),
         ToMaster::Result(ResultMessage {
             round,
@@ -205,6 +210,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ],
         functions: vec!["a::step".into()],
         steps: vec![recipe::Step { round: RoundId(3), function: 0, bytes: 7 }],
+        mail_only: vec![2],
+        inboxes: vec![recipe::Inbox {
+            partition: 2,
+            version: Version::after(RoundId(2)),
+            letters: vec![recipe::Letter { from: 1, kind: 9, bytes: 3 }],
+        }],
     };
     let mut recipe = recipe.to_bytes();
     recipe.resize(256, 0);

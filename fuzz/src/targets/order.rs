@@ -8,7 +8,7 @@ use qjam::engine::Order;
 use qjam_core::chunk::{ChunkId, Header};
 use qjam_core::ids::{DataSetId, HoldId, RoundId, Version};
 use qjam_core::lineage::{Lineage, Operation, OperationKind, Stretch};
-use qjam_core::order::{HeldTask, OrderHead};
+use qjam_core::order::{HeldTask, MailTask, OrderHead};
 use qjam_core::records::RecordCounts;
 use qjam_core::reduce::Cut;
 
@@ -46,7 +46,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
             seed: 3,
             dataset: DataSetId([9; 32]),
             cut: Cut::new(chunks, 0),
-            held: held.then_some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(6)) }),
+            held: held.then_some(HeldTask {
+                hold: HoldId(1),
+                base: Version::after(RoundId(6)),
+                mail: MailTask::Letters,
+            }),
             slots_max: Some(4),
             records: derived.then(|| RecordCounts::of((0..u64::from(chunks)).map(|n| 3 + n / 2))),
             lineage: derived.then(|| lineage(chunks).into()),

@@ -13,6 +13,7 @@ pub(crate) mod leaks;
 pub(crate) mod lifecycle;
 pub(crate) mod limits;
 pub(crate) mod logs;
+pub(crate) mod mail;
 pub(crate) mod pending;
 pub(crate) mod reduction;
 pub(crate) mod results;

@@ -8,8 +8,8 @@ use crate::chunk::{ChunkId, Header};
 use crate::ids::{Block, DataSetId, HoldId, RoundId, Version, WorkerId};
 use crate::job::{Death, Fault};
 pub use crate::lease::{BlockRange, Returned};
-pub use crate::order::HeldTask;
 use crate::order::OrderHead;
+pub use crate::order::{HeldTask, MailTask};
 use crate::reduce::Node;
 use crate::wire::frame::{Frame, FrameError};
 use serde::{Deserialize, Serialize};
@@ -160,7 +160,7 @@ pub enum State {
         /// What is missing.
         missing: Vec<ChunkId>,
     },
-    /// Waiting to be told how to make the states of these partitions again.
+    /// Waiting to be told how to make the states of these partitions again, or for their letters.
     Behind {
         /// For which round.
         round: RoundId,
@@ -168,6 +168,8 @@ pub enum State {
         question: u32,
         /// The partitions.
         partitions: Vec<u32>,
+        /// Their states are here, and only the letters that they find are not.
+        only_mail: bool,
     },
     /// An interpreter of this worker ended, and was replaced.
     InterpreterLost {
@@ -493,7 +495,8 @@ mod tests {
 
     #[test]
     fn states_belong_to_single_chunks() {
-        let held = Some(HeldTask { hold: HoldId(1), base: Version::after(RoundId(4)) });
+        let base = Version::after(RoundId(4));
+        let held = Some(HeldTask { hold: HoldId(1), base, mail: MailTask::Letters });
         for (level, is_good) in [(0, true), (1, false)] {
             assert_eq!(
                 is_understood(OrderHead { held, ..head(Cut::new(8, level)) }),

@@ -1,4 +1,4 @@
-//! Recipes: how to rebuild the states of partitions, from a start and the rounds since.
+//! Recipes: how to rebuild the states of partitions, from a start and the rounds since, and the letters that partitions find.
 //!
 //! A worker that lacks states requests them (`behind`) and receives a recipe: one sequence of bytes, divided into pieces that fit into
 //! frames.
@@ -9,6 +9,7 @@
 //!              then, each at the next offset that 64 divides (gaps are zero):
 //!              the checkpoint of every partition that has one, in the order of the head
 //!              the parameters of every round, in the order of the head
+//!              the letters of every inbox, in the order of the head
 //! ```
 //!
 //! Input is not trusted: [`Recipe::parse`] checks every length against the bytes present.
@@ -43,15 +44,41 @@ pub struct Step {
     pub bytes: u64,
 }
 
+/// A letter that a partition finds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Letter {
+    /// The partition that sent it.
+    pub from: u32,
+    /// What kind of value it is.
+    pub kind: u64,
+    /// Length of its content.
+    pub bytes: u64,
+}
+
+/// What a partition finds in the round that begins with a version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inbox {
+    /// Which partition.
+    pub partition: u32,
+    /// With which version the round begins.
+    pub version: Version,
+    /// In order.
+    pub letters: Vec<Letter>,
+}
+
 /// What a recipe consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The partitions.
+    /// The partitions whose states it makes.
     pub starts: Vec<Start>,
+    /// Partitions whose states the worker has: the recipe brings their letters only.
+    pub mail_only: Vec<u32>,
     /// Names of functions.
     pub functions: Vec<String>,
     /// The rounds, oldest first. Each partition needs those after its own version.
     pub steps: Vec<Step>,
+    /// What partitions find, in the round itself and in those to run again.
+    pub inboxes: Vec<Inbox>,
 }
 
 /// A recipe with the places of its payloads.
@@ -63,6 +90,8 @@ pub struct Recipe {
     pub starts: Vec<Option<Range<usize>>>,
     /// Where the parameters of each round are.
     pub steps: Vec<Range<usize>>,
+    /// Where the letters of each inbox are.
+    pub letters: Vec<Vec<Range<usize>>>,
     /// Length of it all.
     pub bytes: usize,
 }
@@ -93,7 +122,9 @@ impl Head {
             })
             .collect::<Option<_>>()?;
         let steps = self.steps.iter().map(|step| place(step.bytes)).collect::<Option<_>>()?;
-        Some(Recipe { head: self, starts, steps, bytes: usize::try_from(at).ok()? })
+        let inbox = |inbox: &Inbox| inbox.letters.iter().map(|letter| place(letter.bytes)).collect();
+        let letters = self.inboxes.iter().map(inbox).collect::<Option<_>>()?;
+        Some(Recipe { head: self, starts, steps, letters, bytes: usize::try_from(at).ok()? })
     }
 }
 
@@ -140,6 +171,12 @@ mod tests {
             ],
             functions: vec!["a::b".into()],
             steps: (0..4).map(|n| Step { round: RoundId(n), function: 0, bytes: n }).collect(),
+            mail_only: vec![4],
+            inboxes: vec![Inbox {
+                partition: 4,
+                version: Version::after(RoundId(3)),
+                letters: vec![Letter { from: 3, kind: 7, bytes: 6 }, Letter { from: 9, kind: 7, bytes: 2 }],
+            }],
         };
         let mut bytes = head.to_bytes();
         let mut put = |payload: &[u8]| {
@@ -148,6 +185,8 @@ mod tests {
         };
         put(b"state");
         [&b""[..], b"1", b"22", b"333"].iter().for_each(|params| put(params));
+        put(b"letter");
+        put(b"no");
         (head, bytes)
     }
 
@@ -158,6 +197,7 @@ mod tests {
         assert_eq!(recipe.head, head);
         assert_eq!(&bytes[recipe.starts[0].clone().unwrap()], b"state");
         assert_eq!(&bytes[recipe.steps[3].clone()], b"333");
+        assert_eq!(&bytes[recipe.letters[0][1].clone()], b"no");
         assert_eq!((recipe.steps_of(0), recipe.steps_of(1)), (2..4, 0..4));
         assert_eq!(recipe.bytes, bytes.len());
     }
@@ -184,5 +224,7 @@ mod tests {
         refused(|head| head.steps[1].bytes = u64::MAX);
         refused(|head| head.starts[0].bytes = Some(5000));
         refused(|head| head.steps.swap(0, 1));
+        refused(|head| head.inboxes[0].letters[0].bytes = u64::MAX);
+        refused(|head| head.inboxes[0].letters[1].bytes = 5000);
     }
 }

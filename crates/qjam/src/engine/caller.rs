@@ -52,7 +52,13 @@ impl Claims {
 
 impl Crew for CallerThread {
     fn caps(&self) -> Caps {
-        Caps { keeps_state: false, can_grow: false, several_rounds: false, ..Caps::THREADS }
+        Caps {
+            keeps_state: false,
+            carries_mail: false,
+            can_grow: false,
+            several_rounds: false,
+            ..Caps::THREADS
+        }
     }
 
     fn workers(&self) -> Vec<CrewWorker> {

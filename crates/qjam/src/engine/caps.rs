@@ -19,6 +19,9 @@ pub struct Caps {
     pub can_cancel: bool,
     /// Workers keep the states of partitions between rounds.
     pub keeps_state: bool,
+    /// Steps on these workers may send each other mail, and a partition that is made again finds the letters that it found
+    /// then.
+    pub carries_mail: bool,
     /// Workers can be added and removed while the master runs.
     pub can_grow: bool,
     /// A memory limit per worker is enforced.
@@ -36,6 +39,7 @@ impl Caps {
         can_replace: false,
         can_cancel: false,
         keeps_state: true,
+        carries_mail: true,
         can_grow: true,
         limits_memory: false,
         several_rounds: true,
@@ -62,6 +66,7 @@ impl Caps {
         can_replace: false,
         can_cancel: false,
         keeps_state: false,
+        carries_mail: false,
         can_grow: false,
         limits_memory: false,
         several_rounds: false,
@@ -81,6 +86,7 @@ impl Caps {
             can_replace: self.can_replace && other.can_replace,
             can_cancel: self.can_cancel && other.can_cancel,
             keeps_state: self.keeps_state && other.keeps_state,
+            carries_mail: self.carries_mail && other.carries_mail,
             can_grow: self.can_grow && other.can_grow,
             limits_memory: self.limits_memory && other.limits_memory,
             several_rounds: self.several_rounds && other.several_rounds,

@@ -14,6 +14,7 @@ use crate::execution::recipes::StateRecipe;
 use bytes::Bytes;
 use qjam_core::ids::{DataSetId, HoldId};
 use qjam_core::job::FaultKind;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Workers that do each round together.
@@ -77,17 +78,26 @@ pub struct Assignment {
     /// Returns true when nobody wants the round any more.
     pub cancelled: Arc<dyn Fn() -> bool + Send + Sync>,
     pub(crate) open: Arc<OpenChunks>,
-    /// How to make the states, if a worker may lack them.
+    /// How to make the states, if a worker may lack them, and what mail there is.
     pub(crate) recipe: Option<StateRecipe>,
 }
 
 impl Assignment {
-    /// How to make states that no worker has, in bytes for a [`Workplace`](super::Workplace). There is one if the round begins with
-    /// states that rounds of an earlier run have left.
+    /// The mail of the partitions, and how to make states that no worker has, in bytes for a [`Workplace`](super::Workplace).
+    /// There is one if the round finds mail, or begins with states that rounds of an earlier run have left.
     pub fn recipe(&self) -> Option<Bytes> {
-        let (pieces, _) = self.recipe.as_ref()?.to_pieces(usize::MAX / 8);
-        Some(pieces.concat().into())
+        self.recipe.as_ref().map(to_bytes)
     }
+
+    /// The same for some of the partitions.
+    pub fn recipe_for(&self, partitions: Range<u32>) -> Option<Bytes> {
+        Some(to_bytes(&self.recipe.as_ref()?.only(&partitions.collect::<Vec<u32>>())))
+    }
+}
+
+fn to_bytes(recipe: &StateRecipe) -> Bytes {
+    let (pieces, _) = recipe.to_pieces(usize::MAX / 8);
+    pieces.concat().into()
 }
 
 /// A round together with the crew that is to run it.

@@ -195,8 +195,8 @@ pub(crate) enum Said {
     Spoke,
     /// It lacks chunks. If `lasting` it will not ask again, even if the round is over by now.
     Missing { round: RoundId, chunks: Vec<ChunkId>, lasting: bool },
-    /// It lacks states.
-    Behind { round: RoundId, question: u32, partitions: Vec<u32> },
+    /// It lacks states, or only the mail of its partitions.
+    Behind { round: RoundId, question: u32, partitions: Vec<u32>, only_mail: bool },
     /// An interpreter of it ended, and was replaced.
     InterpreterLost { round: RoundId, death: Death },
     /// What it did for the parts that follow, and how many bytes these took on their way.

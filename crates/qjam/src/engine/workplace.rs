@@ -15,6 +15,8 @@ use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::{HoldId, Version};
 use qjam_core::job::{Fault, FaultKind};
+use qjam_core::wire::recipe::Recipe;
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,28 +39,33 @@ pub struct Delivered {
     pub states: Vec<(u32, Bytes)>,
 }
 
-/// Where states come from that a workplace lacks.
-pub enum StateSource {
-    /// As the round wants them, encoded, by partition.
-    Encoded(Vec<(u32, Bytes)>),
-    /// By a [recipe](super::Assignment::recipe).
-    Recipe(Bytes),
+/// Where states come from that a workplace lacks, and the mail of its partitions.
+#[derive(Clone, Debug, Default)]
+pub struct StateSource {
+    /// States as the round wants them, encoded, by partition.
+    pub states: Vec<(u32, Bytes)>,
+    /// A [recipe](super::Assignment::recipe): mail, and how to make states that are not above.
+    pub recipe: Option<Bytes>,
 }
 
 impl StateSource {
+    /// Whether a recipe makes states, or has nothing but mail for workers that have theirs. `false` if it cannot be read.
+    pub fn makes_states(recipe: &[u8]) -> bool {
+        Recipe::parse(recipe).is_ok_and(|recipe| !recipe.head.starts.is_empty())
+    }
+
     fn into_recipe(self, base: Version) -> Result<StateRecipe, Failure> {
-        match self {
-            StateSource::Encoded(states) => {
-                let start = |(partition, state)| (partition, (base, Some(state)));
-                Ok(StateRecipe::new(states.into_iter().map(start).collect(), Vec::new()))
-            }
-            StateSource::Recipe(bytes) => {
+        let recipe = match self.recipe {
+            None => StateRecipe::new(HashMap::new(), Vec::new()),
+            Some(bytes) => {
                 let mut aligned = AlignedBuf::zeroed(bytes.len());
                 aligned.as_mut_slice().copy_from_slice(&bytes);
                 StateRecipe::from_bytes(&aligned.into_bytes())
-                    .map_err(|why| Fault::new(FaultKind::State, why).into())
+                    .map_err(|why| Fault::new(FaultKind::State, why))?
             }
-        }
+        };
+        let start = |(partition, state)| (partition, (base, Some(state)));
+        Ok(recipe.with_states(self.states.into_iter().map(start).collect()))
     }
 }
 
@@ -82,7 +89,8 @@ impl Workplace {
         order.head.held.map_or(Vec::new(), |held| self.states.behind(held, blocks))
     }
 
-    /// Runs blocks on all slots and combines what is complete. `states` brings those that it [lacks](Workplace::lacks). `cancelled`
+    /// Runs blocks on all slots and combines what is complete. `states` brings those that it [lacks](Workplace::lacks), and the mail of all
+    /// blocks. `cancelled`
     /// is polled between chunks; when it returns true the round stops.
     pub fn run(
         &self,
@@ -95,7 +103,7 @@ impl Workplace {
         let flag = is_over.clone();
         let stops: Cancelled = Arc::new(move || flag.load(Relaxed) || cancelled());
         let runner = order.runner(self.slots, Some(stops))?;
-        let is_made_again = matches!(states, StateSource::Recipe(_));
+        let is_made_again = states.recipe.as_deref().is_some_and(StateSource::makes_states);
         let recipe = order.head.held.map(|task| states.into_recipe(task.base)).transpose()?;
         let held = order.head.held.zip(recipe).map(|(task, recipe)| {
             let held = RoundStates::new(task, self.states.clone());

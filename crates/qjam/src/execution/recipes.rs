@@ -1,7 +1,8 @@
 //! Recipes: how a worker makes a state that it has lost, or never had.
 //!
-//! A recipe has a beginning for each partition (a checkpoint, or its chunk) and the rounds since. It is shared by the
-//! partitions it is for, so that parameters are read once. Threads of the master's process get it as it is; others in
+//! A recipe has a beginning for each partition (a checkpoint, or its chunk) and the rounds since, with the letters that the
+//! partition found in each. It also brings the letters of the round that asks; where the state is at hand, nothing else. It is
+//! shared by the partitions it is for, so that parameters are read once. Threads of the master's process get it as it is; others in
 //! pieces, as one run of bytes (`core/wire/recipe.rs`).
 
 use super::faults::caught;
@@ -13,9 +14,11 @@ use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::{RoundId, Version};
 use qjam_core::job::{Fault, FaultKind};
-use qjam_core::wire::recipe::{Head, Recipe, Start, Step};
+use qjam_core::mail::Inbox;
+use qjam_core::wire::recipe::{self, Head, Recipe, Start, Step};
+use qjam_data::mail::{Post, Sealed};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 /// A round to run again.
@@ -26,12 +29,17 @@ pub(crate) struct RecipeStep {
     opened: OnceLock<Result<(Function, AnyShared), Fault>>,
 }
 
+/// What a partition finds in rounds, by the version that each begins with.
+pub(crate) type Inboxes = BTreeMap<Version, Inbox<Sealed>>;
+
 /// A recipe for some partitions.
 pub(crate) struct StateRecipe {
     /// What each begins with: its version then, and the checkpoint if there is one.
     starts: HashMap<u32, (Version, Option<Bytes>)>,
     /// Oldest first.
     steps: Vec<Arc<RecipeStep>>,
+    /// All partitions that it is for, and their letters.
+    mail: HashMap<u32, Inboxes>,
 }
 
 /// A state that was made by a recipe.
@@ -63,18 +71,44 @@ impl RecipeStep {
 
 impl StateRecipe {
     pub(crate) fn new(starts: HashMap<u32, (Version, Option<Bytes>)>, steps: Vec<Arc<RecipeStep>>) -> Self {
-        StateRecipe { starts, steps }
+        let mail = starts.keys().map(|partition| (*partition, Inboxes::new())).collect();
+        StateRecipe { starts, steps, mail }
+    }
+
+    /// The same with letters, also for partitions whose states it does not make.
+    pub(crate) fn with_mail(mut self, mail: impl IntoIterator<Item = (u32, Inboxes)>) -> Self {
+        self.mail.extend(mail);
+        self
+    }
+
+    /// The same with states that somebody has kept, as these partitions begin with them.
+    pub(crate) fn with_states(mut self, states: HashMap<u32, (Version, Option<Bytes>)>) -> Self {
+        for partition in states.keys() {
+            self.mail.entry(*partition).or_default();
+        }
+        self.starts.extend(states);
+        self
+    }
+
+    /// What a partition finds in the round that begins with a version.
+    pub(crate) fn inbox(&self, partition: u32, version: Version) -> Inbox<Sealed> {
+        self.mail.get(&partition).and_then(|inboxes| inboxes.get(&version)).cloned().unwrap_or_default()
     }
 
     /// The same for some of its partitions.
     pub(crate) fn only(&self, partitions: &[u32]) -> StateRecipe {
         let start = |partition: &u32| Some((*partition, self.starts.get(partition)?.clone()));
-        StateRecipe { starts: partitions.iter().filter_map(start).collect(), steps: self.steps.clone() }
+        let mail = |partition: &u32| Some((*partition, self.mail.get(partition)?.clone()));
+        StateRecipe {
+            starts: partitions.iter().filter_map(start).collect(),
+            steps: self.steps.clone(),
+            mail: partitions.iter().filter_map(mail).collect(),
+        }
     }
 
     /// The partitions it is for.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = u32> + '_ {
-        self.starts.keys().copied()
+        self.mail.keys().copied()
     }
 
     /// Makes the state of a partition.
@@ -103,7 +137,9 @@ impl StateRecipe {
                 let why = format!("{} is no function for {}", step.function, kind.name());
                 return Err(plain(FaultKind::State, index, why).into());
             }
-            let ctx = here.ctx(step.round.0, index);
+            // What it sends again was delivered when the round had its value.
+            let post = Post::new(index, here.cut.chunks, true, self.inbox(index, version));
+            let ctx = here.ctx(step.round.0, index).with_post(post);
             caught(Some(index), || drop(function.step(&**params, chunk, &mut state, &ctx)))?;
             (version, count) = (Version::after(step.round), count + 1);
         }
@@ -120,10 +156,7 @@ impl StateRecipe {
     pub(crate) fn to_pieces(&self, bytes_max: usize) -> (Vec<Bytes>, u64) {
         let mut head = Head::default();
         let mut payloads: Vec<Bytes> = Vec::new();
-        let mut partitions: Vec<u32> = self.partitions().collect();
-        partitions.sort_unstable();
-        for partition in partitions {
-            let (version, checkpoint) = &self.starts[&partition];
+        for (&partition, (version, checkpoint)) in self.starts.iter().collect::<BTreeMap<_, _>>() {
             let bytes = checkpoint.as_ref().map(|c| c.len() as u64);
             head.starts.push(Start { partition, version: *version, bytes });
             payloads.extend(checkpoint.clone());
@@ -137,6 +170,21 @@ impl StateRecipe {
             }
             head.steps.push(Step { round: step.round, function, bytes: step.params.len() as u64 });
             payloads.push(step.params.clone());
+        }
+        for (&partition, inboxes) in self.mail.iter().collect::<BTreeMap<_, _>>() {
+            if !self.starts.contains_key(&partition) {
+                head.mail_only.push(partition);
+            }
+            for (&version, inbox) in inboxes {
+                let letter = |(from, sealed): &(u32, Sealed)| recipe::Letter {
+                    from: *from,
+                    kind: sealed.kind,
+                    bytes: sealed.content.len() as u64,
+                };
+                let letters = inbox.iter().map(letter).collect();
+                head.inboxes.push(recipe::Inbox { partition, version, letters });
+                payloads.extend(inbox.iter().map(|(_, sealed)| sealed.content.clone()));
+            }
         }
         let mut writer = Pieces { out: Vec::new(), small: Vec::new(), at: 0, bytes_max };
         writer.put(Bytes::from(head.to_bytes()));
@@ -160,7 +208,18 @@ impl StateRecipe {
             let function = names[step.function as usize].clone();
             Arc::new(RecipeStep::new(step.round, function, bytes.slice(place.clone())))
         });
-        Ok(StateRecipe { starts: starts.collect(), steps: steps.collect() })
+        let mut mail: HashMap<u32, Inboxes> = HashMap::new();
+        for partition in recipe.head.starts.iter().map(|s| s.partition).chain(recipe.head.mail_only) {
+            mail.entry(partition).or_default();
+        }
+        for (inbox, places) in recipe.head.inboxes.iter().zip(&recipe.letters) {
+            let letter = |(letter, place): (&recipe::Letter, &std::ops::Range<usize>)| {
+                (letter.from, Sealed { kind: letter.kind, content: bytes.slice(place.clone()) })
+            };
+            let letters = inbox.letters.iter().zip(places).map(letter).collect();
+            mail.entry(inbox.partition).or_default().insert(inbox.version, letters);
+        }
+        Ok(StateRecipe { starts: starts.collect(), steps: steps.collect(), mail })
     }
 }
 
@@ -245,7 +304,15 @@ mod tests {
             (2, (Version::MADE, None)),
         ]);
         let step = |n: u64| RecipeStep::new(RoundId(n), "a::b".into(), Bytes::from(vec![n as u8; params]));
-        StateRecipe::new(starts, (0..5).map(|n| Arc::new(step(n))).collect())
+        let letter = |from: u32| (from, Sealed { kind: 9, content: vec![from as u8; params].into() });
+        let inboxes = |letters: Vec<u32>| {
+            Inboxes::from([(Version::after(RoundId(4)), letters.into_iter().map(letter).collect())])
+        };
+        StateRecipe::new(starts, (0..5).map(|n| Arc::new(step(n))).collect()).with_mail([
+            (2, inboxes(vec![0, 0, 7])),
+            (5, inboxes(vec![1])),
+            (6, Inboxes::new()),
+        ])
     }
 
     #[test]
@@ -261,6 +328,7 @@ mod tests {
             }
             let back = StateRecipe::from_bytes(&arriving.into_bytes()).unwrap();
             assert_eq!(back.starts, sample(state, params).starts);
+            assert_eq!(back.mail, sample(state, params).mail);
             let steps: Vec<_> = back.steps.iter().map(|s| (s.round.0, s.params.len())).collect();
             assert_eq!(steps, (0..5).map(|n| (n, params)).collect::<Vec<_>>());
         }

@@ -16,10 +16,11 @@ use crate::state::{AnyState, ErasedState, Portraits};
 use bytes::Bytes;
 use qjam_core::ids::{HoldId, Version};
 use qjam_core::job::{Fault, FaultKind};
-use qjam_core::order::HeldTask;
+use qjam_core::order::{HeldTask, MailTask};
 use qjam_core::wire::message::Restored;
+use qjam_data::mail::Post;
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,6 +39,21 @@ pub(crate) struct States {
     holds: Mutex<HashMap<HoldId, Partitions>>,
     /// Most bytes of private memory, if there is a limit.
     memory_bytes_max: Option<u64>,
+}
+
+/// What partitions of a round lack.
+pub(crate) struct Lacking {
+    /// Those whose states are not here. The answer brings their letters, too.
+    pub(crate) states: Vec<u32>,
+    /// Those that lack nothing but their letters.
+    pub(crate) mail_only: Vec<u32>,
+}
+
+impl Lacking {
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<u32> {
+        [&self.states[..], &self.mail_only].concat()
+    }
 }
 
 /// One partition's.
@@ -62,6 +78,20 @@ impl States {
 
     fn of(&self, hold: HoldId, partition: u32) -> Arc<Mutex<PartitionVersions>> {
         lock(&self.holds).entry(hold).or_default().entry(partition).or_default().clone()
+    }
+
+    /// What has to be asked for before these partitions can be run.
+    pub(crate) fn lacking(&self, held: HeldTask, partitions: impl Iterator<Item = u32>) -> Lacking {
+        let partitions: Vec<u32> = partitions.collect();
+        let states = self.behind(held, partitions.iter().copied());
+        let mail_only = match held.mail {
+            MailTask::Letters => {
+                let asked: HashSet<u32> = states.iter().copied().collect();
+                partitions.into_iter().filter(|partition| !asked.contains(partition)).collect()
+            }
+            MailTask::Nothing | MailTask::NotCarried => Vec::new(),
+        };
+        Lacking { states, mail_only }
     }
 
     /// Those of these partitions whose states are not here as they are wanted, and cannot be made from their chunks.
@@ -185,11 +215,19 @@ impl RoundStates {
         let kind = function.state().ok_or_else(|| {
             plain(FaultKind::State, index, "a function without a state was given one".into())
         })?;
-        let HeldTask { hold, base } = self.task;
+        let HeldTask { hold, base, mail } = self.task;
+        let recipe = lock(&self.recipes).remove(&index);
+        let inbox = match (mail, &recipe) {
+            (MailTask::Letters, None) => {
+                return Err(plain(FaultKind::Mail, index, "nobody said what mail there is".into()).into());
+            }
+            (MailTask::Letters, Some(recipe)) => recipe.inbox(index, base),
+            (MailTask::Nothing | MailTask::NotCarried, _) => Vec::new(),
+        };
         let kept = self.states.of(hold, index);
         lock(&kept).slot = Some(slot);
         if !lock(&kept).has(base) {
-            let mut made = self.make(here, kind, index, chunk)?;
+            let mut made = self.make(here, kind, recipe, index, chunk)?;
             let bytes = caught(Some(index), || {
                 kind.settle(&mut made, chunk, ctx);
                 kind.bytes(&made) as u64
@@ -209,7 +247,14 @@ impl RoundStates {
             return Ok(caught(Some(index), || function.step(&*here.params, chunk, state, ctx))?);
         }
         let mut state = lock(&kept).copy(kind, base).ok_or_else(|| gone(index))?;
-        let value = caught(Some(index), || function.step(&*here.params, chunk, &mut state, ctx))?;
+        let post = Post::new(index, here.cut.chunks, mail != MailTask::NotCarried, inbox);
+        let ctx = ctx.with_post(post.clone());
+        let value = caught(Some(index), || function.step(&*here.params, chunk, &mut state, &ctx));
+        // What it did wrong with its mail may be why it panicked.
+        if let Some(fault) = post.take_fault() {
+            return Err(fault.into());
+        }
+        let value = value?;
         if here.is_cancelled() {
             return Err(Stopped::Cancelled);
         }
@@ -240,6 +285,7 @@ impl RoundStates {
         &self,
         here: &BlockRunner,
         kind: &'static dyn ErasedState,
+        recipe: Option<Arc<StateRecipe>>,
         index: u32,
         chunk: &(dyn Any + Send + Sync),
     ) -> Result<AnyState, Stopped> {
@@ -250,7 +296,6 @@ impl RoundStates {
         if self.task.base == Version::MADE {
             return Ok(init()?);
         }
-        let recipe = lock(&self.recipes).remove(&index);
         let recipe = recipe.ok_or_else(|| {
             plain(FaultKind::State, index, format!("nobody said how to make it {}", self.task.base))
         })?;

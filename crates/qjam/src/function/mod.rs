@@ -20,6 +20,7 @@
 
 pub(crate) mod gather;
 pub(crate) mod language;
+mod posted;
 pub mod state;
 
 use crate::chunk::{Chunk, ChunkError, Header};
@@ -27,7 +28,10 @@ use crate::codec::{DecodeError, Decoder, Encoder, Params, Wire};
 use crate::ctx::Ctx;
 use crate::reduce::{MergeError, Reduce};
 use bytes::Bytes;
+use posted::Posted;
 use qjam_core::job::{Fault, FaultKind};
+use qjam_core::mail::Outbox;
+use qjam_data::mail::Sealed;
 use serde::{Deserialize, Serialize};
 use state::{AnyState, ErasedState, Of, State};
 use std::any::{Any, TypeId, type_name_of_val};
@@ -129,6 +133,10 @@ pub trait Erased: Send + Sync {
 
     /// Length of a partial result's payload.
     fn partial_bytes(&self, partial: &AnyBox) -> usize;
+
+    /// Parts the value of a round from the letters that its blocks have sent. All other methods take partial results with
+    /// their letters.
+    fn unpost(&self, whole: AnyBox) -> (AnyBox, Outbox<Sealed>);
 }
 
 /// No state: what functions have that [`Master::run`](crate::Master::run) and its like take.
@@ -402,6 +410,24 @@ fn partial_mut<T: 'static>(value: &mut AnyBox) -> &mut T {
     (**value).downcast_mut().expect("a partial result of another function")
 }
 
+/// What is done with the results of a shape, whether or not letters belong to them.
+macro_rules! with_result_type {
+    ($shape:ident, |$carried:ident| $body:expr) => {
+        if has_mail($shape) {
+            type $carried<S> = Posted<<S as Shape>::Output>;
+            $body
+        } else {
+            type $carried<S> = <S as Shape>::Output;
+            $body
+        }
+    };
+}
+
+/// Whether its results come with letters: it is a step that changes states.
+fn has_mail<S: Shape>(shape: &S) -> bool {
+    S::MODE == Mode::Step && !Shape::only_looks(shape)
+}
+
 impl<S: Shape> Erased for S {
     fn name(&self) -> &'static str {
         Shape::name(self)
@@ -458,7 +484,11 @@ impl<S: Shape> Erased for S {
         ctx: &Ctx,
     ) -> AnyBox {
         let params: &<S::Params as Params>::Owned = shared(params, "parameters");
-        Box::new(Shape::step(self, params.borrow(), shared(chunk, "a chunk"), state, ctx))
+        let value = Shape::step(self, params.borrow(), shared(chunk, "a chunk"), state, ctx);
+        match has_mail(self) {
+            true => Box::new(Posted { value, outbox: ctx.take_sent() }),
+            false => Box::new(value),
+        }
     }
 
     fn only_looks(&self) -> bool {
@@ -474,27 +504,38 @@ impl<S: Shape> Erased for S {
     }
 
     fn merge(&self, left: &mut AnyBox, right: AnyBox) -> Result<(), MergeError> {
-        let right = right.downcast().expect("a partial result of another function");
-        partial_mut::<S::Output>(left).try_merge(*right)
+        with_result_type!(self, |Carried| {
+            let right = right.downcast::<Carried<S>>().expect("a partial result of another function");
+            partial_mut::<Carried<S>>(left).try_merge(*right)
+        })
     }
 
     fn encode(&self, value: &AnyBox, f: &mut dyn FnMut(&Encoder<'_>)) {
         let mut out = Encoder::new();
-        partial::<S::Output>(value).encode(&mut out);
+        with_result_type!(self, |Carried| partial::<Carried<S>>(value).encode(&mut out));
         f(&out);
     }
 
     fn decode(&self, payload: Bytes) -> Result<AnyBox, DecodeError> {
         let mut input = Decoder::new(payload)?;
-        let value = S::Output::decode(&mut input)?;
+        let value: AnyBox = with_result_type!(self, |Carried| Box::new(<Carried<S>>::decode(&mut input)?));
         input.finish()?;
-        Ok(Box::new(value))
+        Ok(value)
     }
 
     fn partial_bytes(&self, value: &AnyBox) -> usize {
         let mut out = Encoder::new();
-        partial::<S::Output>(value).encode(&mut out);
+        with_result_type!(self, |Carried| partial::<Carried<S>>(value).encode(&mut out));
         out.payload_bytes()
+    }
+
+    fn unpost(&self, whole: AnyBox) -> (AnyBox, Outbox<Sealed>) {
+        if !has_mail(self) {
+            return (whole, Outbox::default());
+        }
+        let posted = whole.downcast::<Posted<S::Output>>().expect("a partial result of another function");
+        let Posted { value, outbox } = *posted;
+        (Box::new(value), outbox)
     }
 }
 

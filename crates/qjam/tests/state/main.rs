@@ -9,6 +9,7 @@ mod counting;
 mod failures;
 mod kills;
 mod lifecycle;
+mod mail;
 mod memory;
 mod moving;
 mod resume;

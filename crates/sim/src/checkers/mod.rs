@@ -10,6 +10,7 @@
 //! | [`leases`] | blocks go to the living, under a new attempt, twice only when the first holder is silent; no round is closed early |
 //! | [`help`] | blocks are asked for when somebody is idle, and go there; late ones are doubled once, and apart |
 //! | [`homes`] | blocks go where their states are, and wait for who comes back there, but not for long |
+//! | [`mail`] | a block finds each letter of the round before once, in order, and no other |
 //! | [`answers`] | each round is answered once, with the right kind of answer |
 //! | [`blame`] | a block that kills is found in time, and no innocent one is blamed for it |
 //! | [`kills`] | only those who deserve it are killed; seats are filled in time, given up for a reason and left alone when removed |
@@ -24,6 +25,7 @@ pub(crate) mod homes;
 pub(crate) mod kills;
 pub(crate) mod leases;
 pub(crate) mod liveness;
+pub(crate) mod mail;
 pub(crate) mod parts;
 pub(crate) mod picture;
 pub(crate) mod team;

@@ -5,8 +5,9 @@ use super::queue::{Happening, Part, ToExecutor, ToMaster};
 use super::{Engine, WorkerStates};
 use crate::checkers::Verdict;
 use crate::checkers::conduct::Conduct;
+use crate::letters::Posted;
 use crate::network::Direction;
-use crate::oracle::{self, Value};
+use crate::oracle;
 use crate::plan::SeatPlan;
 use crate::random::mix;
 use qjam_core::ids::{Block, RoundId, Version, WorkerId};
@@ -36,9 +37,9 @@ pub(super) struct Executor {
     listens: bool,
     /// Time in user code since the last result, over all slots.
     busy_us: BTreeMap<RoundId, u64>,
-    trees: BTreeMap<RoundId, Tree<Value>>,
+    trees: BTreeMap<RoundId, Tree<Posted>>,
     runs: Vec<Run>,
-    collected: BTreeMap<RoundId, Vec<(Node, Value)>>,
+    collected: BTreeMap<RoundId, Vec<(Node, Posted)>>,
     /// Chunks received, by data set.
     fetched: BTreeSet<(u32, u32)>,
     /// Chunks requested, and the rounds that wait for them.
@@ -63,8 +64,8 @@ enum Stage {
     /// The slot is merging two halves.
     Merging {
         node: Node,
-        left: Value,
-        right: Value,
+        left: Posted,
+        right: Posted,
     },
     /// The value is in the tree; the state machine has not been told yet.
     Reporting,
@@ -157,7 +158,7 @@ impl Engine<'_> {
     fn on_message(&mut self, id: WorkerId, message: ToExecutor) -> Verdict {
         match message {
             ToExecutor::Task { round, ranges, base } => self.on_task(id, round, ranges, base),
-            ToExecutor::Recipe { round, partitions, steps } => self.on_recipe(id, round, partitions, steps),
+            ToExecutor::Recipe { round, recipes } => self.on_recipe(id, round, recipes),
             ToExecutor::Refs { dataset, chunks } => {
                 let executor = self.process(id);
                 let mut ready: BTreeMap<RoundId, Vec<u32>> = BTreeMap::new();
@@ -187,7 +188,7 @@ impl Engine<'_> {
         id: WorkerId,
         round: RoundId,
         ranges: Vec<lease::BlockRange>,
-        base: Option<Version>,
+        base: Option<(Version, bool)>,
     ) -> Verdict {
         let spec = &self.plan.rounds[round.0 as usize - 1];
         if spec.bad_params {
@@ -350,14 +351,14 @@ impl Engine<'_> {
         }
         let node = spec.cut.node(block);
         let value = match spec.is_held {
-            true => Value::of_chunk(self.leave_state(id, round, block), 0),
-            false => oracle::block(value_key(self.plan.seed, round), spec.cut, spec.mode, block),
+            true => self.leave_state(id, round, block),
+            false => oracle::block(value_key(self.plan.seed, round), spec.cut, spec.mode, block).into(),
         };
         self.offer(id, run, node, value)
     }
 
     /// Adds a value to the tree, or takes out its neighbour to merge them.
-    fn offer(&mut self, id: WorkerId, run: u64, node: Node, value: Value) -> Verdict {
+    fn offer(&mut self, id: WorkerId, run: u64, node: Node, value: Posted) -> Verdict {
         let (round, _) = self.find_run(id, run);
         let seat = &self.plan.seats[id.seat.0 as usize];
         let tree = self.process(id).trees.get_mut(&round).expect("a round is not forgotten while it is run");

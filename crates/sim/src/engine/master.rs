@@ -3,8 +3,9 @@
 use super::queue::{Happening, Part, ToExecutor, ToMaster};
 use super::{Engine, Executor, REMOTE_START};
 use crate::checkers::{Step, Verdict, Violation, promise};
+use crate::letters::Posted;
 use crate::network::Direction;
-use crate::oracle::{self, Value};
+use crate::oracle;
 use crate::plan::{Cancel, RoundPlan, SeatPlan, Submit};
 use qjam_core::ids::{DataSetId, PartId, RoundId, SeatId, WorkerId};
 use qjam_core::job::{Cause, Death, Fault, FaultKind, RoundSpec};
@@ -27,13 +28,13 @@ pub(super) struct Master {
     /// Actions that have not been carried out yet.
     todo: VecDeque<Action>,
     /// Values of delivered parts whose verdicts are not carried out yet.
-    in_hand: BTreeMap<PartId, Value>,
+    in_hand: BTreeMap<PartId, Posted>,
     next_part: u64,
 }
 
 /// A round that has not been closed.
 struct OpenRound {
-    tree: Tree<Value>,
+    tree: Tree<Posted>,
     /// An error while merging on the master.
     broken: Option<Fault>,
     blocks_accepted: u32,
@@ -145,11 +146,11 @@ impl Engine<'_> {
         let mut tree = Tree::new(cut);
         for block in 0..done {
             let value = oracle::block(value_key(self.plan.seed, round), cut, mode, block);
-            let merge = |left: &mut Value, right: Value| {
+            let merge = |left: &mut Posted, right: Posted| {
                 left.merge(right);
                 Ok::<(), ()>(())
             };
-            assert!(tree.insert(cut.node(block), value, merge).is_ok(), "this merge cannot fail");
+            assert!(tree.insert(cut.node(block), value.into(), merge).is_ok(), "this merge cannot fail");
         }
         let here = OpenRound { tree, broken: None, blocks_accepted: 0, cancel_is_asked: false };
         self.master.rounds.insert(round, here);
@@ -192,7 +193,9 @@ impl Engine<'_> {
                 self.send_to_executor(worker, ToExecutor::Refs { dataset, chunks }, bytes)?;
                 self.tell(Event::WorkerSpoke { worker })
             }
-            ToMaster::Behind { round, partitions } => self.on_behind(worker, round, partitions),
+            ToMaster::Behind { round, partitions, only_mail } => {
+                self.on_behind(worker, round, partitions, only_mail)
+            }
             ToMaster::Result { round, parts, busy: span } => {
                 let blocks = parts.iter().flat_map(|p| &p.ranges).map(|s| s.len).sum();
                 self.tell(Event::Computed { worker, round, blocks, span })?;
@@ -311,7 +314,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn accept(&mut self, round: RoundId, node: Node, value: Value) {
+    fn accept(&mut self, round: RoundId, node: Node, value: Posted) {
         let spec = &self.plan.rounds[round.0 as usize - 1];
         let here = self.master.rounds.get_mut(&round).expect("the observer saw to it that the round is open");
         here.blocks_accepted += spec.cut.blocks_of(node).len() as u32;
@@ -362,11 +365,14 @@ impl Engine<'_> {
                 let what = format!("{round} was finished, but its tree has {} roots", here.tree.len());
                 Err(Violation::new("a_finished_round_has_the_serial_answer", what))
             }
-            Some(value) if !value.is_same(&expected) => {
+            Some(Posted { value, .. }) if !value.is_same(&expected) => {
                 let what = format!("{round} gave {value:?}, alone it gives {expected:?}");
                 Err(Violation::new("a_finished_round_has_the_serial_answer", what))
             }
-            Some(_) => Ok(true),
+            Some(Posted { outbox, .. }) => {
+                self.hold.outbox = outbox;
+                Ok(true)
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Future events, in the order of virtual time.
 
-use crate::oracle::Value;
+use crate::letters::{Inboxes, Posted};
 use qjam_core::ids::{Block, RoundId, SeatId, Version, WorkerId};
 use qjam_core::job::{Cause, Death, Fault};
 use qjam_core::lease::{BlockRange, Returned};
@@ -12,17 +12,16 @@ use std::collections::BinaryHeap;
 /// A message to a worker's process.
 #[derive(Clone, Debug)]
 pub(crate) enum ToExecutor {
-    /// With the version of the states it begins with, if it needs any.
+    /// With the version of the states it begins with, if it needs any, and whether its blocks find mail.
     Task {
         round: RoundId,
         ranges: Vec<BlockRange>,
-        base: Option<Version>,
+        base: Option<(Version, bool)>,
     },
-    /// A recipe for states: the rounds since they were created.
+    /// A recipe for each of some partitions.
     Recipe {
         round: RoundId,
-        partitions: Vec<u32>,
-        steps: Vec<RoundId>,
+        recipes: Vec<(u32, StateRecipe)>,
     },
     Refs {
         dataset: u32,
@@ -42,12 +41,22 @@ pub(crate) enum ToExecutor {
     Ping,
 }
 
+/// How a state is rebuilt, and what mail its partition finds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StateRecipe {
+    /// What it begins with, if it is not the chunk alone.
+    pub(crate) checkpoint: Option<(Version, u64)>,
+    /// The rounds since.
+    pub(crate) steps: Vec<RoundId>,
+    pub(crate) mail: Inboxes,
+}
+
 /// The root of a finished subtree in transit.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) node: Node,
     pub(crate) ranges: Vec<BlockRange>,
-    pub(crate) value: Value,
+    pub(crate) value: Posted,
 }
 
 /// A message to the master's process.
@@ -57,7 +66,7 @@ pub(crate) enum ToMaster {
     Running,
     Pong,
     Blocked { dataset: u32, chunks: Vec<u32> },
-    Behind { round: RoundId, partitions: Vec<u32> },
+    Behind { round: RoundId, partitions: Vec<u32>, only_mail: bool },
     Result { round: RoundId, parts: Vec<Part>, busy: time::Span },
     Error { round: RoundId, fault: Fault },
     Cancelled { round: RoundId },

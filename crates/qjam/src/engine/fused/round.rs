@@ -10,7 +10,7 @@ use crate::function::Mode;
 use crate::registry;
 use bytes::Bytes;
 use qjam_core::ids::{HoldId, RoundId, Version};
-use qjam_core::order::{HeldTask, OrderHead};
+use qjam_core::order::{HeldTask, MailTask, OrderHead};
 use qjam_core::reduce::{Cut, blocks};
 use serde::{Deserialize, Serialize};
 use std::any::TypeId;
@@ -122,6 +122,7 @@ impl FusedRound {
             Value::Begun(_) => return Err(FollowError::Round(Failure::Engine("blocks are missing".into()))),
         };
         let fault = |fault: qjam_core::job::Fault| FollowError::Round(fault.into());
+        let (value, _) = order.function.unpost(value);
         let params = order.params.open(&order.function).map_err(fault)?;
         let step = lookup(&loop_state.step)?;
         let next =
@@ -143,15 +144,13 @@ impl FusedRound {
 impl LoopState {
     /// A round of the loop. Nothing in it depends on who makes it.
     fn round(mut self, round: RoundId, call: Call, data: Arc<CutData>) -> Result<FusedRound, StepError> {
+        // Nobody is there who could keep mail from one round to the next.
+        let held = |hold, base| HeldTask { hold, base, mail: MailTask::NotCarried };
         let held = match (call.states, self.states) {
             (CallStates::None, _) => None,
-            (CallStates::Last, Some((last, left_by))) => {
-                Some(HeldTask { hold: last.hold, base: Version::after(left_by) })
-            }
+            (CallStates::Last, Some((last, left_by))) => Some(held(last.hold, Version::after(left_by))),
             // The number of a round is the number of no other hold.
-            (CallStates::New | CallStates::Last, _) => {
-                Some(HeldTask { hold: HoldId(round.0), base: Version::MADE })
-            }
+            (CallStates::New | CallStates::Last, _) => Some(held(HoldId(round.0), Version::MADE)),
         };
         if let Some(held) = held {
             self.states = Some((held, round));

@@ -101,12 +101,15 @@ impl ThreadGroup {
         let mut behind = Vec::new();
         if let Some(held) = &record.runner.held {
             held.give(ranges.iter().map(|span| span.len).sum());
-            behind = self.states.behind(held.task, ranges.iter().flat_map(BlockRange::blocks));
+            let lacking = self.states.lacking(held.task, ranges.iter().flat_map(BlockRange::blocks));
+            behind = lacking.all();
+            for (partitions, only_mail) in [(lacking.states, false), (lacking.mail_only, true)] {
+                if !partitions.is_empty() {
+                    out.push(Said::Behind { round, question: 0, partitions, only_mail });
+                }
+            }
         }
         self.limit_threads();
-        if !behind.is_empty() {
-            out.push(Said::Behind { round, question: 0, partitions: behind.clone() });
-        }
         self.tell(now, Event::TaskReceived { round, cut, ranges, missing: Vec::new(), behind }, out);
         Ok(())
     }

@@ -48,8 +48,8 @@ impl ProcessSeat {
             ToMaster::State(State::Blocked { round, missing: chunks }) => {
                 self.say(worker, Said::Missing { round, chunks, lasting: false });
             }
-            ToMaster::State(State::Behind { round, question, partitions }) => {
-                self.say(worker, Said::Behind { round, question, partitions });
+            ToMaster::State(State::Behind { round, question, partitions, only_mail }) => {
+                self.say(worker, Said::Behind { round, question, partitions, only_mail });
             }
             ToMaster::Result(outcome) => self.on_result(worker, outcome, tail, bytes as u64, cx)?,
             ToMaster::Error { round, fault } => {

@@ -16,7 +16,7 @@ use qjam_core::ids::{DataSetId, HoldId};
 use std::sync::Arc;
 
 /// What ranks can do.
-pub(in crate::engine) const CAPS: Caps = Caps { keeps_state: true, ..Caps::CREW };
+pub(in crate::engine) const CAPS: Caps = Caps { keeps_state: true, carries_mail: true, ..Caps::CREW };
 
 /// One master's claim on the ranks.
 pub(crate) struct RankGroup {

@@ -132,11 +132,11 @@ impl Server {
         self.link.send(0, tag::REPLY, &encoded(&taken));
     }
 
-    /// Says which states are lacking, and takes in how to make them.
+    /// Says for which partitions states or mail are lacking, and takes in how to make them.
     fn catch_up(&mut self, master: MasterId, round: RoundId, held: HeldTask, cut: Cut) {
         let Some(here) = self.masters.get_mut(&master) else { panic!("states of a master that never began") };
         let blocks = share::share(cut.blocks(), self.link.size(), self.link.rank());
-        let behind = here.states.behind(held, blocks);
+        let behind = here.states.lacking(held, blocks).all();
         self.link.send(0, tag::REPLY, &encoded(&behind));
         if behind.is_empty() {
             return;

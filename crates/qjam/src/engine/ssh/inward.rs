@@ -79,8 +79,8 @@ impl HostSeat {
             ToMaster::State(State::Blocked { round, missing: chunks }) => {
                 Said::Missing { round, chunks, lasting: true }
             }
-            ToMaster::State(State::Behind { round, question, partitions }) => {
-                Said::Behind { round, question, partitions }
+            ToMaster::State(State::Behind { round, question, partitions, only_mail }) => {
+                Said::Behind { round, question, partitions, only_mail }
             }
             ToMaster::Result(outcome) => return self.on_result(worker, outcome, tail, bytes as u64),
             ToMaster::Error { round, fault } => {

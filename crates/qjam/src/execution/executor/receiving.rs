@@ -125,7 +125,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Asks how to make the states of these blocks that are not here; says which those are.
+    /// Asks how to make the states of these blocks that are not here, and for mail; says for which blocks.
     pub(super) fn behind(
         &mut self,
         round: RoundId,
@@ -135,14 +135,16 @@ impl Executor {
             return Ok(Vec::new());
         };
         held.give(ranges.iter().map(|span| span.len).sum());
-        let behind = self.states.behind(held.task, ranges.iter().flat_map(BlockRange::blocks));
-        for partitions in behind.chunks(64 << 10) {
-            self.questions += 1;
-            let question = self.questions;
-            let state = State::Behind { round, question, partitions: partitions.to_vec() };
-            self.common.send(&ToMaster::State(state), &[], &[])?;
+        let lacking = self.states.lacking(held.task, ranges.iter().flat_map(BlockRange::blocks));
+        for (partitions, only_mail) in [(&lacking.states, false), (&lacking.mail_only, true)] {
+            for partitions in partitions.chunks(64 << 10) {
+                self.questions += 1;
+                let (question, partitions) = (self.questions, partitions.to_vec());
+                let state = State::Behind { round, question, partitions, only_mail };
+                self.common.send(&ToMaster::State(state), &[], &[])?;
+            }
         }
-        Ok(behind)
+        Ok(lacking.all())
     }
 
     /// A piece of a recipe: at which offset, and of how many bytes.

@@ -19,6 +19,7 @@ use crate::function::AnyBox;
 use qjam_core::ids::{HoldId, RoundId, SeatId, Version, WorkerId};
 use qjam_core::job::RoundFailure;
 use qjam_core::journal::What;
+use qjam_core::order::MailTask;
 use qjam_core::scheduler;
 use std::collections::HashMap;
 use std::io;
@@ -135,15 +136,16 @@ impl Driver {
         None
     }
 
-    /// How to make the states of a round, if its crew may lack some. Where nothing was lost, workers have what the last
-    /// round left.
+    /// How to make the states of a round, if its crew may lack some, and what mail it finds. Where nothing was lost, workers
+    /// have what the last round left.
     fn recipe_for_crew(&mut self, id: RoundId) -> Option<crate::execution::recipes::StateRecipe> {
         let head = &self.rounds.get(id)?.order.head;
         let (task, chunks) = (head.held?, head.cut.chunks);
-        if task.base == Version::MADE || self.crews.left.get(&task.hold) == Some(&task.base) {
+        let is_there = task.base == Version::MADE || self.crews.left.get(&task.hold) == Some(&task.base);
+        if is_there && task.mail != MailTask::Letters {
             return None;
         }
-        self.recipe(id, &(0..chunks).collect::<Vec<u32>>()).ok().flatten()
+        self.recipe(id, &(0..chunks).collect::<Vec<u32>>(), is_there).ok().flatten()
     }
 
     /// A crew has done what it does of a round.

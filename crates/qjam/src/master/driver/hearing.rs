@@ -63,8 +63,8 @@ impl Driver {
                 self.send_missing(worker, round, &chunks, lasting)?;
                 self.tell(Event::WorkerSpoke { worker });
             }
-            Said::Behind { round, question, partitions } => {
-                self.on_behind(worker, round, question, &partitions)?;
+            Said::Behind { round, question, partitions, only_mail } => {
+                self.on_behind(worker, round, question, &partitions, only_mail)?;
                 self.tell(Event::WorkerSpoke { worker });
             }
             Said::InterpreterLost { round, death } => {
@@ -173,15 +173,16 @@ impl Driver {
         }
     }
 
-    /// A worker lacks states: says how to make them.
+    /// A worker lacks states, or only mail: says how to make them, and what mail there is.
     fn on_behind(
         &mut self,
         worker: WorkerId,
         round: RoundId,
         question: u32,
         partitions: &[u32],
+        only_mail: bool,
     ) -> Result<(), String> {
-        let Some(recipe) = self.recipe(round, partitions)? else { return Ok(()) };
+        let Some(recipe) = self.recipe(round, partitions, only_mail)? else { return Ok(()) };
         let notice = Notice::Recipe { round, question, recipe: Arc::new(recipe) };
         let started = self.decider.started;
         let sent =

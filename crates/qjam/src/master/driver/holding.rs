@@ -4,6 +4,10 @@
 //! states, but what they can be made from: the last checkpoint and the rounds since, with their parameters. A worker
 //! that lacks a state asks, and is given that as a recipe.
 //!
+//! Mail between partitions is kept the same way: the letters that the last round with a value has sent, for the next one, and
+//! those that the rounds since the last checkpoint found. They are committed with the version of the states, and passed on
+//! without being read.
+//!
 //! A checkpoint is a round of our own. It is due when the rounds since the last one took sixty times what that cost,
 //! so that all of them together stay under a fiftieth of the time even if one takes longer than the last; or when the
 //! parameters since then take much memory.
@@ -13,7 +17,7 @@ use crate::codec::Encoder;
 use crate::dataset::CutData;
 use crate::engine::seat::Gone;
 use crate::error::Error;
-use crate::execution::recipes::{RecipeStep, StateRecipe};
+use crate::execution::recipes::{Inboxes, RecipeStep, StateRecipe};
 use crate::function::Function;
 use crate::master::options::StateCheck;
 use crate::runs::{Hash, Saved};
@@ -22,8 +26,10 @@ use bytes::Bytes;
 use qjam_core::ids::{HoldId, RoundId, Version};
 use qjam_core::job::{Fault, FaultKind};
 use qjam_core::journal::What;
-use qjam_core::order::HeldTask;
+use qjam_core::mail::{Mailroom, Outbox};
+use qjam_core::order::{HeldTask, MailTask};
 use qjam_core::scheduler::Event;
+use qjam_data::mail::Sealed;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,12 +43,23 @@ const ROUND_US: u64 = 1_000;
 const LOG_BYTES_MAX: u64 = 256 << 20;
 /// What a round in the log takes besides its parameters.
 const STEP_BYTES: u64 = 128;
+/// What a letter takes besides its content.
+const LETTER_BYTES: u64 = 64;
 
 /// A round that had a value.
 struct Logged {
     round: RoundId,
     function: Arc<str>,
     params: Bytes,
+    /// Length of the letters that it found.
+    mail_bytes: u64,
+}
+
+impl Logged {
+    /// What it takes to remember it.
+    fn bytes(&self) -> u64 {
+        self.params.len() as u64 + self.mail_bytes + STEP_BYTES
+    }
 }
 
 /// States that were brought home.
@@ -83,6 +100,10 @@ struct Hold {
     /// Rounds after the checkpoint, oldest first.
     log: Vec<Logged>,
     log_bytes: u64,
+    /// Letters that the next round finds, and those that the rounds in the log found.
+    mail: Mailroom<Sealed>,
+    /// Length of those that the next round finds.
+    mail_bytes: u64,
     /// Length of all states together, when that was last seen.
     bytes: u64,
     spending: Spending,
@@ -125,7 +146,8 @@ impl Hold {
     /// What was before a checkpoint is of no more use.
     fn set_checkpoint(&mut self, checkpoint: Checkpoint) {
         self.log.retain(|step| Version::after(step.round) > checkpoint.version);
-        self.log_bytes = self.log.iter().map(|step| step.params.len() as u64 + STEP_BYTES).sum();
+        self.log_bytes = self.log.iter().map(Logged::bytes).sum();
+        self.mail.forget_before(checkpoint.version);
         self.checkpoint = Some(checkpoint);
         self.spending.since_us = 0;
     }
@@ -158,6 +180,8 @@ impl Holds {
             checkpoint: None,
             log: Vec::new(),
             log_bytes: 0,
+            mail: Mailroom::default(),
+            mail_bytes: 0,
             bytes: 0,
             spending: Spending::default(),
             chain: *hasher.finalize().as_bytes(),
@@ -180,23 +204,31 @@ impl Holds {
         }
     }
 
-    /// A round over states begins. Parameters that are not given here are kept later, before it is over.
+    /// A round over states begins, on workers that may or may not carry mail. Parameters that are not given here are kept
+    /// later, before it is over.
     pub(super) fn begin(
         &mut self,
         id: HoldId,
         round: RoundId,
         function: &Function,
         params: Option<&Encoder<'_>>,
+        carries_mail: bool,
     ) -> Option<HeldRound> {
         let hold = self.holds.get_mut(&id)?;
-        let task = HeldTask { hold: id, base: hold.version };
+        let mail = match carries_mail {
+            true if hold.mail.has_mail(hold.version) && !function.only_looks() => MailTask::Letters,
+            true => MailTask::Nothing,
+            false => MailTask::NotCarried,
+        };
+        let task = HeldTask { hold: id, base: hold.version, mail };
         if function.is_internal() {
             return Some(HeldRound { task, round: None, step: None, params: None });
         }
         hold.open = Some(round);
+        let mail_bytes = hold.mail_bytes;
         let step = (!function.only_looks()).then(|| {
             let params = params.map(Encoder::to_bytes).unwrap_or_default();
-            Logged { round, function: function.name().into(), params }
+            Logged { round, function: function.name().into(), params, mail_bytes }
         });
         Some(HeldRound { task, round: Some(round), step, params: None })
     }
@@ -212,14 +244,14 @@ impl Holds {
         *hasher.finalize().as_bytes()
     }
 
-    /// A round over states is over; `took_us` if it was computed here.
-    pub(super) fn end(&mut self, held: HeldRound, finished: bool, took_us: Option<u64>) {
+    /// A round over states is over. `sent` is what its blocks have sent, if it has a value; `took_us` if it was computed here.
+    pub(super) fn end(&mut self, held: HeldRound, sent: Option<Outbox<Sealed>>, took_us: Option<u64>) {
         let HeldRound { task, round: Some(round), step, params } = held else { return };
         let Some(hold) = self.holds.get_mut(&task.hold) else { return };
         if hold.open == Some(round) {
             hold.open = None;
         }
-        let Some(step) = step.filter(|_| finished) else { return };
+        let (Some(step), Some(sent)) = (step, sent) else { return };
         if let Some(params) = params {
             let mut hasher = blake3::Hasher::new();
             hasher.update(&hold.chain).update(&step.round.0.to_le_bytes());
@@ -227,7 +259,10 @@ impl Holds {
             hold.chain = *hasher.finalize().as_bytes();
         }
         hold.version = Version::after(step.round);
-        hold.log_bytes += step.params.len() as u64 + STEP_BYTES;
+        hold.mail_bytes =
+            sent.iter().map(|envelope| envelope.letter.content.len() as u64 + LETTER_BYTES).sum();
+        hold.mail.commit(hold.version, sent);
+        hold.log_bytes += step.bytes();
         hold.log.push(step);
         hold.spending.worked_us += took_us.unwrap_or(0);
         hold.spending.since_us += took_us.unwrap_or(0);
@@ -342,10 +377,16 @@ impl Driver {
         self.say(format!("a checkpoint could not be made, and the run goes on without it: {error}"));
     }
 
-    /// How the states of these partitions are made, as a round needs them. Where they cannot be made, the round fails.
-    pub(super) fn recipe(&mut self, id: RoundId, partitions: &[u32]) -> Result<Option<StateRecipe>, String> {
+    /// How the states of these partitions are made, as a round needs them, and what mail they find; the latter alone if whoever
+    /// asks has the states. Where they cannot be made, the round fails.
+    pub(super) fn recipe(
+        &mut self,
+        id: RoundId,
+        partitions: &[u32],
+        only_mail: bool,
+    ) -> Result<Option<StateRecipe>, String> {
         let Some(round) = self.rounds.get(id).filter(|round| !round.is_answered) else { return Ok(None) };
-        let Some(HeldTask { hold, base }) = round.order.head.held else {
+        let Some(HeldTask { hold, base, .. }) = round.order.head.held else {
             return Err(format!("it asked for states, and {id} has none"));
         };
         let chunks = round.order.head.cut.chunks;
@@ -353,6 +394,16 @@ impl Driver {
             return Err(format!("it asked for the state of partition {partition} of {chunks}"));
         }
         let Some(hold) = self.holds.get(hold) else { return Ok(None) };
+        let mail_since = |version: Version| {
+            let inboxes = move |partition: &u32| -> (u32, Inboxes) {
+                let inboxes = hold.mail.inboxes(version..=base, *partition);
+                (*partition, inboxes.map(|(version, inbox)| (version, inbox.clone())).collect())
+            };
+            partitions.iter().map(inboxes)
+        };
+        if only_mail {
+            return Ok(Some(StateRecipe::new(HashMap::new(), Vec::new()).with_mail(mail_since(base))));
+        }
         let checkpoint = hold.checkpoint.as_ref();
         if checkpoint.is_some_and(|checkpoint| checkpoint.version > base) {
             // A look that others have overtaken.
@@ -368,6 +419,7 @@ impl Driver {
         let steps = hold.log.iter().filter(|step| Version::after(step.round) <= base);
         let steps =
             steps.map(|s| Arc::new(RecipeStep::new(s.round, s.function.clone(), s.params.clone()))).collect();
-        Ok(Some(StateRecipe::new(starts, steps)))
+        let since = checkpoint.map_or(Version::MADE, |checkpoint| checkpoint.version);
+        Ok(Some(StateRecipe::new(starts, steps).with_mail(mail_since(since))))
     }
 }

@@ -250,9 +250,10 @@ impl Driver {
             recorder.round_done(&report, Some(hash), function, &value, true);
         }
         *caller.answer.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+        let (value, sent) = function.unpost(value);
         caller.answer.give(Ok(value));
         if let Some(held) = held.take() {
-            self.holds.end(held, true, None);
+            self.holds.end(held, Some(sent), None);
         }
         self.rounds.answered += 1;
         self.rounds.last_report = Some(report);

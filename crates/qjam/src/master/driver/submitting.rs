@@ -98,7 +98,8 @@ impl Driver {
         let id = if function.is_internal() { self.rounds.next_internal() } else { self.rounds.next_id() };
         // Parameters that will be in shared memory are logged from there, when the tasks are out.
         let kept = (!self.defers(params)).then_some(params);
-        let mut held = held.and_then(|hold| self.holds.begin(hold, id, &function, kept));
+        let carries_mail = self.crews.exclusive().is_none_or(|crew| crew.caps().carries_mail);
+        let mut held = held.and_then(|hold| self.holds.begin(hold, id, &function, kept, carries_mail));
         let head = OrderHead {
             round: id,
             function: function.name().into(),

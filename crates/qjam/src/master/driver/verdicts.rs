@@ -120,7 +120,6 @@ impl Driver {
     pub(super) fn answer(&mut self, id: RoundId, value: Result<AnyBox, Error>) {
         self.drain_lines();
         self.log_params(id);
-        let finished = value.is_ok();
         let round = self.rounds.get_mut(id).expect("the caller looked");
         round.is_answered = true;
         round.result.wide = None;
@@ -132,6 +131,14 @@ impl Driver {
             self.weigher.end(*weighing, bytes);
         }
         self.recording.end(&round.order, &report, &round.account.compute_us, round.params_hash, &value);
+        let (value, sent) = match value {
+            Ok(whole) => {
+                let (value, sent) = round.order.function.unpost(whole);
+                (Ok(value), Some(sent))
+            }
+            Err(error) => (Err(error), None),
+        };
+        let finished = sent.is_some();
         self.rounds.rhythm.end(&report);
         if finished {
             self.learn(id, &report);
@@ -141,7 +148,7 @@ impl Driver {
         round.caller.answer.give(value);
         self.rounds.answered += 1;
         if let Some(held) = held {
-            self.holds.end(held, finished, Some(report.total_us));
+            self.holds.end(held, sent, Some(report.total_us));
         }
         if finished && !id.is_internal() {
             self.rounds.last_report = Some(report);

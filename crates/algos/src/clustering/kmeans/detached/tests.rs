@@ -22,9 +22,8 @@ fn run<C: Points>(first: FusedRound, data: &DataSet<C>) -> Result<(LoopState, u6
             order.put_chunk(index, &content).unwrap();
         }
         let (order, blocks) = (Arc::new(order), round.order().blocks());
-        let part = |blocks| {
-            place.run(&order, blocks, StateSource::Encoded(vec![]), Arc::new(|| false)).unwrap().parts
-        };
+        let part =
+            |blocks| place.run(&order, blocks, StateSource::default(), Arc::new(|| false)).unwrap().parts;
         let halves = [part(0..blocks / 2), part(blocks / 2..blocks)];
         let parts = order.merge(halves).unwrap();
         let again = order.parts_from_bytes(&order.parts_to_bytes(&parts).unwrap()).unwrap();

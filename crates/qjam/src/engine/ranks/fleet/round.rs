@@ -60,7 +60,7 @@ impl Fleet {
         outcome
     }
 
-    /// Sees to it that everybody has the chunks and knows how to make the states. Gives the recipe for rank 0's own.
+    /// Sees to it that everybody has the chunks and the mail, and knows how to make the states. Gives the recipe for rank 0's own.
     fn prepare(
         &self,
         told: &mut RankKnowledge,
@@ -97,7 +97,7 @@ impl Fleet {
             out.bytes_out += bytes;
         }
         let own = share::share(cut.blocks(), size, 0);
-        Ok(Some(recipe.only(&asked.states.behind(held, own))))
+        Ok(Some(recipe.only(&asked.states.lacking(held, own).all())))
     }
 
     /// Has a rank find the chunks of its blocks, and sends it those that it cannot find.
