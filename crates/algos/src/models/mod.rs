@@ -12,6 +12,7 @@ pub use notes::Notes;
 pub use parts::{Format, Parts, PartsError, Tensor, Values, hash};
 
 use crate::options::Value;
+use crate::preprocessing::scaled::{FORMAT, OF};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView, serialize};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
@@ -166,6 +167,22 @@ pub struct Contents {
     pub tensors: Vec<(String, String, Vec<usize>)>,
     /// The hash of its numbers, if it has one.
     pub blake3: Option<String>,
+}
+
+impl Contents {
+    /// The kind of the model behind a scaling of rows, if it is one.
+    pub fn behind(&self) -> Option<&str> {
+        let of = self.notes.fitted.iter().find(|(name, _)| name == OF);
+        match of {
+            Some((_, Value::Text(kind))) if self.kind == FORMAT.kind => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// The kind of the model that answers: of a scaled one that behind the scaling.
+    pub fn kind_of_answers(&self) -> &str {
+        self.behind().unwrap_or(&self.kind)
+    }
 }
 
 /// Looks into a model file of any kind and version, without reading its numbers.
