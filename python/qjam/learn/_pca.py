@@ -89,7 +89,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
         """Adds a batch of rows to those that were seen, or begins with it; ``y`` is ignored.
 
         The components are those of all rows at once, up to rounding: the products of all pairs of columns are kept, which
-        ``sklearn.decomposition.IncrementalPCA`` does not do.
+        ``sklearn.decomposition.IncrementalPCA`` does not do. After ``fit`` it goes on from the components alone.
 
         >>> import numpy as np
         >>> from qjam.learn import PCA
@@ -100,11 +100,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
         >>> bool(abs(model.components_ - PCA(2).fit(X).components_).max() < 1e-9)
         True
         """
-        begins = getattr(self, "_products", None) is None
-        if begins and hasattr(self, "components_"):
-            raise ValueError(
-                "this PCA was fitted to all rows at once and keeps no products of columns; begin a new one with partial_fit"
-            )
+        begins = not hasattr(self, "components_")
+        if not begins and getattr(self, "_products", None) is None:
+            # As IncrementalPCA goes on: what lies beyond the components that are kept is lost.
+            spread = self.explained_variance_ * (self.n_samples_ - 1)
+            self._products = (self.components_.T * spread) @ self.components_
         self._fit(self._rows(X, reset=begins), batch=True)
         return self
 
