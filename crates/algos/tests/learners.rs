@@ -13,7 +13,7 @@ use qjam_algos::learner::{About, Answer, Job, Learner, LearnerError, Progress, Q
 use qjam_algos::models::{Notes, Parts, Tensor};
 use qjam_algos::options::Target;
 use qjam_algos::preprocessing::Kind;
-use qjam_algos::preprocessing::scaled::Scaled;
+use qjam_algos::registry::scaled::Scaled;
 use qjam_algos::registry::{self, LEARNERS};
 
 fn master(workers: &str) -> Master {

@@ -22,7 +22,6 @@ pub mod cross;
 pub mod folds;
 
 mod curve;
-pub(crate) mod sent;
 mod silhouette;
 mod sums;
 
@@ -34,8 +33,8 @@ use crate::learner::{About, Answer, LearnerError, Model, Question};
 use crate::moments::{Scatter, variances};
 use crate::options::Target;
 use crate::registry;
+use crate::registry::sent::{self, AskedChunk};
 use qjam::{DataSet, Master, Rng, Rows, with_rows};
-use sent::AskedChunk;
 use std::collections::BTreeSet;
 use sums::{Request, Sums, sums};
 use thiserror::Error;

@@ -5,11 +5,11 @@
 
 use super::Unusable;
 use super::curve::Levels;
-use super::sent::{AskedChunk, SentModel, numbers};
 use crate::answers::{BadNumber, further, not_finite};
 use crate::input::first_of_chunk;
 use crate::kernels::{Level, elementwise};
 use crate::learner::{Answer, LearnerError, Model, Question};
+use crate::registry::sent::{AskedChunk, SentModel, numbers};
 use qjam::{Csr, Ctx, Dense, Reduce};
 
 /// What a round is told.

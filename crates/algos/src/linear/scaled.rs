@@ -1,6 +1,6 @@
 //! Standard deviations of columns, by which linear learners divide them where that is asked for.
 //!
-//! Means are not taken off: the intercept does that. What divides rows is [`Affine`](crate::preprocessing::affine::Affine).
+//! Means are not taken off: the intercept does that. What divides rows is [`Affine`](super::affine::Affine).
 
 use super::error::LearnError;
 use super::rows::{RowChunk, Survey, survey};

@@ -1,6 +1,7 @@
 //! Training a linear learner: classes, weights and scales are made ready, a solver is chosen by the shape of the data, and
 //! what it finds becomes a model in the units of the data.
 
+use super::affine::Affine;
 use super::choice::{Shape, choose};
 use super::classes::Classes;
 use super::error::LearnError;
@@ -17,7 +18,6 @@ use super::solvers::coordinate::wide::{self, Dealt};
 use super::solvers::direct::slopes::Of;
 use super::solvers::direct::{self, Narrow};
 use super::solvers::softmax;
-use crate::preprocessing::affine::Affine;
 use qjam::source::kept::Keep;
 use qjam::{Master, Rows, with_rows};
 

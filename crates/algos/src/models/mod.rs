@@ -12,7 +12,6 @@ pub use notes::Notes;
 pub use parts::{Format, Parts, PartsError, Tensor, Values, hash};
 
 use crate::options::Value;
-use crate::preprocessing::scaled::{FORMAT, OF};
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView, serialize};
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
@@ -20,6 +19,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+/// The kind of models that scale rows before they answer.
+pub const SCALED: &str = "scaled";
+/// The attribute of these that names the kind of the model behind the scaling.
+pub const OF: &str = "of";
 
 /// The entry that says what the file is.
 const ENTRY: &str = "qjam";
@@ -174,7 +178,7 @@ impl Contents {
     pub fn behind(&self) -> Option<&str> {
         let of = self.notes.fitted.iter().find(|(name, _)| name == OF);
         match of {
-            Some((_, Value::Text(kind))) if self.kind == FORMAT.kind => Some(kind),
+            Some((_, Value::Text(kind))) if self.kind == SCALED => Some(kind),
             _ => None,
         }
     }

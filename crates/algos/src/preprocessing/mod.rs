@@ -1,10 +1,10 @@
 //! What is done to rows before something is learnt from them: columns brought to one scale.
 //!
 //! ```text
-//!   rows ── one round ([`columns`]) ──▶ means, variances, extremes ──▶ [`affine`]: (x − shift) · factor + offset
-//!                                                                        │
-//!             a model of its own ([`ScalerModel`]) ◀─────────────────────┤
-//!             in front of a model of any other learner ([`scaled`]) ◀────┘
+//!   rows ── one round (columns) ──▶ means, variances, extremes ──▶ linear::affine: (x − shift) · factor + offset
+//!                                                                     │
+//!             a model of its own (ScalerModel) ◀──────────────────────┤
+//!             in front of a model of any other learner ◀──────────────┘   registry::scaled
 //! ```
 //!
 //! ```
@@ -17,12 +17,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod affine;
 pub mod columns;
 pub mod learner;
 pub mod model;
 pub mod params;
-pub mod scaled;
 
 pub use model::ScalerModel;
 pub use params::{Kind, Params};

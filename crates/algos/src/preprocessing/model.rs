@@ -1,11 +1,11 @@
 //! What fitting a scaler leaves: what it saw of the columns, and what it does to them.
 
-use super::affine::Affine;
 use super::columns::Columns;
 use super::params::{Kind, Params};
 use crate::answers::not_finite;
 use crate::bayes::gaussian::moments::Moments;
 use crate::input::{InputError, Problem};
+use crate::linear::affine::Affine;
 use crate::linear::rows::RowChunk;
 use crate::models::{Format, Parts, PartsError, Tensor};
 
@@ -22,7 +22,7 @@ pub struct ScalerModel {
 }
 
 impl ScalerModel {
-    pub(super) fn new(params: Params, seen: Columns) -> ScalerModel {
+    pub(crate) fn new(params: Params, seen: Columns) -> ScalerModel {
         ScalerModel { params, seen }
     }
 

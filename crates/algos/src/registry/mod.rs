@@ -15,12 +15,14 @@
 //! ```
 
 pub mod page;
+pub mod scaled;
+pub(crate) mod sent;
 
 use crate::learner::{Learner, LearnerError, Model};
 use crate::models::{self, Contents, FileError, Parts};
 use crate::options::Value;
-use crate::preprocessing::scaled::{OF_VERSION, Scaled};
 use crate::{bayes, clustering, decomposition, discriminant, linear, local, mixture, neural, preprocessing};
+use scaled::{OF_VERSION, Scaled};
 use std::path::Path;
 
 /// All learners, in the order of the book.

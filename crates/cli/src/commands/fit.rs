@@ -11,8 +11,8 @@ use qjam_algos::evaluate::cross::{CrossValidation, cross_validate};
 use qjam_algos::learner::{Fitted, Job, Learner, LearnerError, Progress, Report, Training};
 use qjam_algos::models::{Notes, Parts};
 use qjam_algos::options::Target;
-use qjam_algos::preprocessing::scaled::Scaled;
 use qjam_algos::registry::find;
+use qjam_algos::registry::scaled::Scaled;
 use std::path::Path;
 
 /// Runs the command.

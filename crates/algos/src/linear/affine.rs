@@ -3,8 +3,8 @@
 //! Each number is computed in 64 bits by these operations in this order, so a number has the same bits however its row is stored.
 //! Sparse rows are not shifted: their zeros would be other numbers.
 
+use super::rows::RowChunk;
 use crate::kernels::nearest::Real;
-use crate::linear::rows::RowChunk;
 use qjam::source::kept::{Keep, RowsWriter, SparseWriter};
 use qjam::{Csr, DataError, DataSet, Dense, Rows};
 

@@ -12,8 +12,8 @@
 //! ```
 //! use qjam::Master;
 //! use qjam_algos::learner::{About, Job, Learner, Question, Training, sample};
-//! use qjam_algos::preprocessing::{Kind, scaled::Scaled};
-//! use qjam_algos::registry::find;
+//! use qjam_algos::preprocessing::Kind;
+//! use qjam_algos::registry::{find, scaled::Scaled};
 //!
 //! let learner = find("pca").expect("there is one of this name");
 //! let (master, data) = (Master::connect("local:1")?, sample::small(learner));
@@ -27,29 +27,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use super::affine::Affine;
-use super::model::ScalerModel;
-use super::params::{Kind, Params};
+use super::sent::{AskedChunk, SentModel, numbers};
 use crate::answers::{BadNumber, further, not_finite};
 use crate::clustering::kmeans::parts;
-use crate::evaluate::sent::{AskedChunk, SentModel, numbers};
 use crate::input::{InputError, Problem};
 use crate::learner::{
     About, Answer, Fitted, Job, Learner, LearnerError, Model, Question, Scope, Training, Weights,
 };
-use crate::models::{Format, Parts, PartsError, Tensor, hash};
+use crate::linear::affine::Affine;
+use crate::models::{Format, OF, Parts, PartsError, SCALED, Tensor, hash};
 use crate::options::{Settings, Table, Value};
+use crate::preprocessing::{Kind, Params, ScalerModel, seen};
 use crate::registry;
 use qjam::source::kept::Keep;
 use qjam::{Csr, Ctx, DataSet, Dense, Master, Reduce, Rows, with_rows};
 use thiserror::Error;
 
-/// The kind of the model behind the scaling, and the version of its layout.
-pub const OF: &str = "of";
-/// See [`OF`].
+/// The version of the layout of the model behind the scaling. [`OF`] is its kind.
 pub const OF_VERSION: &str = "of_version";
 /// How files have these models.
-pub const FORMAT: Format = Format { kind: "scaled", version: 1, attributes: &[OF, OF_VERSION] };
+pub const FORMAT: Format = Format { kind: SCALED, version: 1, attributes: &[OF, OF_VERSION] };
 
 const SHIFT: &str = "scaling.shift";
 const FACTOR: &str = "scaling.factor";
@@ -105,7 +102,7 @@ impl Learner for Scaled {
             );
         }
         job.must_fit(4)?;
-        let found = with_rows!(training.rows, data => super::seen(job.master, data, training.weights, name))?;
+        let found = with_rows!(training.rows, data => seen(job.master, data, training.weights, name))?;
         let scaler = ScalerModel::new(params, found);
         let by = scaler.affine();
         let most = job.memory_limit.map_or(MEMORY_BYTES_MAX, |limit| MEMORY_BYTES_MAX.min(limit / 16));
