@@ -26,14 +26,18 @@ from qjam.learn import (
     Lasso,
     LinearDiscriminantAnalysis,
     LinearSVC,
+    LocallyWeightedRegression,
     LogisticRegression,
+    MaxAbsScaler,
     MiniBatchKMeans,
+    MinMaxScaler,
     MLPClassifier,
     MLPRegressor,
     MultinomialNB,
     QuadraticDiscriminantAnalysis,
     Ridge,
     SparseAutoencoder,
+    StandardScaler,
     TruncatedSVD,
 )
 
@@ -46,6 +50,10 @@ LEARNERS = [
     ("elasticnet", ElasticNet),
     ("logistic", LogisticRegression),
     ("svm", LinearSVC),
+    ("lwr", LocallyWeightedRegression),
+    ("standard-scaler", StandardScaler),
+    ("minmax-scaler", MinMaxScaler),
+    ("maxabs-scaler", MaxAbsScaler),
     ("gaussian-nb", GaussianNB),
     ("multinomial-nb", MultinomialNB),
     ("bernoulli-nb", BernoulliNB),
@@ -61,7 +69,7 @@ LEARNERS = [
 ]
 #: What only the classes have.
 OWN = {"workers", "verbose", "copy", "copy_x", "copy_X", "compute_labels", "dual", "n_jobs", "warm_start"}
-OWN |= {"tol", "power_iteration_normalizer", "covariance_estimator", "verbose_interval", "whiten_solver"}
+OWN |= {"tol", "power_iteration_normalizer", "covariance_estimator", "verbose_interval", "whiten_solver", "feature_range"}
 #: What Python calls words and numbers of the table.
 NONE = ["random_state", "class_weight", "priors", "class_prior", "n_components", "shrinkage"]
 NONE += ["weights_init", "means_init", "precisions_init", "w_init", "fun_args"]

@@ -138,6 +138,31 @@ def test_what_cannot_be_decomposed_is_refused() -> None:
         PCA().fit(X).transform(X[:, :2])
 
 
+@pytest.mark.parametrize("options", [{}, {"n_components": 3, "whiten": True}, {"n_components": 0.9}])
+def test_batches_come_to_the_components_of_all_rows(options: Any, tmp_path: Path) -> None:
+    X = spread() + 1e5
+    model = PCA(**options)
+    for n, batch in enumerate(np.array_split(X, 9)):
+        model.partial_fit(batch)
+        if n == 4:
+            model.save(tmp_path / "half.model")
+            model = PCA.load(tmp_path / "half.model")
+    equal(model, Theirs(**options, svd_solver="full").fit(X), X, within=1e-6)
+    for workers in ("local:5", "proc:2"):
+        again = PCA(**options, workers=workers)
+        for batch in np.array_split(X, 9):
+            again.partial_fit(batch)
+        assert np.array_equal(again.components_, model.components_)
+    one = PCA(1).partial_fit(X[:2])
+    assert one.partial_fit(X[2:3]).n_samples_ == 3
+    # All components are all there is to know of the rows before.
+    equal(PCA(svd_solver="full").fit(X[:400]).partial_fit(X[400:]), Theirs(svd_solver="full").fit(X), X, within=1e-6)
+    with pytest.raises(ValueError, match="X has 2 features"):
+        one.partial_fit(X[:, :2])
+    with pytest.raises(ValueError, match="1 sample"):
+        PCA().partial_fit(X[:1])
+
+
 def test_constant_columns_have_no_variance_to_share_out() -> None:
     model = PCA().fit(np.ones((5, 3)))
     assert (model.explained_variance_ == 0).all() and np.isnan(model.explained_variance_ratio_).all()

@@ -145,6 +145,25 @@ pub enum Problem {
          increase {option}, or leave columns out"
     )]
     NotFullRank { class: f64, option: &'static str },
+    /// Zeros of sparse rows would become other numbers.
+    #[error(
+        "Cannot center sparse matrices: their zeros would be other numbers. Scale without centring \
+         (`with_mean=False`, --no-center), or give dense rows"
+    )]
+    Centre,
+    /// A decomposition to go on from that keeps nothing to add to.
+    #[error(
+        "the model to go on from was fitted to all rows at once and keeps no products of columns; begin with batches"
+    )]
+    NoProducts,
+    /// A scaler to go on from that is another one.
+    #[error("the model to go on from is a {found}; give a {expected}")]
+    OtherScaler { found: &'static str, expected: &'static str },
+    /// Arrays in units that rows are taken out of.
+    #[error(
+        "the rows are to be scaled first, and {array} would be in the units of the data as it is; leave out one of these"
+    )]
+    Units { array: String },
     /// Covariances within classes that are singular.
     #[error(
         "the covariance matrix within classes is not positive definite: columns depend on each other; use shrinkage, or the \
@@ -171,6 +190,16 @@ impl Problem {
     }
 }
 
+impl InputError {
+    /// The same about rows with so many others before them.
+    pub(crate) fn behind(mut self, before: u64) -> InputError {
+        if let InputError::Unusable { problem: Problem::NotFinite { row, .. }, .. } = &mut self {
+            *row += before;
+        }
+        self
+    }
+}
+
 impl From<InputError> for LearnerError {
     fn from(e: InputError) -> LearnerError {
         match e {
@@ -184,6 +213,11 @@ impl From<InputError> for LearnerError {
             e => LearnerError::unusable(e),
         }
     }
+}
+
+/// The first row of a chunk, where so many rows are cut into so many chunks as equal as can be.
+pub(crate) fn first_of_chunk(rows: u64, chunks: u64, chunk: u64) -> u64 {
+    chunk * (rows / chunks) + chunk.min(rows % chunks)
 }
 
 /// The class of every row, and its weight: what a round is told.
@@ -209,8 +243,7 @@ impl RowClasses {
 
     /// The first row of a chunk.
     fn start(&self, chunk: u64) -> usize {
-        let rows = self.of_rows.len() as u64;
-        (chunk * (rows / self.chunks) + chunk.min(rows % self.chunks)) as usize
+        first_of_chunk(self.of_rows.len() as u64, self.chunks, chunk) as usize
     }
 }
 

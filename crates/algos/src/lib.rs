@@ -17,12 +17,14 @@ pub mod input;
 pub mod kernels;
 pub mod learner;
 pub mod linear;
+pub mod local;
 pub mod mixture;
 pub mod models;
 pub mod moments;
 pub mod neural;
 pub mod optimize;
 pub mod options;
+pub mod preprocessing;
 pub mod projection;
 pub mod registry;
 

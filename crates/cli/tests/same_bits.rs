@@ -125,6 +125,24 @@ fn every_learner_has_one_hash_on_all_workers_and_in_three_runs() {
 }
 
 #[test]
+fn a_fit_behind_a_scaling_has_one_hash_and_is_resumed_and_replayed() {
+    let kmeans = LEARNERS.iter().find(|learner| learner.table().name == "kmeans").unwrap();
+    let plain = Fit::of(*kmeans, &[]).hash("local:2");
+    for flag in ["--standardize", "--minmax"] {
+        let fit = Fit::of(*kmeans, &[flag]);
+        let expected = fit.hash("local:1");
+        assert_ne!(expected, plain);
+        for workers in ["local:2", "proc:2", "auto:proc:2"] {
+            assert_eq!(fit.hash(workers), expected, "{flag} on {workers}");
+        }
+        let killed = fit.killed("proc:2");
+        assert_eq!(hash(&fit.resumed()), expected, "{flag}, killed after {} rounds", killed.rounds);
+        let replayed = fit.command(&["replay", "last"]).output().unwrap();
+        assert!(replayed.status.success() && said(&replayed).contains("equal"), "{}", said(&replayed));
+    }
+}
+
+#[test]
 fn linear_models_have_one_hash_also_where_the_cut_follows_from_the_data() {
     let is_linear = |name| options(name).contains(&"--partitions");
     for learner in LEARNERS.iter().filter(|learner| is_linear(learner.table().name)) {

@@ -29,12 +29,14 @@ from ._classification import LinearSVC, LogisticRegression
 from ._decomposition import FastICA, TruncatedSVD
 from ._discriminant import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from ._kmeans import KMeans
+from ._local import LocallyWeightedRegression
 from ._masters import close_workers
 from ._minibatch import MiniBatchKMeans
 from ._mixture import GaussianMixture
 from ._pca import PCA
 from ._perceptron import MLPClassifier, MLPRegressor
 from ._regression import ElasticNet, Lasso, Ridge
+from ._scaling import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 __all__ = [
     "PCA",
@@ -48,14 +50,18 @@ __all__ = [
     "Lasso",
     "LinearDiscriminantAnalysis",
     "LinearSVC",
+    "LocallyWeightedRegression",
     "LogisticRegression",
     "MLPClassifier",
     "MLPRegressor",
+    "MaxAbsScaler",
+    "MinMaxScaler",
     "MiniBatchKMeans",
     "MultinomialNB",
     "QuadraticDiscriminantAnalysis",
     "Ridge",
     "SparseAutoencoder",
+    "StandardScaler",
     "TruncatedSVD",
     "close_workers",
 ]

@@ -53,6 +53,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
     n_samples_: int
     n_features_in_: int
     feature_names_in_: Any
+    _products: Any
 
     def __init__(
         self,
@@ -82,6 +83,29 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
     def fit(self: Self, X: Any, y: Any = None) -> Self:
         """Finds the components of all rows; ``y`` is ignored."""
         self._fit(self._rows(X, reset=True))
+        return self
+
+    def partial_fit(self: Self, X: Any, y: Any = None) -> Self:
+        """Adds a batch of rows to those that were seen, or begins with it; ``y`` is ignored.
+
+        The components are those of all rows at once, up to rounding: the products of all pairs of columns are kept, which
+        ``sklearn.decomposition.IncrementalPCA`` does not do. After ``fit`` it goes on from the components alone.
+
+        >>> import numpy as np
+        >>> from qjam.learn import PCA
+        >>> X = np.random.default_rng(0).normal(size=(90, 3)) * [3.0, 1.0, 0.1]
+        >>> model = PCA(2)
+        >>> for batch in np.array_split(X, 4):
+        ...     model = model.partial_fit(batch)
+        >>> bool(abs(model.components_ - PCA(2).fit(X).components_).max() < 1e-9)
+        True
+        """
+        begins = not hasattr(self, "components_")
+        if not begins and getattr(self, "_products", None) is None:
+            # As IncrementalPCA goes on: what lies beyond the components that are kept is lost.
+            spread = self.explained_variance_ * (self.n_samples_ - 1)
+            self._products = (self.components_.T * spread) @ self.components_
+        self._fit(self._rows(X, reset=begins), batch=True)
         return self
 
     def fit_transform(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -161,17 +185,19 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
         matrix = as_matrix(self, X, reset=reset)
         return kept(self.workers, as_rows(matrix, shares(self.workers)))
 
-    def _fit(self, rows: _native.Rows) -> None:
+    def _fit(self, rows: _native.Rows, batch: bool = False) -> None:
         options = options_of(self, self._learner, leave=("random_state",))
         options["random_state"] = seed_of(self.random_state)
         count = self.n_components
         if isinstance(count, float) and count >= 1:
             raise ValueError(f"n_components is {count}; give a whole number, or a share of the variance under 1")
-        if isinstance(count, Integral) and int(count) > min(rows.rows, rows.cols):
+        start = self._tensors() if batch and getattr(self, "_products", None) is not None else None
+        seen = rows.rows + (self.n_samples_ if start else 0)
+        if isinstance(count, Integral) and int(count) > min(seen, rows.cols):
             raise ValueError(
-                f"n_components={count} must be between 1 and min(n_samples, n_features)={min(rows.rows, rows.cols)}"
+                f"n_components={count} must be between 1 and min(n_samples, n_features)={min(seen, rows.cols)}"
             )
-        self._keep(fit_of(self.workers, rows, self._learner, options)["tensors"])
+        self._keep(fit_of(self.workers, rows, self._learner, options, start=start, batch=batch)["tensors"])
 
     def _coordinates(self, rows: _native.Rows, X: Any) -> Any:
         found = answered(self.workers, rows, self._learner, self._tensors(), "transform")
@@ -192,10 +218,13 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
             "samples": np.array([self.n_samples_]),
             "whiten": np.array([bool(self.whiten)]),
         }
+        if getattr(self, "_products", None) is not None:
+            tensors["products"] = self._products
         return {name: np.ascontiguousarray(part, np.float64) for name, part in tensors.items()}
 
     def _keep(self, tensors: Dict[str, Any]) -> None:
         self.components_, self.mean_ = tensors["components"], tensors["mean"]
+        self._products = tensors.get("products")
         self.explained_variance_ = tensors["explained_variance"]
         self.explained_variance_ratio_ = tensors["explained_variance_ratio"]
         self.noise_variance_ = float(tensors["noise_variance"][0])

@@ -31,6 +31,7 @@ _OWN = {
     "copy": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "tol": "Taken for scikit-learn's sake: nothing is solved up to a tolerance.",
     "power_iteration_normalizer": "Taken for scikit-learn's sake: directions are made orthonormal after every round.",
+    "feature_range": "What the smallest and the largest number of every column become.",
     "copy_x": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "copy_X": "Taken for scikit-learn's sake: what you hand over is never written to.",
     "dual": "Taken for scikit-learn's sake: the minimum is the same, and the way there is chosen by the shape of the data.",

@@ -5,11 +5,11 @@
 //! follows from targets and seed alone ([`folds`]).
 
 use super::folds;
-use super::sent::AskedChunk;
 use super::{Options, evaluate};
 use crate::learner::{Fitted, Job, Learner, LearnerError, Progress, Report, Training, Weights};
 use crate::models::hash;
 use crate::options::Target;
+use crate::registry::sent::AskedChunk;
 use qjam::source::kept::{Keep, RowsWriter, SparseWriter};
 use qjam::{Csr, DataError, DataSet, Dense, Rows, with_rows};
 use thiserror::Error;

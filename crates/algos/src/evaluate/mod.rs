@@ -22,7 +22,6 @@ pub mod cross;
 pub mod folds;
 
 mod curve;
-mod sent;
 mod silhouette;
 mod sums;
 
@@ -34,8 +33,8 @@ use crate::learner::{About, Answer, LearnerError, Model, Question};
 use crate::moments::{Scatter, variances};
 use crate::options::Target;
 use crate::registry;
+use crate::registry::sent::{self, AskedChunk};
 use qjam::{DataSet, Master, Rng, Rows, with_rows};
-use sent::AskedChunk;
 use std::collections::BTreeSet;
 use sums::{Request, Sums, sums};
 use thiserror::Error;
@@ -166,7 +165,7 @@ pub fn evaluate(
         let problem = Problem::Columns { found, expected: model.columns() };
         return Err(problem.of(NAME).into());
     }
-    let kind = model.parts().kind;
+    let kind = model.kind();
     let target = registry::of_kind(kind).map_or(Target::None, |learner| learner.table().target);
     let known = model.classes();
     let about = Measured { master, model, rows, options };
@@ -384,7 +383,8 @@ impl Measured<'_> {
             Err(e) => return Err(e),
         }
         let mut remarks = Vec::new();
-        let silhouette = silhouette::silhouette(&sums.sampled_rows, columns, &sums.sampled);
+        let silhouette =
+            silhouette::silhouette(&self.model.compared(sums.sampled_rows), columns, &sums.sampled);
         match silhouette {
             None => {
                 remarks.push("a silhouette needs at least two clusters, and more rows than clusters".into())

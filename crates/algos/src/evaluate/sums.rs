@@ -5,10 +5,11 @@
 
 use super::Unusable;
 use super::curve::Levels;
-use super::sent::{AskedChunk, SentModel, numbers};
 use crate::answers::{BadNumber, further, not_finite};
+use crate::input::first_of_chunk;
 use crate::kernels::{Level, elementwise};
 use crate::learner::{Answer, LearnerError, Model, Question};
+use crate::registry::sent::{AskedChunk, SentModel, numbers};
 use qjam::{Csr, Ctx, Dense, Reduce};
 
 /// What a round is told.
@@ -66,8 +67,7 @@ impl Request {
 
     /// The first row of a chunk.
     fn start(&self, chunk: u32) -> u64 {
-        let chunk = u64::from(chunk);
-        chunk * (self.rows / self.chunks) + chunk.min(self.rows % self.chunks)
+        first_of_chunk(self.rows, self.chunks, u64::from(chunk))
     }
 
     fn counts(&self, row: u64) -> bool {

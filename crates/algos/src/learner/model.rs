@@ -135,6 +135,11 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// What it consists of.
     fn parts(&self) -> Parts;
 
+    /// What files call the kind of the model that answers: of a scaled one that behind the scaling.
+    fn kind(&self) -> &'static str {
+        self.parts().kind
+    }
+
     /// Answers a question.
     fn answer(&self, question: Question, about: &About<'_>) -> Result<Answer, LearnerError>;
 
@@ -153,6 +158,11 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// What its [score](Question::Score) is called.
     fn score_name(&self) -> &'static str {
         "score"
+    }
+
+    /// Dense rows of the data as the model compares them with each other.
+    fn compared(&self, rows: Vec<f64>) -> Vec<f64> {
+        rows
     }
 
     /// What its rounds leave to be compared: a hash of the bits of all fitted numbers.

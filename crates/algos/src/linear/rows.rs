@@ -28,6 +28,8 @@ pub trait RowChunk: Chunk {
     fn bad(&self, row: usize) -> Option<(u64, f64)>;
     /// Adds values and their squares to sums by column.
     fn add_moments(&self, row: usize, sums: &mut [f64], squares: &mut [f64]);
+    /// The weight that a row brings along: the last column of a row in full, the label of a sparse one. 1 where there is none.
+    fn own_weight(&self, row: usize) -> f64;
     /// Whether all values are stored, so that means can be taken off them.
     const IN_FULL: bool;
     /// Adds a row times a weight to `sums`, and its squares to `squares`; where rows are stored in full, less some means.
@@ -81,6 +83,9 @@ macro_rules! rows {
                     *sum += value;
                     *square = value.mul_add(value, *square);
                 }
+            }
+            fn own_weight(&self, row: usize) -> f64 {
+                self.row(row).last().map_or(1.0, |weight| f64::from(*weight))
             }
             const IN_FULL: bool = true;
             fn add_spread(&self, row: usize, weight: f64, means: &[f64], sums: &mut [f64], squares: &mut [f64]) {
@@ -148,6 +153,9 @@ macro_rules! rows {
                     sums[column] += value;
                     squares[column] = value.mul_add(value, squares[column]);
                 }
+            }
+            fn own_weight(&self, row: usize) -> f64 {
+                self.labels().map_or(1.0, |weights| f64::from(weights[row]))
             }
             const IN_FULL: bool = false;
             fn add_spread(&self, row: usize, weight: f64, _: &[f64], sums: &mut [f64], squares: &mut [f64]) {

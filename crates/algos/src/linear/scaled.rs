@@ -1,65 +1,11 @@
-//! Columns divided by their standard deviations: in a copy of the rows, made once for a whole fit.
+//! Standard deviations of columns, by which linear learners divide them where that is asked for.
 //!
-//! Zeros stay zeros, so sparse rows stay sparse; means are not taken off. Values become 64-bit numbers, since 32 bits would
-//! round what was scaled.
+//! Means are not taken off: the intercept does that. What divides rows is [`Affine`](super::affine::Affine).
 
 use super::error::LearnError;
 use super::rows::{RowChunk, Survey, survey};
-use super::solvers::coordinate::columns::Value;
 use super::solvers::coordinate::partition::{LARGEST, PrepareError};
 use qjam::{Csr, Ctx, DataSet, Dense, Master, Rows, with_rows};
-
-/// The rows with each value multiplied by its column's number.
-pub(super) fn scaled(rows: &Rows, columns: &[f64]) -> Result<Rows, LearnError> {
-    Ok(match rows {
-        Rows::DenseF32(data) => dense(data, columns)?.into(),
-        Rows::DenseF64(data) => dense(data, columns)?.into(),
-        Rows::CsrF32(data) => sparse(data, columns)?.into(),
-        Rows::CsrF64(data) => sparse(data, columns)?.into(),
-    })
-}
-
-fn must_be_finite(value: f64, row: usize, column: usize) -> Result<(), PrepareError> {
-    match value.is_finite() {
-        true => Ok(()),
-        false => Err(PrepareError::NotFinite { row: row as u64, column: column as u64, value }),
-    }
-}
-
-fn dense<T: Value>(data: &DataSet<Dense<T>>, columns: &[f64]) -> Result<DataSet<Dense<f64>>, PrepareError> {
-    let (mut values, mut row, mut width) = (vec![], 0, 1);
-    for index in 0..data.len() {
-        let chunk = data.chunk(index)?;
-        width = chunk.cols();
-        for line in chunk.rows_iter() {
-            for (column, value) in line.iter().enumerate() {
-                must_be_finite(value.wide(), row, column)?;
-                values.push(value.wide() * columns[column]);
-            }
-            row += 1;
-        }
-    }
-    Ok(DataSet::dense(values, width)?)
-}
-
-fn sparse<T: Value>(data: &DataSet<Csr<T>>, columns: &[f64]) -> Result<DataSet<Csr<f64>>, PrepareError> {
-    let (mut starts, mut places, mut values, mut width) = (vec![0], vec![], vec![], 1);
-    for index in 0..data.len() {
-        let chunk = data.chunk(index)?;
-        width = chunk.cols();
-        for i in 0..chunk.rows() {
-            let (line, line_values) = chunk.row(i);
-            let row = starts.len() - 1;
-            for (column, value) in line.iter().zip(line_values) {
-                must_be_finite(value.wide(), row, *column as usize)?;
-                values.push(value.wide() * columns[*column as usize]);
-            }
-            places.extend_from_slice(line);
-            starts.push(places.len() as u64);
-        }
-    }
-    Ok(DataSet::csr(&Csr::from_vecs(starts, places, values, width, None)?)?)
-}
 
 /// Looks at all rows once.
 pub(super) fn surveyed(master: &Master, examples: &Rows) -> Result<Survey, LearnError> {

@@ -1,13 +1,14 @@
 //! Training a linear learner: classes, weights and scales are made ready, a solver is chosen by the shape of the data, and
 //! what it finds becomes a model in the units of the data.
 
+use super::affine::Affine;
 use super::choice::{Shape, choose};
 use super::classes::Classes;
 use super::error::LearnError;
 use super::model::LinearModel;
 use super::params::{Kind, MultiClass, Solver, Spec};
 use super::rows::Survey;
-use super::scaled::{deviations, scaled, surveyed};
+use super::scaled::{deviations, surveyed};
 use super::scaling::Penalty;
 use super::solvers::coordinate::baselines::{Problem, RowLoss, minibatch_sgd};
 use super::solvers::coordinate::cocoa::{CocoaRound, Fit, FitError, Outcome};
@@ -17,6 +18,7 @@ use super::solvers::coordinate::wide::{self, Dealt};
 use super::solvers::direct::slopes::Of;
 use super::solvers::direct::{self, Narrow};
 use super::solvers::softmax;
+use qjam::source::kept::Keep;
 use qjam::{Master, Rows, with_rows};
 
 /// What was trained, and how it went.
@@ -502,13 +504,15 @@ impl Training<'_> {
         Ok(0.5 * square / price + losses)
     }
 
-    /// The rows with columns divided by their deviations, if that is asked for.
+    /// A copy of the rows with columns divided by their deviations, if that is asked for: in 64 bits, since 32 would round what
+    /// was scaled. That all numbers are finite was found out with the deviations.
     fn scaled(&self) -> Result<Option<Rows>, LearnError> {
         if self.deviations.is_empty() {
             return Ok(None);
         }
         let inverse: Vec<f64> = self.deviations.iter().map(|deviation| 1.0 / deviation).collect();
-        Ok(Some(scaled(self.examples, &inverse)?))
+        let rows = Affine::scale(inverse).rows(self.examples, true, &Keep::Memory);
+        Ok(Some(rows.map_err(PrepareError::from)?))
     }
 
     fn deviation(&self, column: usize) -> f64 {

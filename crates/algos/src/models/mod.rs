@@ -20,6 +20,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// The kind of models that scale rows before they answer.
+pub const SCALED: &str = "scaled";
+/// The attribute of these that names the kind of the model behind the scaling.
+pub const OF: &str = "of";
+
 /// The entry that says what the file is.
 const ENTRY: &str = "qjam";
 
@@ -166,6 +171,22 @@ pub struct Contents {
     pub tensors: Vec<(String, String, Vec<usize>)>,
     /// The hash of its numbers, if it has one.
     pub blake3: Option<String>,
+}
+
+impl Contents {
+    /// The kind of the model behind a scaling of rows, if it is one.
+    pub fn behind(&self) -> Option<&str> {
+        let of = self.notes.fitted.iter().find(|(name, _)| name == OF);
+        match of {
+            Some((_, Value::Text(kind))) if self.kind == SCALED => Some(kind),
+            _ => None,
+        }
+    }
+
+    /// The kind of the model that answers: of a scaled one that behind the scaling.
+    pub fn kind_of_answers(&self) -> &str {
+        self.behind().unwrap_or(&self.kind)
+    }
 }
 
 /// Looks into a model file of any kind and version, without reading its numbers.

@@ -15,10 +15,14 @@
 //! ```
 
 pub mod page;
+pub mod scaled;
+pub(crate) mod sent;
 
 use crate::learner::{Learner, LearnerError, Model};
 use crate::models::{self, Contents, FileError, Parts};
-use crate::{bayes, clustering, decomposition, discriminant, linear, mixture, neural};
+use crate::options::Value;
+use crate::{bayes, clustering, decomposition, discriminant, linear, local, mixture, neural, preprocessing};
+use scaled::{OF_VERSION, Scaled};
 use std::path::Path;
 
 /// All learners, in the order of the book.
@@ -30,12 +34,16 @@ pub const LEARNERS: &[&dyn Learner] = &[
     &linear::learner::Linear(linear::Kind::ElasticNet),
     &linear::learner::Linear(linear::Kind::Logistic),
     &linear::learner::Linear(linear::Kind::Svm),
+    &local::learner::LocallyWeighted,
     &bayes::gaussian::learner::GaussianNaiveBayes,
     &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Multinomial),
     &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Bernoulli),
     &bayes::counts::learner::NaiveBayes(bayes::counts::Kind::Complement),
     &discriminant::learner::Discriminant(discriminant::Kind::Linear),
     &discriminant::learner::Discriminant(discriminant::Kind::Quadratic),
+    &preprocessing::learner::Scaler(preprocessing::Kind::Standard),
+    &preprocessing::learner::Scaler(preprocessing::Kind::MinMax),
+    &preprocessing::learner::Scaler(preprocessing::Kind::MaxAbs),
     &decomposition::pca::learner::Pca,
     &decomposition::svd::learner::TruncatedSvd,
     &decomposition::ica::learner::FastIca,
@@ -54,9 +62,13 @@ pub fn find(name: &str) -> Option<&'static dyn Learner> {
     LEARNERS.iter().find(|learner| learner.table().name == name).copied()
 }
 
+/// Assembles scaled models of all learners.
+static SCALED: Scaled = Scaled::new(LEARNERS[0], preprocessing::Kind::Standard);
+
 /// A learner whose models are of this kind. Any of several will do: the parts say the rest.
 pub(crate) fn of_kind(kind: &str) -> Option<&'static dyn Learner> {
-    LEARNERS.iter().find(|learner| learner.format().kind == kind).copied()
+    let scaled: &'static dyn Learner = &SCALED;
+    LEARNERS.iter().copied().chain([scaled]).find(|learner| learner.format().kind == kind)
 }
 
 /// Reads a model file of any kind. Checks that kind and version are known before it reads numbers.
@@ -70,7 +82,21 @@ pub fn load(path: &Path) -> Result<(Box<dyn Model>, Contents), FileError> {
 
 /// Reads a model file of the kind that this learner fits.
 pub fn load_as(learner: &dyn Learner, path: &Path) -> Result<(Box<dyn Model>, Contents), FileError> {
-    let (parts, contents) = models::load(path, learner.format())?;
+    let (mut parts, contents) = models::load(path, learner.format())?;
+    if let Some(behind) = contents.behind().and_then(of_kind).map(Learner::format) {
+        // What the model behind a scaling needs is among the notes like what the scaling needs.
+        let notes = || contents.notes.fitted.iter();
+        parts
+            .attributes
+            .extend(notes().filter(|(name, _)| behind.attributes.contains(&name.as_str())).cloned());
+        let known = behind.version;
+        if let Some((_, Value::Integer(found))) = notes().find(|(name, _)| name == OF_VERSION)
+            && *found > u64::from(known)
+        {
+            let (path, kind, found) = (path.into(), behind.kind.into(), *found as u32);
+            return Err(FileError::Newer { path, kind, found, known });
+        }
+    }
     let model = learner
         .assemble(&parts)
         .map_err(|e| FileError::Damaged { path: path.into(), what: e.to_string() })?;

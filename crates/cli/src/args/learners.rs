@@ -6,6 +6,7 @@
 use super::Data;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
 use qjam_algos::options::{Kind, Opt, Preset, Settings, Spelling, Table, Target, Value};
+use qjam_algos::preprocessing as scaling;
 use qjam_algos::registry::{LEARNERS, find};
 use qjam_config::bytes;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub(crate) struct Fit {
     pub(crate) weights: Option<String>,
     /// File with the targets.
     pub(crate) labels: Option<PathBuf>,
+    /// What columns are brought to before the fit, and kept with the model.
+    pub(crate) scaling: Option<scaling::Kind>,
     /// How many folds are fitted and measured, and the seed that chooses them.
     pub(crate) folds: Option<(u32, u64)>,
     pub(crate) args: FitArgs,
@@ -96,6 +99,8 @@ pub(crate) struct FitArgs {
 
 const WEIGHTS: &str = "weights";
 const LABELS: &str = "labels";
+const STANDARDIZE: &str = "standardize";
+const MINMAX: &str = "minmax";
 const FOLDS: &str = "cv";
 const FOLDS_SEED: &str = "cv-seed";
 
@@ -139,7 +144,13 @@ impl FromArgMatches for Fit {
             true => matches.get_one(FOLDS).copied().zip(matches.get_one(FOLDS_SEED).copied()),
             false => None,
         };
-        Ok(Fit { settings, weights, labels, folds, args: FitArgs::from_arg_matches(matches)? })
+        let is_typed = |flag: &str| can_be_scaled(table, flag) && matches.get_flag(flag);
+        let scaling = match (is_typed(STANDARDIZE), is_typed(MINMAX)) {
+            (true, _) => Some(scaling::Kind::Standard),
+            (false, true) => Some(scaling::Kind::MinMax),
+            (false, false) => None,
+        };
+        Ok(Fit { settings, weights, labels, scaling, folds, args: FitArgs::from_arg_matches(matches)? })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -164,6 +175,8 @@ fn subcommand(table: &'static Table) -> Command {
         )),
         (false, _) => command,
     };
+    let scaling = [standardize(), minmax()].into_iter();
+    let command = command.args(scaling.filter(|argument| can_be_scaled(table, argument.get_id().as_str())));
     // After the shared arguments, which set a description of their own.
     FitArgs::augment_args(command)
         .about(table.about)
@@ -192,6 +205,27 @@ fn folds() -> [Arg; 2] {
             .requires(FOLDS)
             .help("Chooses the rows of the folds"),
     ]
+}
+
+/// Whether the rows of a learner can be scaled by this flag. Scalers do nothing else, and some learners have an option of that name.
+fn can_be_scaled(table: &Table, flag: &str) -> bool {
+    let is_scaler =
+        [scaling::Kind::Standard, scaling::Kind::MinMax, scaling::Kind::MaxAbs].map(scaling::Kind::name);
+    !is_scaler.contains(&table.name) && table.option(flag).is_none()
+}
+
+fn standardize() -> Arg {
+    Arg::new(STANDARDIZE).long(STANDARDIZE).alias("standardise").action(ArgAction::SetTrue).help(
+        "Bring columns to mean 0 and variance 1 before the fit, of sparse rows only to variance 1. The scaling is kept with the \
+         model, and applied to whatever it is asked about",
+    )
+}
+
+fn minmax() -> Arg {
+    Arg::new(MINMAX).long(MINMAX).action(ArgAction::SetTrue).conflicts_with(STANDARDIZE).help(
+        "Bring columns to the range from 0 to 1 before the fit. The scaling is kept with the model, and applied to whatever it is \
+         asked about",
+    )
 }
 
 /// Whether a learner needs a target for each row.

@@ -84,14 +84,15 @@ fn read(args: &Evaluate, model: &dyn Model, contents: &Contents) -> anyhow::Resu
     let dtype = if single { Dtype::F32 } else { Dtype::F64 };
     let read_as =
         ReadAs { columns: &contents.notes.columns, features: Some(model.columns()), dtype: Some(dtype) };
-    let learner = LEARNERS.iter().find(|learner| learner.format().kind == contents.kind);
+    let kind = contents.kind_of_answers();
+    let learner = LEARNERS.iter().find(|learner| learner.format().kind == kind);
     let is_classifier = !model.classes().is_empty();
     if !is_classifier && learner.is_none_or(|learner| learner.table().target == Target::None) {
         if let Some(path) = &args.labels {
             bail!(
                 "--labels {}: models of kind {} are not compared with targets; leave it out",
                 path.display(),
-                contents.kind
+                kind
             );
         }
         return reading::read(&args.data, None, &read_as, args.memory_limit);

@@ -12,6 +12,7 @@ use qjam_algos::learner::{Fitted, Job, Learner, LearnerError, Progress, Report, 
 use qjam_algos::models::{Notes, Parts};
 use qjam_algos::options::Target;
 use qjam_algos::registry::find;
+use qjam_algos::registry::scaled::Scaled;
 use std::path::Path;
 
 /// Runs the command.
@@ -19,6 +20,14 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let (args, settings) = (&fit.args, &fit.settings);
     let name = settings.table().name;
     let Some(learner) = find(name) else { bail!("{name} cannot be fitted by this command yet") };
+    let scaled;
+    let learner: &dyn Learner = match fit.scaling {
+        None => learner,
+        Some(by) => {
+            scaled = Scaled::new(learner, by);
+            &scaled
+        }
+    };
     if args.detach && fit.folds.is_some() {
         bail!("--cv needs a command that waits for its fits; leave out --detach, or --cv");
     }

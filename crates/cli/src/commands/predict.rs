@@ -22,7 +22,7 @@ use std::sync::mpsc::sync_channel;
 pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
     // A kind or version that is not known is told before the data is read.
     let (model, contents) = load(&args.model)?;
-    let question = question(args, &contents.kind)?;
+    let question = question(args, contents.kind_of_answers())?;
     if let Some(out) = &args.out {
         reading::can_be_written("--out", out)?;
     }

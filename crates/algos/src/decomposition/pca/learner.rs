@@ -37,6 +37,12 @@ impl Learner for Pca {
         with_rows!(job.training.rows, data => fit_of(job, data))
     }
 
+    fn update(&self, job: &mut Job<'_>) -> Result<Fitted, LearnerError> {
+        let before = job.training.start.map(PcaModel::of_parts).transpose();
+        let before = before.map_err(|source| LearnerError::Parts { learner: NAME, source })?;
+        with_rows!(job.training.rows, data => update_of(job, data, before.as_ref()))
+    }
+
     fn assemble(&self, parts: &Parts) -> Result<Box<dyn learner::Model>, PartsError> {
         Ok(Box::new(PcaModel::of_parts(parts)?))
     }
@@ -68,6 +74,20 @@ fn fit_of<C: RowChunk>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<Fitted, L
     };
     let report = report(&model, data.records(), rounds);
     Ok(Fitted { model: Box::new(model), report, answer })
+}
+
+fn update_of<C: RowChunk>(
+    job: &mut Job<'_>,
+    data: &DataSet<C>,
+    before: Option<&PcaModel>,
+) -> Result<Fitted, LearnerError> {
+    let params = params(job.settings)?;
+    // All products of columns, of the batch and of what was there.
+    job.must_fit(2 * job.training.rows.cols().map_err(qjam::Error::from)?)?;
+    let model = super::update(job.master, &params, data, before)?;
+    (job.observer)(&Progress { step: 1, text: &"round 1", phase_done: None });
+    let report = report(&model, data.records(), 1);
+    Ok(Fitted { model: Box::new(model), report, answer: None })
 }
 
 fn report(model: &PcaModel, rows: u64, rounds: u64) -> Report {

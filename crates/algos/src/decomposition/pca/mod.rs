@@ -33,7 +33,7 @@ use crate::linear::rows::RowChunk;
 use crate::moments::{Scatter, covariances, variances};
 use directions::{Directions, Images, images};
 use model::Spectrum;
-use qjam::{DataSet, Master, Rng};
+use qjam::{DataSet, Master, Reduce, Rng};
 
 /// What the command calls it.
 const NAME: &str = "pca";
@@ -49,15 +49,7 @@ pub fn fit<C: RowChunk>(
 ) -> Result<PcaModel, InputError> {
     let (rows, columns) = (data.records(), data.chunk(0).map_err(qjam::Error::from)?.width());
     let wrong = |problem: Problem| problem.of(NAME);
-    if rows < 2 {
-        return Err(wrong(Problem::Rows { rows, min: 2 }));
-    }
-    let max = rows.min(columns as u64);
-    if let Components::Count(asked) = params.components()
-        && asked > max
-    {
-        return Err(wrong(Problem::Components { asked, max }));
-    }
+    let max = most(params, rows, columns)?;
     let data = data.partitions(parts(rows)).map_err(qjam::Error::from)?;
     match solver(params, columns, max) {
         Solver::Randomized => {
@@ -72,6 +64,54 @@ pub fn fit<C: RowChunk>(
     }
 }
 
+/// Adds a batch of rows to those that a model was made of, or begins with it. The result is that of all rows at once, up to
+/// rounding, since such models keep their products of columns.
+///
+/// ```
+/// use qjam::{DataSet, Master};
+/// use qjam_algos::decomposition::pca::{Components, Params, fit, update};
+///
+/// let (master, params) = (Master::connect("local:1")?, Params::new(Components::Count(1)));
+/// let rows = vec![0.0, 0.0, 1.0, 2.0, 2.0, 4.0, 3.0, 6.0, 1.6, 2.9];
+/// let batch = |range: std::ops::Range<usize>| DataSet::dense(rows[range].to_vec(), 2);
+/// let first = update(&master, &params, &batch(0..4)?, None)?;
+/// let both = update(&master, &params, &batch(4..10)?, Some(&first))?;
+/// let at_once = fit(&master, &params, &batch(0..10)?, |_| {})?;
+/// assert!((both.component(0)[1] - at_once.component(0)[1]).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn update<C: RowChunk>(
+    master: &Master,
+    params: &Params,
+    data: &DataSet<C>,
+    before: Option<&PcaModel>,
+) -> Result<PcaModel, InputError> {
+    let data = data.partitions(parts(data.records())).map_err(qjam::Error::from)?;
+    let mut scatter = sound(master.run(covariances::<C>, &(), &data)?, NAME)?;
+    if let Some(before) = before {
+        if before.columns() != scatter.mean.len() {
+            let (found, expected) = (scatter.mean.len(), before.columns());
+            return Err(Problem::Columns { found, expected }.of(NAME));
+        }
+        let mut all = before.scatter().ok_or_else(|| Problem::NoProducts.of(NAME))?;
+        all.merge(scatter);
+        scatter = all;
+    }
+    most(params, scatter.rows, scatter.mean.len())?;
+    let products = scatter.products.clone();
+    Ok(of_scatter(params, scatter)?.with_products(products))
+}
+
+/// The most components that there can be. Refuses too few rows and too many components.
+fn most(params: &Params, rows: u64, columns: usize) -> Result<u64, InputError> {
+    let max = rows.min(columns as u64);
+    match params.components() {
+        _ if rows < 2 => Err(Problem::Rows { rows, min: 2 }.of(NAME)),
+        Components::Count(asked) if asked > max => Err(Problem::Components { asked, max }.of(NAME)),
+        _ => Ok(max),
+    }
+}
+
 /// All eigenvectors of the covariances, which one round finds.
 fn by_covariances<C: RowChunk>(
     master: &Master,
@@ -81,7 +121,12 @@ fn by_covariances<C: RowChunk>(
 ) -> Result<PcaModel, InputError> {
     let scatter = sound(master.run(covariances::<C>, &(), data)?, NAME)?;
     tell(1);
-    let (rows, columns) = (data.records(), scatter.mean.len());
+    of_scatter(params, scatter)
+}
+
+/// The model of rows of which means and products are known.
+fn of_scatter(params: &Params, scatter: Scatter) -> Result<PcaModel, InputError> {
+    let (rows, columns) = (scatter.rows, scatter.mean.len());
     let max = rows.min(columns as u64);
     let covariance = over(&scatter.products, rows - 1);
     let total = (0..columns).map(|j| covariance[j * columns + j]).sum();

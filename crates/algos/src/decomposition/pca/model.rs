@@ -6,6 +6,7 @@ use crate::decomposition::point_up;
 use crate::input::{InputError, Problem};
 use crate::linear::rows::RowChunk;
 use crate::models::{Format, Parts, PartsError, Tensor};
+use crate::moments::Scatter;
 use crate::projection::{Projection, project};
 use qjam::{DataSet, Master};
 
@@ -37,6 +38,8 @@ pub struct PcaModel {
     noise: f64,
     rows: u64,
     whiten: bool,
+    /// Sums of the products of deviations of all pairs of columns, of models that are made of batches.
+    products: Option<Vec<f64>>,
 }
 
 impl PcaModel {
@@ -55,7 +58,19 @@ impl PcaModel {
         let left = spectrum.rank_max as usize - variances.len();
         let rest = (spectrum.total - variances.iter().sum::<f64>()).max(0.0);
         let noise = if left > 0 { rest / left as f64 } else { 0.0 };
-        PcaModel { mean, components, variances, ratios, noise, rows: spectrum.rows, whiten }
+        let rows = spectrum.rows;
+        PcaModel { mean, components, variances, ratios, noise, rows, whiten, products: None }
+    }
+
+    /// The same with what another batch is added to.
+    pub(super) fn with_products(self, products: Vec<f64>) -> PcaModel {
+        PcaModel { products: Some(products), ..self }
+    }
+
+    /// What the rows came to, if the model was made of batches.
+    pub(super) fn scatter(&self) -> Option<Scatter> {
+        let products = self.products.clone()?;
+        Some(Scatter { rows: self.rows, mean: self.mean.clone(), products, bad: None })
     }
 
     /// Columns of the rows.
@@ -138,7 +153,7 @@ impl PcaModel {
     /// What it consists of.
     pub fn parts(&self) -> Parts {
         let k = [self.len()];
-        let tensors = vec![
+        let mut tensors = vec![
             Tensor::new("components", &[self.len(), self.columns()], &self.components),
             Tensor::new("mean", &[self.columns()], &self.mean),
             Tensor::new("explained_variance", &k, &self.variances),
@@ -147,6 +162,9 @@ impl PcaModel {
             Tensor::new("samples", &[1], &[self.rows as f64]),
             Tensor::new("whiten", &[1], &[f64::from(u8::from(self.whiten))]),
         ];
+        if let Some(products) = &self.products {
+            tensors.push(Tensor::new("products", &[self.columns(), self.columns()], products));
+        }
         Parts::new(FORMAT, tensors)
     }
 
@@ -162,8 +180,13 @@ impl PcaModel {
         };
         let (noise, rows, whiten) =
             (single("noise_variance")?, single("samples")? as u64, single("whiten")? != 0.0);
-        match [mean.len(), variances.len(), ratios.len()] == [columns, k, k] {
-            true => Ok(PcaModel { mean, components, variances, ratios, noise, rows, whiten }),
+        let products = match parts.get("products") {
+            Some(_) => Some(parts.tensor::<2>("products")?.1),
+            None => None,
+        };
+        let are_squares = products.as_ref().is_none_or(|products| products.len() == columns * columns);
+        match [mean.len(), variances.len(), ratios.len()] == [columns, k, k] && are_squares {
+            true => Ok(PcaModel { mean, components, variances, ratios, noise, rows, whiten, products }),
             false => Err(PartsError::inconsistent("its tensors do not belong to one model")),
         }
     }
