@@ -41,7 +41,7 @@ def draw(results: Results, folder: Path) -> None:
                 figure.savefig(folder / f"{NAMES[kind]}.{ending}", dpi=110, metadata=metadata)
 
 
-def plain(width: float = 7.2, height: float = 4.4) -> tuple[Any, Any]:
+def plain(width: float = 8.8, height: float = 4.4) -> tuple[Any, Any]:
     """An empty picture."""
     from matplotlib.figure import Figure
 
@@ -72,7 +72,7 @@ def curves(results: Results) -> Any:
     axes.axhline(1e-3, color="#888", linewidth=0.8)
     axes.set(xscale="log", yscale="log", xlabel="seconds", ylabel="objective above the optimum, as a share of it")
     axes.set_title("Suboptimality over time, each at its best H")
-    axes.legend(fontsize=7)
+    figure.legend(fontsize=7, loc="outside right upper")
     return figure
 
 
@@ -81,7 +81,7 @@ def split(results: Results) -> Any:
     rows = [(one, one.split) for one in results.measured.values() if one.split is not None]
     if not rows:
         return None
-    figure, axes = plain(7.2, 0.8 + 0.36 * len(rows))
+    figure, axes = plain(7.6, 0.8 + 0.36 * len(rows))
     labels = [name(one) for one, _ in rows]
     before = [0.0] * len(rows)
     parts = [("workers", "worker_s", "#1f5fa8"), ("master", "master_s", "#222222"), ("overhead", "overhead_s", "#e0b080")]
@@ -90,7 +90,7 @@ def split(results: Results) -> Any:
         axes.barh(labels, widths, left=before, color=colour, label=label)
         before = [x + width for x, width in zip(before, widths)]
     for at, total in enumerate(before):
-        axes.text(total, at, f" {total:.3g} ms", va="center", fontsize=7)
+        axes.text(total, at, f" {total:.3g} ms" if total < 100 else f" {total:.0f} ms", va="center", fontsize=7)
     axes.set(xlabel="milliseconds a round", xlim=(0, 1.15 * max(before)))
     axes.invert_yaxis()
     axes.set_title(f"What a round is spent on: {len(rows[0][1].rounds)} rounds, H = 1")
@@ -114,7 +114,7 @@ def times(results: Results) -> Any:
             axes.axhline(points[0][1], linewidth=1, linestyle=":", color=COLOURS[one.letter], label=name(one))
     axes.set(xscale="log", yscale="log", xlabel="H, as a share of a partition's columns", ylabel="seconds to 1e-3")
     axes.set_title("Time to 1e-3 of the optimum over H; squares are the best")
-    axes.legend(fontsize=7)
+    figure.legend(fontsize=7, loc="outside right upper")
     return figure
 
 
@@ -128,5 +128,5 @@ def shares(results: Results) -> Any:
             axes.plot([best.h], [best.share], marker="s", markersize=8, fillstyle="none", color=COLOURS[one.letter])
     axes.set(xscale="log", ylim=(0, 1), xlabel="H, as a share of a partition's columns", ylabel="share of the time computing")
     axes.set_title("Share of computing over H; squares are where the time is shortest")
-    axes.legend(fontsize=7)
+    figure.legend(fontsize=7, loc="outside right upper")
     return figure

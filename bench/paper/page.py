@@ -32,7 +32,7 @@ def write(results: Results, folder: Path) -> None:
         f"<style>{STYLE}</style></head><body><h1>What Spark costs, and what can be done about it</h1>",
         f"<p>Ridge regression by CoCoA on {escape(about['data'])}, &lambda; = {about['lambda']:g}, in {about['partitions']} partitions; "
         f"one machine ({escape(about['machine'])}), {about['when']}. When the study began, {about['load']:g} processes wanted to run. "
-        f"Each run was made {turns(int(about['turns']))}; times say little about another machine, their ratios more.</p>",
+        f"Runs over H were made {turns(int(about['turns']))}, those of {about['rounds']} rounds three times; times say little about another machine, their ratios more.</p>",
         table(results),
     ]
     for kind, caption in CAPTIONS.items():

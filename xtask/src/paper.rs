@@ -15,11 +15,19 @@ const SCALA: &str = "crates/spark-jni/scala";
 
 /// Builds `qjam-spark.jar` and its native library.
 pub fn jar(workspace: &Workspace) -> StepResult {
-    let (jar, native) = built(workspace)?;
+    let (jar, native) = built(workspace, "release")?;
     Ok(format!("{}\n{}", jar.display(), native.display()))
 }
 
-fn built(workspace: &Workspace) -> Result<(PathBuf, PathBuf), Failure> {
+/// Tests the jar and the study on a standalone cluster.
+pub fn test(workspace: &Workspace) -> StepResult {
+    setup::mpi(workspace)?;
+    let (jar, native) = built(workspace, "debug")?;
+    package::spark_study_tests(workspace, &jar, &native)
+}
+
+/// The jar, and the library of this build.
+fn built(workspace: &Workspace, build: &str) -> Result<(PathBuf, PathBuf), Failure> {
     setup::spark(workspace)?;
     let folder = workspace.target.join("spark");
     std::fs::create_dir_all(&folder).about(&folder)?;
@@ -40,17 +48,19 @@ fn built(workspace: &Workspace) -> Result<(PathBuf, PathBuf), Failure> {
     let compiler =
         compiler.args(["scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-Xlint", "-Werror", "-d"]);
     compiler.arg(&jar).args(sources).run()?;
-    workspace.cargo("build --release -p qjam-spark-jni").run()?;
+    let option = if build == "release" { "--release" } else { "" };
+    workspace.cargo(&format!("build {option} -p qjam-spark-jni")).run()?;
     let library = "libqjam_spark_jni.so";
-    let native = folder.join(library);
-    std::fs::copy(workspace.release.join(library), &native).about(&native)?;
+    let native = folder.join(build).join(library);
+    std::fs::create_dir_all(folder.join(build)).about(&folder)?;
+    std::fs::copy(workspace.target.join(build).join(library), &native).about(&native)?;
     Ok((jar, native))
 }
 
 /// Builds all that the study needs and runs it with these options.
 pub fn study(workspace: &Workspace, options: &[String]) -> StepResult {
     setup::paper(workspace)?;
-    let (jar, native) = built(workspace)?;
+    let (jar, native) = built(workspace, "release")?;
     package::install(workspace)?;
     let program = workspace.program(workspace.venv_program("python")?).arg("bench/paper/study.py");
     let program = program.arg("--jar").arg(jar).arg("--native").arg(native);

@@ -13,8 +13,8 @@ final case class Settings(sigma: Double, lambda: Double, h: Double, seed: Long) 
 /** How partitions get to a round: coordinates at an earlier one, and the residuals of the rounds since. */
 final class Recipe(val round: Long, val alphas: Array[Array[Double]], val residuals: Array[Array[Double]]) extends Serializable
 
-/** What a task says: null instead of numbers where its partition is not at the round. */
-final class Answer(val partition: Int, val place: String, val numbers: Array[Double]) extends Serializable
+/** What a task says: null instead of numbers where its partition is not at the round; coordinates if they were asked for. */
+final class Answer(val partition: Int, val place: String, val numbers: Array[Double], val alpha: Array[Double]) extends Serializable
 
 /** Seconds of a round, of its slowest task and of the driver; and the objective after it. */
 final class Round(val seconds: Double, val worker: Double, val master: Double, val objective: Double)
@@ -30,9 +30,11 @@ private final class Placed(from: RDD[Columns], places: Array[String]) extends RD
   *
   * A round is a job over the partitions of `columns`, of which a task takes its record only if the executor has not had it. A task that
   * lands where its partition is not, or is at another round, says so; a second job gives it a recipe, by which it is made again:
-  * the bits are the same. Coordinates come home every `CheckpointRounds` rounds and not in between.
+  * the bits are the same. Coordinates come home every `checkpointRounds` rounds and not in between.
   */
-final class Descent(sc: SparkContext, columns: RDD[Columns], targets: Array[Double], settings: Settings, library: String) {
+final class Descent(
+    sc: SparkContext, columns: RDD[Columns], targets: Array[Double], settings: Settings, library: String,
+    checkpointRounds: Int = 16) {
   import Descent._
 
   private val id = java.util.UUID.randomUUID().getMostSignificantBits
@@ -50,10 +52,8 @@ final class Descent(sc: SparkContext, columns: RDD[Columns], targets: Array[Doub
   /** Does a round. */
   def round(): Round = {
     val begun = System.nanoTime()
-    val shared = sc.broadcast(w)
-    val answers =
-      try all((0 until parts), shared)
-      finally shared.destroy()
+    val isCheckpoint = (next + 1) % checkpointRounds == 0
+    val answers = all(w, isCheckpoint, None)
     val there = System.nanoTime()
     since += w
     val change = answers(0).numbers.clone()
@@ -62,7 +62,7 @@ final class Descent(sc: SparkContext, columns: RDD[Columns], targets: Array[Doub
     val master = System.nanoTime()
     next += 1
     prefer(answers.map(_.place))
-    if (next % CheckpointRounds == 0) keep()
+    if (isCheckpoint) keep(answers)
     val ended = System.nanoTime()
     val worker = answers.map(_.numbers(w.length + 1)).max
     val objective = 0.5 * w.map(x => x * x).sum + 0.5 * settings.lambda * change(w.length)
@@ -74,35 +74,35 @@ final class Descent(sc: SparkContext, columns: RDD[Columns], targets: Array[Doub
     val shared = sc.broadcast(w)
     val descent = id
     val sums =
-      try job(0 until parts)(partition => Native.slopes(descent, partition, shared.value))
+      try
+        job { (partition, records) =>
+          // Columns are all that it needs. If they were not here, the next round says so.
+          if (!Native.has(descent, partition)) Task.hold(descent, partition, records.next())
+          Native.slopes(descent, partition, shared.value)
+        }
       finally shared.destroy()
     val bound = -0.5 * w.map(x => x * x).sum - w.indices.map(i => w(i) * targets(i)).sum - sums.sum / (2 * settings.lambda)
-    // A partition that is not where it was has no slopes; then nothing is known.
-    if (sums.exists(_.isNaN)) Double.PositiveInfinity else objective - bound
+    objective - bound
   }
 
   /** The coordinates, partition by partition. */
   def coordinates(): Array[Array[Double]] = {
-    keep()
+    require(next > 0, "qjam: there are no coordinates before the first round")
     if (checkpoint.forall(_._1 != next)) {
-      // Somebody has lost them meanwhile: the last round, done again, brings them where they can be had.
+      // The last round once more: who has done it answers at once, now with the coordinates.
       next -= 1
       val last = since.remove(since.length - 1)
-      val shared = sc.broadcast(last)
-      try all(0 until parts, shared, Some(recipe()))
-      finally shared.destroy()
-      since += last
+      val answers = all(last, true, Some(recipe()))
       next += 1
-      keep()
+      keep(answers)
     }
-    checkpoint.filter(_._1 == next).map(_._2).getOrElse(
-      throw new IllegalStateException("qjam: executors are lost faster than their coordinates can be made again"))
+    checkpoint.get._2
   }
 
   /** Has executors forget it. */
   def release(): Unit = {
     val descent = id
-    job(0 until parts) { _ => Native.release(descent); 0.0 }
+    job { (_, _) => Native.release(descent); 0.0 }
   }
 
   private def recipe(): Recipe = {
@@ -110,47 +110,45 @@ final class Descent(sc: SparkContext, columns: RDD[Columns], targets: Array[Doub
     new Recipe(round, alphas, since.toArray)
   }
 
-  /** The answers of all tasks, in the order of partitions. */
-  private def all(of: Seq[Int], shared: Broadcast[Array[Double]], known: Option[Recipe] = None): Array[Answer] = {
+  /** The answers of all tasks to a round that begins with this residual, in the order of partitions. */
+  private def all(residual: Array[Double], wantsAlpha: Boolean, known: Option[Recipe]): Array[Answer] = {
     val answers = new Array[Answer](parts)
-    var (open, help) = (of, known.map(sc.broadcast(_)))
-    var attempts = 0
-    while (open.nonEmpty) {
-      if (attempts == AttemptsMax)
-        throw new IllegalStateException(s"qjam: partitions ${open.mkString(", ")} were lost $attempts times in one round")
-      val (descent, numbers, seed, round, name) = (id, settings.numbers, settings.seed, next, library)
-      val recipe = help
-      val work = (context: TaskContext, records: Iterator[Columns]) =>
-        Task.run(descent, context.partitionId(), records, shared, numbers, seed, round, recipe, name)
-      for (answer <- sc.runJob(placed, work, open) if answer.numbers != null) answers(answer.partition) = answer
-      open = open.filter(answers(_) == null)
-      if (open.nonEmpty) {
-        attempts += 1
-        restored += open.length
-        if (help.isEmpty) help = Some(sc.broadcast(this.recipe()))
+    val shared = sc.broadcast(residual)
+    var help = known.map(sc.broadcast(_))
+    var (open, attempts): (Seq[Int], Int) = (0 until parts, 0)
+    try
+      while (open.nonEmpty) {
+        if (attempts == AttemptsMax)
+          throw new IllegalStateException(s"qjam: partitions ${open.mkString(", ")} were lost $attempts times in one round")
+        val (descent, numbers, seed, round, name) = (id, settings.numbers, settings.seed, next, library)
+        val recipe = help
+        val work = (context: TaskContext, records: Iterator[Columns]) =>
+          Task.run(descent, context.partitionId(), records, shared, numbers, seed, round, wantsAlpha, recipe, name)
+        for (answer <- sc.runJob(placed, work, open) if answer.numbers != null) answers(answer.partition) = answer
+        open = open.filter(answers(_) == null)
+        if (open.nonEmpty) {
+          attempts += 1
+          restored += open.length
+          if (help.isEmpty) help = Some(sc.broadcast(this.recipe()))
+        }
       }
-    }
-    help.foreach(_.destroy())
+    finally (help ++ Some(shared)).foreach(_.destroy())
     answers
   }
 
-  private def job(of: Seq[Int])(ask: Int => Double): Array[Double] = {
+  private def job(ask: (Int, Iterator[Columns]) => Double): Array[Double] = {
     val name = library
-    sc.runJob(placed, (context: TaskContext, _: Iterator[Columns]) => { Native.load(name); ask(context.partitionId()) }, of)
+    val work = (context: TaskContext, records: Iterator[Columns]) => {
+      Native.load(name)
+      ask(context.partitionId(), records)
+    }
+    sc.runJob(placed, work)
   }
 
-  /** Coordinates come home; unless somebody has lost them, and then the earlier ones stay. */
-  private def keep(): Unit = {
-    val (descent, round, name) = (id, next, library)
-    val work = (context: TaskContext, _: Iterator[Columns]) => {
-      Native.load(name)
-      Native.coordinates(descent, context.partitionId(), round)
-    }
-    val found = sc.runJob(placed, work, 0 until parts)
-    if (found.forall(_ != null)) {
-      checkpoint = Some((next, found))
-      since.clear()
-    }
+  /** Coordinates have come home. */
+  private def keep(answers: Array[Answer]): Unit = {
+    checkpoint = Some((next, answers.map(_.alpha)))
+    since.clear()
   }
 
   /** Has tasks prefer the executors where they ran, none of which is preferred by more than its share. */
@@ -171,32 +169,33 @@ final class Descent(sc: SparkContext, columns: RDD[Columns], targets: Array[Doub
 }
 
 object Descent {
-  /** Coordinates come home after so many rounds. */
-  val CheckpointRounds = 16
   /** A partition that is lost so often in one round is given up. */
   private val AttemptsMax = 8
 }
 
 /** What a task does. */
 private object Task {
+  def hold(descent: Long, partition: Int, columns: Columns): Unit =
+    Native.hold(descent, partition, columns.starts, columns.rows, columns.values)
+
   def run(
       descent: Long, partition: Int, records: Iterator[Columns], w: Broadcast[Array[Double]], settings: Array[Double],
-      seed: Long, round: Long, recipe: Option[Broadcast[Recipe]], library: String): Answer = {
+      seed: Long, round: Long, wantsAlpha: Boolean, recipe: Option[Broadcast[Recipe]], library: String): Answer = {
     Native.load(library)
     val env = SparkEnv.get
     val place = s"executor_${env.blockManager.blockManagerId.host}_${env.executorId}"
-    def hold(columns: Columns): Unit = Native.hold(descent, partition, columns.starts, columns.rows, columns.values)
     val isNew = !Native.has(descent, partition) && (round == 0 || recipe.nonEmpty)
-    if (isNew) hold(records.next())
+    if (isNew) hold(descent, partition, records.next())
     var numbers = Native.advance(descent, partition, w.value, settings, seed, round)
     for (help <- recipe if numbers == null) {
       val known = help.value
       if (known.alphas.nonEmpty) Native.place(descent, partition, known.alphas(partition), known.round)
-      else if (!isNew) hold(records.next())
+      else if (!isNew) hold(descent, partition, records.next())
       for ((residual, i) <- known.residuals.zipWithIndex)
         Native.advance(descent, partition, residual, settings, seed, known.round + i)
       numbers = Native.advance(descent, partition, w.value, settings, seed, round)
     }
-    new Answer(partition, place, numbers)
+    val alpha = if (wantsAlpha && numbers != null) Native.coordinates(descent, partition, round + 1) else null
+    new Answer(partition, place, numbers, alpha)
   }
 }

@@ -27,6 +27,7 @@ object Qjam {
       sc: SparkContext, data: RDD[LabeledPoint], lambda: Double, tolerance: Double = 1e-4, partitions: Int = 0, h: Double = 1.0,
       roundsMax: Int = 1000, seed: Long = 0): Ridge = {
     require(lambda > 0 && lambda < Double.PositiveInfinity, s"qjam: lambda is $lambda; give a number above 0")
+    require(roundsMax > 0, s"qjam: roundsMax is $roundsMax; give a number above 0")
     require(h > 0 && h < 1e6, s"qjam: h is $h; give a number above 0")
     val name = library.getOrElse(throw new IllegalStateException("qjam: call Qjam.addLibrary(sc, \"…/libqjam_spark_jni.so\") first"))
     val count = if (partitions > 0) partitions else math.max(1, sc.defaultParallelism)
@@ -54,7 +55,7 @@ object Qjam {
 
   private def found(descent: Descent, width: Int, count: Int, tolerance: Double, roundsMax: Int): Ridge = {
     var (rounds, objective, gap) = (0, Double.PositiveInfinity, Double.PositiveInfinity)
-    while (rounds < roundsMax && !(gap <= tolerance * objective)) {
+    while (rounds == 0 || (rounds < roundsMax && gap > tolerance * objective)) {
       objective = descent.round().objective
       rounds += 1
       // A gap costs as much as a job.

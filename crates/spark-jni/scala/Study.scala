@@ -31,7 +31,8 @@ final class Study(java: JavaSparkContext, folder: String, parts: Int, lambda: Do
   private def settings(h: Double): Settings = Settings(parts.toDouble, lambda, h, seed)
 
   /** What B* does its rounds with. */
-  def held(h: Double): Descent = new Descent(sc, numbers(), targets, settings(h), library)
+  def held(h: Double, checkpointRounds: Int): Descent =
+    new Descent(sc, numbers(), targets, settings(h), library, checkpointRounds)
 
   /** Runs rounds, each told on a line: seconds, the slowest worker's, the driver's own, the objective. Coordinates go to a file. */
   def run(variant: String, h: Double, most: Int, target: Double, limit: Double, to: String): String = {
@@ -39,7 +40,7 @@ final class Study(java: JavaSparkContext, folder: String, parts: Int, lambda: Do
     def goesOn(objective: Double) =
       rounds.length < most && !(target > 0 && objective <= target) && rounds.map(_.seconds).sum <= limit
     val alphas = if (variant == "B*") {
-      val descent = held(h)
+      val descent = held(h, 16)
       do rounds += descent.round() while (goesOn(rounds.last.objective))
       val found = descent.coordinates()
       descent.release()
