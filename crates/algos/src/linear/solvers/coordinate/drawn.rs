@@ -44,7 +44,7 @@ impl Draws {
     #[inline]
     pub fn below(self, step: u64, n: u32) -> u32 {
         let bits = mix(self.0.wrapping_add(GOLDEN.wrapping_mul(step + 1)));
-        ((bits >> 32) * u64::from(n) >> 32) as u32
+        (((bits >> 32) * u64::from(n)) >> 32) as u32
     }
 }
 
