@@ -6,10 +6,11 @@
 // coordinate descent on its own columns, against a copy of the residual; then the changes of the residual are added up by
 // MPI_Allreduce. sigma' is the number of ranks, which is always safe.
 //
-//     mpirun -n K cocoa_peer DATA.bin LAMBDA ETA H ROUNDS TARGET
+//     mpirun -n K cocoa_peer DATA.bin LAMBDA ETA H ROUNDS TARGET [SEED]
 //
 // H is told as a share of the columns of a rank. It ends when the objective is at most TARGET, or after ROUNDS; TARGET 0 is
-// none. DATA.bin has, little end first: rows, columns, entries (int64), where each column starts and the last ends (int64),
+// none. With a SEED the columns of a rank are neighbours and their draws those of `qjam_algos::linear::Draws`, as all programs
+// of `bench/paper` have them; every round is told on a line of its own then. DATA.bin has, little end first: rows, columns, entries (int64), where each column starts and the last ends (int64),
 // rows of the entries (int32), entries and targets (double).
 
 #include <mpi.h>
@@ -65,6 +66,39 @@ Columns share(const Columns& all, int ranks, int rank) {
     return mine;
 }
 
+// Neighbouring columns: as many for each rank, and one more for the first ones where that does not come out even.
+Columns neighbours(const Columns& all, int ranks, int rank) {
+    const std::int64_t each = all.count() / ranks, more = all.count() % ranks;
+    const std::int64_t from = rank * each + std::min<std::int64_t>(rank, more), to = from + each + (rank < more);
+    Columns mine;
+    for (std::int64_t j = from; j <= to; ++j) mine.starts.push_back(all.starts[j] - all.starts[from]);
+    mine.rows.assign(all.rows.begin() + all.starts[from], all.rows.begin() + all.starts[to]);
+    mine.values.assign(all.values.begin() + all.starts[from], all.values.begin() + all.starts[to]);
+    return mine;
+}
+
+// SplitMix64: its step and its finalizer.
+constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
+
+std::uint64_t mixed(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+}
+
+// The draws of a rank in a round.
+struct Draws {
+    std::uint64_t key = 0;
+
+    Draws(std::uint64_t seed, std::uint64_t round, std::uint64_t rank) {
+        for (std::uint64_t part : {seed, round, rank}) key = mixed((key + golden) ^ part);
+    }
+
+    std::int64_t below(std::uint64_t step, std::uint64_t n) const {
+        return static_cast<std::int64_t>(((mixed(key + golden * (step + 1)) >> 32) * n) >> 32);
+    }
+};
+
 double soft(double z, double t) { return z > t ? z - t : z < -t ? z + t : 0.0; }
 
 }  // namespace
@@ -74,13 +108,15 @@ int main(int argc, char** argv) {
     int ranks = 1, rank = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc != 7) {
-        if (rank == 0) std::fprintf(stderr, "usage: cocoa_peer DATA.bin LAMBDA ETA H ROUNDS TARGET\n");
+    if (argc != 7 && argc != 8) {
+        if (rank == 0) std::fprintf(stderr, "usage: cocoa_peer DATA.bin LAMBDA ETA H ROUNDS TARGET [SEED]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     const double lambda = std::atof(argv[2]), eta = std::atof(argv[3]), h = std::atof(argv[4]);
     const int most = std::atoi(argv[5]);
     const double target = std::atof(argv[6]);
+    const bool told = argc == 8;
+    const std::uint64_t seed = told ? std::strtoull(argv[7], nullptr, 10) : 0;
 
     std::ifstream in(argv[1], std::ios::binary);
     const auto sizes = take<std::int64_t>(in, 3);
@@ -91,7 +127,7 @@ int main(int argc, char** argv) {
         all.starts = take<std::int64_t>(in, sizes[1] + 1);
         all.rows = take<std::int32_t>(in, sizes[2]);
         all.values = take<double>(in, sizes[2]);
-        mine = share(all, ranks, rank);
+        mine = told ? neighbours(all, ranks, rank) : share(all, ranks, rank);
     }
     const auto b = take<double>(in, m);
 
@@ -110,11 +146,13 @@ int main(int argc, char** argv) {
     int round = 0;
     while (round < most) {
         ++round;
+        const Draws draws(seed, static_cast<std::uint64_t>(round - 1), static_cast<std::uint64_t>(rank));
         const double before = MPI_Wtime();
         r = w;
         for (std::int64_t step = 0; step < steps && n > 0; ++step) {
             // Multiplying and shifting draws below n without a division.
-            const auto j = static_cast<std::int64_t>((static_cast<unsigned __int128>(random()) * n) >> 64);
+            const std::int64_t j = told ? draws.below(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(n))
+                                        : static_cast<std::int64_t>((static_cast<unsigned __int128>(random()) * n) >> 64);
             const double q = sigma * squares[j] + l2;
             if (q <= 0.0) continue;
             double along = 0.0;
@@ -125,15 +163,22 @@ int main(int argc, char** argv) {
             for (std::int64_t p = mine.starts[j]; p < mine.starts[j + 1]; ++p) r[mine.rows[p]] += sigma * by * mine.values[p];
         }
         for (std::int64_t i = 0; i < m; ++i) change[i] = (r[i] - w[i]) / sigma;
-        working += MPI_Wtime() - before;
+        const double worked = MPI_Wtime() - before;
+        working += worked;
         MPI_Allreduce(MPI_IN_PLACE, change.data(), static_cast<int>(m), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         for (std::int64_t i = 0; i < m; ++i) w[i] += change[i];
-        if (target > 0.0 || round == most) {
+        const double spent = MPI_Wtime() - before;
+        if (target > 0.0 || round == most || told) {
             const double then = MPI_Wtime();
             double penalty = 0.0;
             for (double x : a) penalty += 0.5 * l2 * x * x + l1 * std::fabs(x);
             MPI_Allreduce(MPI_IN_PLACE, &penalty, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
             objective = 0.5 * std::inner_product(w.begin(), w.end(), w.begin(), 0.0) + penalty;
+            if (told) {
+                double slowest = 0.0;
+                MPI_Reduce(&worked, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+                if (rank == 0) std::printf("round=%d seconds=%.9f worker=%.9f objective=%.17g\n", round, spent, slowest, objective);
+            }
             evaluating += MPI_Wtime() - then;
             if (target > 0.0 && objective <= target) break;
         }

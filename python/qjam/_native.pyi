@@ -199,6 +199,28 @@ def learner_fit(
     answers: bool = False,
     batch: bool = False,
 ) -> Dict[str, Any]: ...
+def drawn_steps(
+    rows: Sequence[Any], values: Sequence[Any], w: Any, alpha: Any, settings: Tuple[float, float, float, int, int, int, int]
+) -> Tuple[Any, Any]: ...
+def drawn_fit(
+    master: Master,
+    memory: Tuple[Any, Any, Any],
+    cols: int,
+    targets: Any,
+    partitions: int,
+    settings: Tuple[float, float, float, int, float, int],
+    tick: Callable[[], object],
+) -> Dict[str, Any]: ...
+def tuned_fit(
+    master: Master,
+    memory: Tuple[Any, Any, Any],
+    cols: int,
+    targets: Any,
+    partitions: int,
+    settings: Tuple[float, float, int, float, int],
+    fixed: Optional[Tuple[float, float]],
+    tick: Callable[[], object],
+) -> Dict[str, Any]: ...
 def model_answer(
     master: Master,
     rows: Rows,

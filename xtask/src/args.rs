@@ -23,6 +23,10 @@ pub enum Request {
     Site,
     /// Do all of a release but publishing it, or one part of that.
     Release(Option<String>),
+    /// Run the study of Spark and MPI with these options of its own.
+    Paper(Vec<String>),
+    /// Build the jar for users of Spark in Scala.
+    SparkJar,
     /// Print the dependencies between crates and modules.
     Rooms,
     /// Start, remove or inspect test hosts.
@@ -72,6 +76,9 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
     {
         return Ok(Request::Step { name: name.clone(), outcome: outcome.into() });
     }
+    if command == "paper" {
+        return Ok(Request::Paper(options.to_vec()));
+    }
     let (mut full, mut only, mut is_rehearsal) = (false, None, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -95,6 +102,7 @@ pub fn parse(words: &[String]) -> Result<Request, Usage> {
         "site" => Ok(Request::Site),
         "release" if is_rehearsal => Ok(Request::Release(only)),
         "release" => Err(Usage::ReleaseHow),
+        "spark-jar" => Ok(Request::SparkJar),
         "rooms" => Ok(Request::Rooms),
         "list" => Ok(Request::List),
         "help" | "--help" | "-h" => Ok(Request::Help),
@@ -134,6 +142,12 @@ mod tests {
     fn a_shell_is_on_a_named_host() {
         let Ok(Request::Hosts(order)) = parsed("hosts shell a") else { panic!("not about hosts") };
         assert_eq!(order, Order::Shell("a".into()));
+    }
+
+    #[test]
+    fn options_of_the_study_are_its_own() {
+        let Ok(Request::Paper(options)) = parsed("paper --quick --lam 2") else { panic!("not the study") };
+        assert_eq!(options, ["--quick", "--lam", "2"]);
     }
 
     #[test]

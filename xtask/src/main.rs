@@ -18,6 +18,7 @@ mod lanes;
 mod leftovers;
 mod mpi;
 mod package;
+mod paper;
 mod promised;
 mod release;
 mod rooms;
@@ -45,6 +46,8 @@ cargo xtask COMMAND
   wheel                         build the Python package for others, to `wheels` in the target folder
   site                          build the documentation to `site` in the target folder, for any web server
   release --dry-run             everything of a release short of publishing it; --only PART: check, crates, wheel, dist
+  paper [OPTIONS]               the study of what Spark costs beside MPI, to `paper` in the target folder; --quick takes ten minutes
+  spark-jar                     build the jar for users of Spark in Scala and its library, to `spark` in the target folder
   rooms                         print which crates and modules use which, and check that they may
   hosts up | down | status      make or remove test hosts with an sshd each, or see which answer
   hosts shell NAME              log in to one
@@ -82,6 +85,10 @@ fn main() -> ExitCode {
                 Workspace::here().and_then(|workspace| release::rehearse(&workspace, part.as_deref())),
             );
         }
+        Request::Paper(options) => {
+            return finish(Workspace::here().and_then(|workspace| paper::study(&workspace, &options)));
+        }
+        Request::SparkJar => return finish(Workspace::here().and_then(|workspace| paper::jar(&workspace))),
         Request::Rooms => return finish(Workspace::here().and_then(|workspace| rooms::print(&workspace))),
         Request::Hosts(order) => {
             return finish(Workspace::here().and_then(|workspace| hosts::obey(&workspace, &order)));

@@ -18,6 +18,8 @@ pub const HOST_TESTS: &str = "python/tests/test_hosts.py";
 pub const CLOUD_TESTS: &str = "python/tests/test_clouds.py";
 /// Those that need Spark.
 pub const SPARK_TESTS: &str = "python/tests/test_spark.py";
+/// Those that need Spark and the jar for it.
+pub const SPARK_STUDY_TESTS: &str = "python/tests/test_spark_study.py";
 /// What looks at the clock.
 const MEASURES: &str = "python/tests/measures.py";
 /// The oldest C library that the wheel for others runs with.
@@ -36,7 +38,8 @@ const CARRIED: &[&str] = &[
     "licenses/LICENSE-APACHE",
 ];
 /// Tests that other steps run.
-pub const ELSEWHERE: [&str; 6] = ["--ignore", HOST_TESTS, "--ignore", CLOUD_TESTS, "--ignore", SPARK_TESTS];
+pub const ELSEWHERE: [&str; 8] =
+    ["--ignore", HOST_TESTS, "--ignore", CLOUD_TESTS, "--ignore", SPARK_TESTS, "--ignore", SPARK_STUDY_TESTS];
 /// What it must not have.
 const LEFT_OUT: &[&str] = &["__pycache__", "/tests/", "build_backend", ".cyclonedx.json"];
 
@@ -139,6 +142,13 @@ pub fn cloud_tests(workspace: &Workspace, knows: impl FnOnce(Run) -> Run) -> Ste
 /// The tests that need Spark.
 pub fn spark_tests(workspace: &Workspace) -> StepResult {
     let run = pytest_run(workspace, &workspace.venv(), &[SPARK_TESTS])?;
+    judge(&run.limit_min(20).tee_and_leave_nothing()?)
+}
+
+/// The tests that need Spark, the jar and its library.
+pub fn spark_study_tests(workspace: &Workspace, jar: &Path, native: &Path) -> StepResult {
+    let run = pytest_run(workspace, &workspace.venv(), &[SPARK_STUDY_TESTS])?;
+    let run = run.env("QJAM_TEST_SPARK_JAR", jar).env("QJAM_TEST_SPARK_NATIVE", native);
     judge(&run.limit_min(20).tee_and_leave_nothing()?)
 }
 

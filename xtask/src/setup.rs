@@ -16,6 +16,8 @@ pub const PACKAGE_TEST_PACKAGES: &str = "python/tests/requirements.txt";
 const CLOUD_PACKAGES: &str = "crates/store/tests/requirements.txt";
 /// Spark with its driver in Python.
 const SPARK_PACKAGES: &str = "python/tests/requirements-spark.txt";
+/// What draws the pictures of the study.
+const PAPER_PACKAGES: &str = "bench/requirements-paper.txt";
 /// The server that speaks like Azure's storage.
 const AZURITE: &str = "azurite@3.35.0";
 /// What makes pages of the book.
@@ -77,6 +79,13 @@ pub fn spark(workspace: &Workspace) -> StepResult {
         system_packages(workspace, &["openjdk-17-jre-headless"])?;
     }
     packages(workspace, SPARK_PACKAGES)
+}
+
+/// Installs what the study of Spark and MPI uses: both, and what draws its pictures.
+pub fn paper(workspace: &Workspace) -> StepResult {
+    spark(workspace)?;
+    mpi(workspace)?;
+    packages(workspace, PAPER_PACKAGES)
 }
 
 /// Azurite's program.

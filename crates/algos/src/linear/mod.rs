@@ -51,6 +51,7 @@ pub use path::{grid, lambda_max, train_path};
 pub use scaling::{Penalty, PenaltyError, Scaling};
 pub use solvers::coordinate::cocoa::{CocoaRound, Fit, FitError, Objective, Outcome, Times, fit, fit_from};
 pub use solvers::coordinate::columns::{Columns, Value};
+pub use solvers::coordinate::drawn::{Drawing, DrawnRound, Draws, Steps, drawn, local_steps};
 pub use solvers::coordinate::learners::{Given, Learned, Margin, logistic, path, regress, svm};
 pub use solvers::coordinate::loss::Loss;
 pub use solvers::coordinate::params::{Combine, Local, Params, ParamsError, Tuning};
