@@ -1,10 +1,11 @@
 //! The command `qjam`.
 //!
-//! It parses ([`args`]) with the defaults of configuration files ([`settings`]), runs one of the [`commands`] on the public interface of the library, and prints ([`output`]).
+//! It parses ([`args`]) with the defaults of configuration files ([`settings`]), runs one of the [`commands`] on the public interface of the library, and prints ([`output`], [`events`]).
 //! The same executable is its own worker.
 
 mod args;
 mod commands;
+mod events;
 mod output;
 mod settings;
 
