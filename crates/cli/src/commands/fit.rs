@@ -18,6 +18,7 @@ use std::path::Path;
 /// Runs the command.
 pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let (args, settings) = (&fit.args, &fit.settings);
+    events::begin(args.events);
     let name = settings.table().name;
     let Some(learner) = find(name) else { bail!("{name} cannot be fitted by this command yet") };
     if args.detach && fit.folds.is_some() {
@@ -29,7 +30,6 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     // Clap asks for one of the two.
     let Some(out) = &args.out else { bail!("--out is missing") };
     reading::can_be_written("--out", out)?;
-    events::begin(args.events);
     let mut spent = Spent::new();
     let builder = events::of(reading::limited(Master::builder(), args.memory_limit, args.host_cache));
     let _dashboard;
