@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 BOOK = HERE.parent.parent / "docs" / "book"
 PAGES = [
     *sorted(BOOK.glob("python-*.md")),
+    BOOK / "bucket.md",
     BOOK / "k-means-start-to-finish.md",
     BOOK / "discriminant-analysis.md",
     BOOK / "gaussian-mixtures.md",
