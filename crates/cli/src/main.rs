@@ -1,11 +1,10 @@
 //! The command `qjam`.
 //!
-//! It parses ([`args`]) with the defaults of configuration files ([`settings`]), runs one of the [`commands`] on the public interface of the library, and prints ([`output`], [`events`]).
+//! It parses ([`args`]) with the defaults of configuration files ([`settings`]), runs one of the [`commands`] on the public interface of the library, and prints ([`output`]).
 //! The same executable is its own worker.
 
 mod args;
 mod commands;
-mod events;
 mod output;
 mod settings;
 

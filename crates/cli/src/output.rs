@@ -2,7 +2,8 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where the command prints")]
 
-use crate::events;
+pub(crate) mod events;
+
 use qjam::printable;
 use serde_json::json;
 use std::io::{self, IsTerminal, Write};

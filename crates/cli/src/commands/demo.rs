@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::training::{self, Trained};
 use crate::args::Demo;
-use crate::{events, output};
+use crate::output::{self, events};
 use anyhow::{Context, bail};
 use qjam::job::Death;
 use qjam::journal::What;

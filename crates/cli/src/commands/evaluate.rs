@@ -5,7 +5,7 @@ use super::predict::refused;
 use super::reading::{self, Read, ReadAs};
 use super::{metrics, picture, placing, supervised};
 use crate::args::Evaluate;
-use crate::{events, output};
+use crate::output::{self, events};
 use anyhow::{Context, bail};
 use qjam::Master;
 use qjam_algos::evaluate::{Options, evaluate};

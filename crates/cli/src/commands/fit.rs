@@ -4,7 +4,7 @@ use super::reading::{self, Read, ReadAs};
 use super::spent::Spent;
 use super::{detached, inspect, metrics, supervised};
 use crate::args::Fit;
-use crate::{events, output};
+use crate::output::{self, events};
 use anyhow::{anyhow, bail};
 use qjam::Master;
 use qjam_algos::evaluate::cross::{CrossValidation, cross_validate};

@@ -6,7 +6,7 @@
 use super::answers::Answers;
 use super::reading::{self, Read, ReadAs};
 use crate::args::Predict;
-use crate::{events, output};
+use crate::output::{self, events};
 use anyhow::{anyhow, bail};
 use qjam::{DataError, DataSet, Master, Rows, with_rows};
 use qjam_algos::answers::BadNumber;

@@ -2,7 +2,7 @@
 
 use super::placing;
 use crate::args::Data;
-use crate::{events, output};
+use crate::output::{self, events};
 use anyhow::{anyhow, bail, ensure};
 use qjam::{Builder, DataSet, Dense, Master, chunk::Element};
 use qjam_algos::learner::Weights;

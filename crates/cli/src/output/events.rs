@@ -1,9 +1,9 @@
 //! What a command tells programs while it works: with `--events`, one JSON object in each line of standard error.
 //!
-//! Comes in: what a command does, from its own code, and the remarks and the error that [`output`](crate::output) would print.
+//! Comes in: what a command does, from its own code, and the remarks and the error that [`output`](super) would print.
 //! Goes out: objects that have at least a name, `event`. Standard output has what it has without them. Until [`begin`], nothing is told.
 
-use crate::output;
+use super::{error_line, one_line, waiting};
 use qjam::{Builder, Master};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,9 +24,9 @@ pub(crate) fn are_told() -> bool {
 /// Tells an event, which is made only then.
 pub(crate) fn tell(event: impl FnOnce() -> Value) {
     if are_told()
-        && let Ok(line) = output::one_line(&event())
+        && let Ok(line) = one_line(&event())
     {
-        output::error_line(&line);
+        error_line(&line);
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn of(builder: Builder) -> Builder {
         true => builder
             .on_wait(|waiting| tell(|| json!({ "event": "waiting", "text": waiting.to_string() })))
             .on_log(|line| tell(|| json!({ "event": "line", "worker": line.worker, "text": line.text }))),
-        false => builder.on_wait(|waiting| output::waiting(&waiting.to_string())),
+        false => builder.on_wait(|reason| waiting(&reason.to_string())),
     }
 }
 
