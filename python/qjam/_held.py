@@ -140,6 +140,11 @@ class Held(Generic[S]):
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    def _repr_html_(self) -> str:
+        from ._html import held
+
+        return held(self)
+
     def __repr__(self) -> str:
         return f"<Held, {len(self)} states>"
 

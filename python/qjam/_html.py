@@ -1,4 +1,4 @@
-"""What notebooks show of masters, reports, data sets and fitted learners: short tables and small drawings as inline SVG.
+"""What notebooks show of masters, rounds, states, reports, data sets and fitted learners: short tables and small drawings as inline SVG.
 
 Comes in: the objects, and what their run file says. Goes out: HTML in which every text is escaped and no script runs. Colours of
 text follow the notebook's theme.
@@ -12,9 +12,12 @@ import math
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ._report import RoundReport, _bytes, _time
+from .errors import Cancelled
 
 if TYPE_CHECKING:
+    from ._held import Held
     from ._master import Master
+    from ._pending import Pending
     from .dataset.base import BaseDataSet
 
 #: Worker, master, overhead; what a lane computed; what was lost.
@@ -63,6 +66,27 @@ def report(r: RoundReport) -> str:
     if told:
         rows.append(("counts", ", ".join(told)))
     return _table(f"round {r.round}", rows) + _svg("where the time of the round went", 14, bar)
+
+
+def pending(p: Pending) -> str:
+    """A submitted round: whether it has ended, how, and where its time went. Nothing is waited for, and no value is read."""
+    if p._error is not None:
+        state = "cancelled" if isinstance(p._error, Cancelled) else f"failed: {type(p._error).__name__}: {p._error}"
+    elif not p.done():
+        state = "running"
+    else:
+        state = "done" if p._parts is not None or p._value else "done, not waited for"
+    found = p.report
+    return _table("submitted round", [("state", _text(state))]) + ("" if found is None else report(found))
+
+
+def held(h: Held[Any]) -> str:
+    """States on workers: how many, what makes them, and of which data. No state is fetched."""
+    init = getattr(h._init, "__qualname__", type(h._init).__name__)
+    rows = [("states", str(len(h))), ("made by", f"<code>{_text(init)}</code>"), ("workers", _text(h._master._text))]
+    if h._set is not None:
+        rows.append(("data", _text(repr(h._set))))
+    return _table("states on workers", rows)
 
 
 def dataset(data: BaseDataSet) -> str:

@@ -94,5 +94,10 @@ class Pending:
         if hasattr(self, "_left"):
             self._leave()
 
+    def _repr_html_(self) -> str:
+        from ._html import pending
+
+        return pending(self)
+
     def __repr__(self) -> str:
         return f"<Pending, {'done' if self.done() else 'running'}>"

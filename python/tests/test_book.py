@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 BOOK = HERE.parent.parent / "docs" / "book"
 PAGES = [
     *sorted(BOOK.glob("python-*.md")),
+    BOOK / "bucket.md",
     BOOK / "k-means-start-to-finish.md",
     BOOK / "discriminant-analysis.md",
     BOOK / "gaussian-mixtures.md",
@@ -20,6 +22,9 @@ PAGES = [
     BOOK / "neural-networks.md",
     BOOK / "optimize.md",
     BOOK / "pca.md",
+    BOOK / "running-on-your-hosts.md",
+    BOOK / "runs.md",
+    BOOK / "security.md",
     BOOK.parent.parent / "README.md",
 ]
 
@@ -28,6 +33,7 @@ def run_page(page: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, str(HERE / "book.py"), str(page)],
         cwd=str(folder),
+        env={**os.environ, "QJAM_RUNS": str(folder / "runs")},
         capture_output=True,
         text=True,
         timeout=300,

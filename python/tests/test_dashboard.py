@@ -99,6 +99,8 @@ def test_views_fill_while_a_worker_is_killed_and_the_end_is_told(browser: Browse
             m.run(add, None, [n, n + 1, n + 2])
             m.record_metric("loss", 1.0 / (1 + n))
         page.until("live.data.facts.counts.finished >= 20 && live.data.series.length === 1")
+        # Processes have memory, and the page is told of it after it was opened.
+        page.until("live.data.lanes.lanes.every((lane) => 0 < lane.memory_bytes && lane.memory_bytes <= lane.memory_most_bytes)")
         victim = m.workers[1].pid
         assert victim is not None
         os.kill(victim, signal.SIGKILL)
@@ -303,6 +305,34 @@ def test_the_page_fits_desks_and_phones_in_both_themes(
         page.close()
 
 
+def test_a_command_serves_the_page_of_its_run_as_long_as_it_runs(tmp_path: Path) -> None:
+    env = {**os.environ, "QJAM_RUNS": str(tmp_path / "runs")}
+    words = [str(worker()), "bench", "rounds", "--workers", "local:1", "--rounds", "100000", "--sleep-ms", "5"]
+    process = subprocess.Popen(
+        [*words, "--dashboard"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        try:
+            assert process.stderr is not None
+            link = next(line for line in process.stderr if "dashboard: " in line).split("dashboard: ")[1].strip()
+            assert listening(process.pid) == {(LOOPBACK, urlsplit(link).port)}
+            status, text = get(link)
+            (run,) = (tmp_path / "runs").glob("*.run")
+            assert status == 200 and f"<title>qjam run {run.stem}</title>" in text
+        finally:
+            process.kill()
+    wait_until(lambda: is_gone(link), "the port's end")
+
+
+def is_gone(link: str) -> bool:
+    """Whether nobody answers any more."""
+    try:
+        get(link)
+    except OSError:
+        return True
+    return False
+
+
 def test_nothing_listens_without_a_dashboard_and_a_killed_master_takes_its_port_with_it(tmp_path: Path) -> None:
     with Master("proc:1", run_folder=tmp_path, progress=False) as m:
         m.run(add, None, [1])
@@ -324,14 +354,7 @@ sys.stdin.read()
         process.kill()
         process.wait(HANG_S)
 
-    def is_gone() -> bool:
-        try:
-            get(link)
-        except OSError:
-            return True
-        return False
-
-    wait_until(is_gone, "the port's end")
+    wait_until(lambda: is_gone(link), "the port's end")
 
 
 def test_a_dashboard_without_a_run_file_is_refused() -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from events import HANG_S, wait_until
 
@@ -35,6 +35,48 @@ def test_the_demo_tells_every_evaluation_the_kill_and_that_the_bits_are_equal(tm
     killed = next(event for event in events if event["event"] == "kill")
     assert killed["pid"] in [worker["pid"] for worker in events[0]["workers"]]
     assert next(event for event in events if event["event"] == "trained")["hash"] == events[-1]["hash"]
+
+
+def test_a_fit_tells_its_steps_on_standard_error_and_its_result_on_standard_output(tmp_path: Path) -> None:
+    rows = "".join(f"{n % 7},{n % 11},{n % 13}\n" for n in range(4000))
+    (tmp_path / "x.csv").write_text(rows)
+
+    def events(*words: str, exit_code: int = 0) -> Tuple[str, List[Dict[str, Any]]]:
+        done = subprocess.run(
+            [str(worker()), *words, "--events"],
+            env=environment(tmp_path), cwd=str(tmp_path), capture_output=True, text=True, timeout=HANG_S,
+        )  # fmt: skip
+        assert done.returncode == exit_code, done.stderr
+        return done.stdout, [json.loads(line) for line in done.stderr.splitlines()]
+
+    fit = ["fit", "kmeans", "x.csv", "--k", "3", "--iterations", "4", "--tolerance", "0", "--out", "a.model", "--workers", "proc:2"]
+    stdout, told = events(*fit, "--json")
+    result = json.loads(stdout)
+    kinds = [event["event"] for event in told]
+    assert kinds[:2] == ["began", "read"] and [kind for kind in kinds if kind != "note"][-1] == "saved"
+    assert told[0]["learner"] == "kmeans" and [w["name"] for w in told[0]["workers"]] == ["proc:0", "proc:1"]
+    assert (tmp_path / "runs" / f"{told[0]['run']}.run").exists()
+    assert (told[1]["rows"], told[1]["columns"]) == (4000, 3)
+    steps = [event for event in told if event["event"] == "step"]
+    assert [step["step"] for step in steps] == list(range(1, result["iterations"] + 1))
+    assert {step["steps_max"] for step in steps} == {4} and {step["workers"] for step in steps} == {2}
+    assert steps[0]["seconds_left_max"] is None
+    assert all(step["seconds_left_max"] > 0 for step in steps[1:] if step["step"] < 4)
+    saved = next(event for event in told if event["event"] == "saved")
+    assert (saved["hash"], saved["model"]) == (result["hash"], "a.model")
+
+    stdout, told = events("predict", "a.model", "x.csv", "--workers", "local:1")
+    assert len(stdout.splitlines()) == 4000 and [event["event"] for event in told] == ["read", "began"]
+    stdout, told = events("predict", "a.model", "x.csv", "--transform", "--out", "distances.npy")
+    chunks = told[-1]["steps_max"]
+    assert [event["step"] for event in told[1:]] == list(range(1, chunks + 1))
+    stdout, told = events("evaluate", "a.model", "x.csv", "--workers", "local:1", "--json")
+    assert json.loads(stdout)["rows"] == 4000
+    assert [event["event"] for event in told if event["event"] != "note"] == ["began", "read", "evaluated"]
+
+    # The error that ends it is the last event.
+    stdout, told = events("predict", "a.model", "no such file.csv", exit_code=1)
+    assert stdout == "" and told[-1]["event"] == "failed" and "no such file.csv" in told[-1]["error"]
 
 
 def test_resume_and_replay_tell_what_came_of_it(tmp_path: Path) -> None:

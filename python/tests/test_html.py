@@ -55,6 +55,58 @@ def test_a_report_shows_where_the_time_went() -> None:
     assert len(root.findall("svg/rect")) == 3 and "worker" in text(root)
 
 
+def test_a_submitted_round_shows_its_state_without_being_waited_for(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
+    def behind(gate: str, chunk: Any) -> int:
+        import os
+        import time
+
+        while not os.path.exists(gate):
+            time.sleep(0.001)
+        return len(chunk)
+
+    def fails(text: str, chunk: Any) -> int:
+        raise ValueError(text)
+
+    with Master("local:1", run_folder=False, progress=False) as m:
+        waiting = m.submit(behind, str(gate), [1, 2, 3])
+        root = parsed(waiting._repr_html_())
+        assert "running" in text(root) and not root.findall("svg")
+        gate.touch()
+        assert waiting.result() == 3
+        root = parsed(waiting._repr_html_())
+        assert "done" in text(root) and "not waited" not in text(root) and len(root.findall("svg/rect")) == 3
+
+        unread = m.submit(behind, str(gate), [1])
+        wait_until(unread.done, "the end of a round")
+        assert "done, not waited for" in text(parsed(unread._repr_html_()))
+
+        failed = m.submit(fails, HOSTILE, [1])
+        assert failed.wait()
+        assert "failed: " in text(parsed(failed._repr_html_()))
+        other = tmp_path / "other gate"
+        cancelled = m.submit(behind, str(other), [1])
+        cancelled.cancel()
+        other.touch()
+        assert "cancelled" in text(parsed(cancelled._repr_html_()))
+
+
+def test_states_show_their_number_and_what_makes_them() -> None:
+    def step(params: int, chunk: Any, state: Any) -> int:
+        state[0] += params
+        return int(state[0])
+
+    with Master("local:1", run_folder=False, progress=False) as m:
+        held = m.hold(lambda chunk: [0], ["a", "b", HOSTILE])
+        held.run(step, 5)
+        said = text(parsed(held._repr_html_()))
+        assert "states 3" in said and "<lambda>" in said and "local:1" in said
+        held.release()
+        parsed(held._repr_html_())
+    parsed(held._repr_html_())
+
+
 def test_a_data_set_shows_how_it_is_cut() -> None:
     data = as_dataset(np.zeros((1000, 3)))
     assert data is not None

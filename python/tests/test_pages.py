@@ -7,14 +7,15 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any, Dict, Tuple
 
 import numpy as np
 import pytest
-from events import HANG_S
+from events import HANG_S, wait_until
 
 from qjam._find import worker
 
@@ -135,6 +136,39 @@ def test_notes_are_searched(page: Path) -> None:
         """,
     )
     assert found == {"all": True, "some": 1, "none": 0}
+
+
+def test_the_page_of_a_killed_run_opens_and_says_so(folder: Path) -> None:
+    runs = folder / "killed"
+    env = {**os.environ, "QJAM_RUNS": str(runs)}
+    words = [str(worker()), "bench", "rounds", "--workers", "proc:1", "--rounds", "100000", "--sleep-ms", "5"]
+    with subprocess.Popen(words, env=env, cwd=str(folder), stdout=subprocess.DEVNULL) as process:
+
+        def so_far() -> Dict[str, Any]:
+            run = next(runs.glob("*.run"), None)
+            told: Dict[str, Any] = {"rounds": 0}
+            return told if run is None else json.loads(command(folder, "show", str(run), "--json").stdout) or told
+
+        try:
+            wait_until(lambda: so_far()["rounds"] >= 5 and so_far()["executable"], "rounds, and the executable's hash")
+        finally:
+            process.send_signal(signal.SIGKILL)
+    (run,) = runs.glob("*.run")
+    facts = so_far()
+    made = command(folder, "report", str(run), "--out", "killed.html")
+    assert made.returncode == 0, made.stderr
+    shown_page = folder / "killed.html"
+    text, complaints = shown(shown_page)
+    assert complaints == "" and "its file has no end" in text
+    assert facts["executable"] in text and facts["version"] in text and len(facts["executable"]) == 64
+    said = asked(
+        shown_page,
+        """
+        const rows = [...document.querySelectorAll("#workers tr")].map((row) => [...row.cells].map((cell) => cell.innerText));
+        return { state: document.getElementById("state").innerText, workers: rows.slice(1).map((row) => row[0]) };
+        """,
+    )
+    assert said == {"state": "killed", "workers": ["proc:0"]}
 
 
 def test_what_a_run_file_says_is_shown_and_not_run(folder: Path) -> None:

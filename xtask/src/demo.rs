@@ -2,6 +2,7 @@
 
 use crate::dist;
 use crate::failure::{AboutFile, Failure};
+use crate::run::Run;
 use crate::step::StepResult;
 use crate::workspace::Workspace;
 use std::path::{Path, PathBuf};
@@ -14,17 +15,17 @@ pub fn run(workspace: &Workspace) -> StepResult {
     let folder = workspace.empty_folder("demo")?;
     // The portable executable, which is built already.
     dist::build(workspace)?;
-    let text = workspace
-        .program(dist::path(workspace))
-        .arg("demo")
-        .dir(&folder)
-        .limit_min(5)
-        .tee_and_leave_nothing()?;
+    check(workspace.program(dist::path(workspace)), &folder)
+}
+
+/// Runs the demo of this executable in a folder without pictures.
+pub fn check(qjam: Run, folder: &Path) -> StepResult {
+    let text = qjam.arg("demo").dir(folder).limit_min(5).tee_and_leave_nothing()?;
     if !says_bits_are_equal(&text) {
         let what = "`qjam demo` ended well without a word about bits".to_string();
         return Err(Failure::Unexpected { what, expected: "a line that says the bits are equal" });
     }
-    let pictures = pictures(&folder)?;
+    let pictures = pictures(folder)?;
     match pictures.first().and_then(|path| path.file_name()) {
         Some(name) => Ok(format!("bits are equal, {} written", name.display())),
         None => {

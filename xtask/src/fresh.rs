@@ -1,5 +1,6 @@
 //! Tests the Python package in a new account with a new environment and nothing else installed.
 
+use crate::demo;
 use crate::failure::{AboutFile, Failure};
 use crate::package;
 use crate::run::Run;
@@ -21,14 +22,19 @@ const EXPECTED: &str = "total 999000.0";
 /// The versions of Python that the one wheel is for.
 const VERSIONS: &[&str] = &["3.9", "3.10", "3.11", "3.12", "3.13"];
 
-/// A new account on this machine: the wheel and what pip brings with it, and five lines on processes of this machine.
+/// A new account on this machine: the wheel and what pip brings with it, five lines on processes of this machine, and the demo, which is
+/// the first thing that the documentation's front page names.
 pub fn account(workspace: &Workspace) -> StepResult {
     let account = Account::new(workspace, "account")?;
     let packages = account.packages()?;
     account.five_lines("'local:2'")?;
     account.five_lines("'proc:2'")?;
     let version = account.program("qjam").arg("--version").ask()?;
-    Ok(format!("pip brings {packages}; five lines have a result; the command says {}", version.trim()))
+    let demo = demo::check(account.program("qjam"), &account.home)?;
+    Ok(format!(
+        "pip brings {packages}; five lines have a result; the command says {}; its demo: {demo}",
+        version.trim()
+    ))
 }
 
 /// The wheel as a tool: pipx and uv give the command `qjam`, each in an environment of its own.

@@ -2,7 +2,10 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is where the command prints")]
 
+pub(crate) mod events;
+
 use qjam::printable;
+use serde_json::json;
 use std::io::{self, IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
@@ -31,13 +34,23 @@ pub(crate) fn raw(bytes: &[u8]) {
 
 /// A value for programs, in one line.
 pub(crate) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    write_line(&one_line(value)?);
+    Ok(())
+}
+
+/// A value for programs, as a terminal may show it.
+pub(crate) fn one_line(value: &impl serde::Serialize) -> serde_json::Result<String> {
     let mut text = String::new();
     for c in serde_json::to_string(value)?.chars() {
         // What JSON lets pass and a terminal obeys.
         if qjam::is_obeyed(c) { text.push_str(&format!("\\u{:04x}", u32::from(c))) } else { text.push(c) }
     }
-    write_line(&text);
-    Ok(())
+    Ok(text)
+}
+
+/// A line on standard error, as it is.
+pub(crate) fn error_line(text: &str) {
+    eprintln!("{text}");
 }
 
 fn write_line(text: &str) {
@@ -134,7 +147,7 @@ pub(crate) fn moved() {
 /// A line on standard error that the next one overwrites, for commands whose results go to standard output; on anything
 /// but a terminal it is not printed.
 pub(crate) fn passing(text: &str) {
-    if is_error_terminal() {
+    if is_error_terminal() && !events::are_told() {
         eprint!("\r\x1b[2K{}", shown(text, has_colour()));
     }
 }
@@ -160,6 +173,10 @@ pub(crate) fn is_error_terminal() -> bool {
 
 /// What went wrong, with what it came from.
 pub(crate) fn error(e: &anyhow::Error) {
+    if events::are_told() {
+        let causes: Vec<String> = e.chain().skip(1).map(ToString::to_string).collect();
+        return events::tell(|| json!({ "event": "failed", "error": e.to_string(), "because": causes }));
+    }
     let label =
         if std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) {
             "\x1b[1;31merror\x1b[0m"
@@ -179,7 +196,10 @@ pub(crate) fn error(e: &anyhow::Error) {
 
 /// A remark beside the results, on standard error.
 pub(crate) fn note(text: &str) {
-    eprintln!("[qjam] {}", printable(text));
+    match events::are_told() {
+        true => events::tell(|| json!({ "event": "note", "text": text })),
+        false => eprintln!("[qjam] {}", printable(text)),
+    }
 }
 
 /// What a master knows of costs and how many workers follow from it, beside the results.

@@ -98,6 +98,69 @@ fn a_page_has_the_rounds_workers_and_numbers_of_its_run_and_loads_nothing() {
 }
 
 #[test]
+fn a_page_has_objective_and_gap_the_tuners_reasons_and_what_a_run_was_made_of() {
+    let folder = Folder::new("facts");
+    write_rows(&folder.path("rows.csv"), None);
+    let fit = ["fit", "ridge", "rows.csv", "--target", "2", "--tol", "1e-10", "--out", "a.model", "--json"];
+    let fitted = folder.run(&[&fit[..], &["--workers", "auto:local:2"]].concat());
+    assert!(fitted.status.success(), "{}", text(&fitted.stderr));
+    let (_, data) = folder.page("last");
+
+    // Objective and gap of every round, over rounds and time; the last gap is what the fit has come to.
+    let series = |name: &str| {
+        let all = data["series"].as_array().unwrap();
+        all.iter().find(|series| series["name"] == name).unwrap_or_else(|| panic!("no {name} in {all:?}"))
+    };
+    let numbers = |name: &str, part: &str| -> Vec<f64> {
+        series(name)[part].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    };
+    let (objectives, gaps) = (numbers("objective", "values"), numbers("gap", "values"));
+    assert!(!gaps.is_empty() && objectives.len() == gaps.len(), "{objectives:?} {gaps:?}");
+    assert!(*gaps.last().unwrap() <= 1e-10 * objectives.last().unwrap().max(1.0), "{gaps:?}");
+    for part in ["rounds", "at_us"] {
+        assert!(numbers("gap", part).is_sorted() && numbers("gap", part).len() == gaps.len(), "{part}");
+    }
+
+    // The tuner's choices with their reasons, among what happened.
+    let said: Vec<&str> =
+        data["notes"]["other"].as_array().unwrap().iter().filter_map(|note| note["text"].as_str()).collect();
+    let chosen: Vec<&&str> = said.iter().filter(|text| text.contains(" gets ")).collect();
+    assert!(!chosen.is_empty() && chosen.iter().all(|text| text.contains(':')), "{said:?}");
+
+    // What it was made of, as the run file and the program itself say.
+    let shown: Value = serde_json::from_slice(&folder.run(&["show", "--json"]).stdout).unwrap();
+    for fact in ["seed", "version", "workers"] {
+        assert!(!shown[fact].is_null() && data["facts"][fact] == shown[fact], "{fact}: {}", data["facts"]);
+    }
+    let version = text(&folder.run(&["--version"]).stdout);
+    assert!(version.contains(data["facts"]["version"].as_str().unwrap()), "{version}");
+    let hashes = |value: &Value| -> Vec<Value> {
+        value.as_array().unwrap().iter().map(|data| data["hash"].clone()).collect()
+    };
+    assert!(!hashes(&data["data"]).is_empty() && hashes(&data["data"]) == hashes(&shown["data"]));
+    assert!(hashes(&data["data"]).iter().all(|hash| hash.as_str().unwrap().len() == 64));
+}
+
+#[test]
+fn a_page_has_the_memory_of_processes_and_says_nothing_of_threads() {
+    let folder = Folder::new("memory");
+    let memory_of = |workers: &str| -> Vec<(u64, u64)> {
+        let rounds = ["bench", "rounds", "--workers", workers, "--rounds", "20", "--json"];
+        assert!(folder.run(&rounds).status.success());
+        let (_, data) = folder.page("last");
+        let lanes = data["lanes"]["lanes"].as_array().unwrap().clone();
+        let memory = |lane: &Value, what: &str| lane[what].as_u64().unwrap();
+        lanes.iter().map(|lane| (memory(lane, "memory_bytes"), memory(lane, "memory_most_bytes"))).collect()
+    };
+    let processes = memory_of("proc:2");
+    assert_eq!(processes.len(), 2);
+    // A process has some memory of its own, and these have no data.
+    let sensible = |(now, most): &(u64, u64)| *now > 100_000 && now <= most && *most < 1 << 30;
+    assert!(processes.iter().all(sensible), "{processes:?}");
+    assert_eq!(memory_of("local:2")[0], (0, 0));
+}
+
+#[test]
 fn failed_and_killed_runs_have_pages_too() {
     let folder = Folder::new("failed");
     let failing = ["bench", "rounds", "--workers", "big", "--rounds", "3"];

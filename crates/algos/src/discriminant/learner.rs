@@ -93,7 +93,7 @@ fn fit_of<C: RowChunk>(kind: Kind, job: &mut Job<'_>, data: &DataSet<C>) -> Resu
     let priors = job.training.start.and_then(|parts| parts.get("priors")?.values.widened());
     let model = super::fit(job.master, &params, data, labels, priors.as_deref())?;
     let text = &format_args!("covariances of {} classes", model.classes().len());
-    (job.observer)(&Progress { step: 1, text, phase_done: None });
+    (job.observer)(&Progress { step: 1, steps_max: Some(1), text, phase_done: None });
     let answer = match job.training.answers {
         true => {
             let joint = model.joint(job.master, data)?;

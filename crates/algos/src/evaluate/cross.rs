@@ -96,7 +96,8 @@ pub fn cross_validate(
         }
         found.scores.iter_mut().for_each(|(_, scores)| scores.resize(fold as usize + 1, None));
         let text = &format_args!("fold {} of {count}", fold + 1);
-        (job.observer)(&Progress { step: u64::from(fold) + 1, text, phase_done: None });
+        let (step, steps_max) = (u64::from(fold) + 1, Some(u64::from(count)));
+        (job.observer)(&Progress { step, steps_max, text, phase_done: None });
     }
     found.hash = hash(&hashes);
     Ok(found)

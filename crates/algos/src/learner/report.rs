@@ -8,6 +8,8 @@ use std::fmt;
 pub struct Progress<'a> {
     /// Steps so far: iterations, rounds or evaluations.
     pub step: u64,
+    /// Steps that it takes at most, where that is known; it may end before.
+    pub steps_max: Option<u64>,
     /// A line for people, such as `iteration 3: centres moved 1.2e-3`.
     pub text: &'a dyn fmt::Display,
     /// The phase that ended with this step, if one did.

@@ -61,6 +61,7 @@ impl Learner for Linear {
         }
         let (rows, targets, weights) = (job.training.rows, job.targets()?, job.row_weights());
         let (observer, settings, master) = (&mut job.observer, job.settings, job.master);
+        let rounds_max = settings.integer("max_iter").ok();
         let tell = |seen: &super::Progress<'_>| {
             let which = match seen.models {
                 1 => String::new(),
@@ -71,6 +72,7 @@ impl Learner for Linear {
             master.record_metric("gap", gap);
             observer(&Progress {
                 step: round as u64,
+                steps_max: rounds_max.filter(|_| seen.models == 1),
                 text: &format_args!("{which}round {round}: objective {objective:.8e}, gap {gap:.2e}"),
                 phase_done: None,
             });

@@ -60,4 +60,7 @@ pub(crate) struct Evaluate {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Tell what happens while it works, one line of JSON for each event on standard error, which has nothing else
+    #[arg(long)]
+    pub(crate) events: bool,
 }

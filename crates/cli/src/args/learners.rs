@@ -73,7 +73,7 @@ pub(crate) struct FitArgs {
     pub(crate) out: Option<PathBuf>,
     /// Put the fit into a bucket and return: its workers do all of it, and `qjam store attach` brings the model home. Needs
     /// `--workers store:URL`
-    #[arg(long, conflicts_with_all = ["out", "explain", "dashboard"])]
+    #[arg(long, conflicts_with_all = ["out", "explain", "dashboard", "events"])]
     pub(crate) detach: bool,
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "local", value_name = "WORKERS")]
@@ -92,6 +92,9 @@ pub(crate) struct FitArgs {
     /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Tell what happens while it works, one line of JSON for each event on standard error, which has nothing else
+    #[arg(long)]
+    pub(crate) events: bool,
     /// Serve a page about the run while it goes on, for a browser on this machine, and print its link
     #[arg(long)]
     pub(crate) dashboard: bool,
@@ -302,6 +305,9 @@ pub(crate) struct Predict {
     /// what `qjam cache --cap` has set there
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) host_cache: Option<u64>,
+    /// Tell what happens while it works, one line of JSON for each event on standard error, which has nothing else
+    #[arg(long)]
+    pub(crate) events: bool,
 }
 
 /// `qjam inspect`.

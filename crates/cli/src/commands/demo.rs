@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::training::{self, Trained};
 use crate::args::Demo;
-use crate::output;
+use crate::output::{self, events};
 use anyhow::{Context, bail};
 use qjam::job::Death;
 use qjam::journal::What;
@@ -45,9 +45,7 @@ pub(crate) fn run(args: &Demo) -> anyhow::Result<()> {
         .map(|w| w.pid.map_or(w.name.clone(), |pid| format!("{} (process {pid})", w.name)))
         .collect();
     told.line(format!("  workers: {}", names.join(", ")));
-    let workers: Vec<_> = m.workers().into_iter().map(|w| json!({ "name": w.name, "pid": w.pid })).collect();
-    let run = m.run_file().and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
-    told.event(json!({ "event": "began", "run": run, "patches": args.patches, "chunks": data.len(), "workers": workers }))?;
+    told.event(events::began(&m, json!({ "patches": args.patches, "chunks": data.len() })))?;
     let trained = train_and_kill(&m, &params, &data, args.evaluations, &progress, told)?;
     report(&trained, "trained", told)?;
     for (name, death) in deaths(&m) {

@@ -5,7 +5,7 @@ use super::predict::refused;
 use super::reading::{self, Read, ReadAs};
 use super::{metrics, picture, placing, supervised};
 use crate::args::Evaluate;
-use crate::output;
+use crate::output::{self, events};
 use anyhow::{Context, bail};
 use qjam::Master;
 use qjam_algos::evaluate::{Options, evaluate};
@@ -14,22 +14,25 @@ use qjam_algos::models::Contents;
 use qjam_algos::options::Target;
 use qjam_algos::registry::{LEARNERS, load};
 use qjam_readers::Dtype;
+use serde_json::json;
 use std::io::Write;
 use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(args: &Evaluate) -> anyhow::Result<()> {
+    events::begin(args.events);
     // A kind or version that is not known is told before the data is read.
     let (model, contents) = load(&args.model)?;
     if let Some(path) = &args.picture {
         reading::can_be_written("--picture", path)?;
         is_picture(path)?;
     }
-    let builder = reading::limited(Master::builder(), args.memory_limit, args.host_cache)
-        .on_wait(|waiting| output::waiting(&waiting.to_string()));
+    let builder = events::of(reading::limited(Master::builder(), args.memory_limit, args.host_cache));
     let master = builder.connect(&args.workers)?;
     reading::tell_unlimited(&master, args.memory_limit);
+    events::tell(|| events::began(&master, json!({ "kind": contents.kind })));
     let read = read(args, &*model, &contents)?;
+    read.tell();
     if read.dropped > 0 {
         output::note(&format!(
             "{} left out; the scores are those of the others",
@@ -46,6 +49,7 @@ pub(crate) fn run(args: &Evaluate) -> anyhow::Result<()> {
         .map_err(|e| refused(e, (&args.data.path, &args.model), &contents, &read))?;
     // The run has done its work, whatever becomes of the output.
     drop(master);
+    events::tell(|| json!({ "event": "evaluated", "rows": found.rows }));
     if let Some(path) = &args.picture {
         let drawn = picture::svg(&found);
         placing::write(path, |out| out.write_all(drawn.as_bytes()))

@@ -4,7 +4,7 @@ use super::reading::{self, Read, ReadAs};
 use super::spent::Spent;
 use super::{detached, inspect, metrics, supervised};
 use crate::args::Fit;
-use crate::output;
+use crate::output::{self, events};
 use anyhow::{anyhow, bail};
 use qjam::Master;
 use qjam_algos::evaluate::cross::{CrossValidation, cross_validate};
@@ -12,12 +12,17 @@ use qjam_algos::learner::{Fitted, Job, Learner, LearnerError, Progress, Report, 
 use qjam_algos::models::{Notes, Parts};
 use qjam_algos::options::Target;
 use qjam_algos::registry::find;
+<<<<<<< HEAD
 use qjam_algos::registry::scaled::Scaled;
+=======
+use serde_json::json;
+>>>>>>> f80699288a647daac09e55f374be5f9953803360
 use std::path::Path;
 
 /// Runs the command.
 pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let (args, settings) = (&fit.args, &fit.settings);
+    events::begin(args.events);
     let name = settings.table().name;
     let Some(learner) = find(name) else { bail!("{name} cannot be fitted by this command yet") };
     let scaled;
@@ -38,16 +43,17 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     let Some(out) = &args.out else { bail!("--out is missing") };
     reading::can_be_written("--out", out)?;
     let mut spent = Spent::new();
-    let builder = reading::limited(Master::builder(), args.memory_limit, args.host_cache)
-        .on_wait(|waiting| output::waiting(&waiting.to_string()));
+    let builder = events::of(reading::limited(Master::builder(), args.memory_limit, args.host_cache));
     let _dashboard;
     // A wrong worker string or setting is told before hours of reading.
     let master = builder.connect(&args.workers)?;
     _dashboard = super::dashboard::of(&master, args.dashboard)?;
     reading::tell_unlimited(&master, args.memory_limit);
     learner.check(settings)?;
+    events::tell(|| events::began(&master, json!({ "learner": name })));
     let read = read(fit)?;
     spent.done("reading");
+    read.tell();
     let start = start(learner, fit, &read)?;
     let folds = folds(learner, fit, &master, &read, start.as_ref())?;
     if folds.is_some() {
@@ -55,9 +61,17 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     }
     let mut observer = |progress: &Progress<'_>| {
         progress.phase_done.iter().for_each(|phase| spent.done(phase));
-        spent.round(&master);
+        spent.step(&master, progress);
+        let workers = || master.workers().len();
+        events::tell(|| {
+            let (text, lost) = (progress.text.to_string(), spent.lost());
+            json!({
+                "event": "step", "step": progress.step, "steps_max": progress.steps_max, "text": text, "seconds": spent.so_far(),
+                "seconds_left_max": spent.left_max(), "workers": workers(), "lost": lost,
+            })
+        });
         if output::is_error_terminal() {
-            output::passing(&format!("  {}{}", progress.text, spent.pace(master.workers().len())));
+            output::passing(&format!("  {}{}", progress.text, spent.pace(workers())));
         }
     };
     let training = Training {
@@ -91,6 +105,10 @@ pub(crate) fn run(fit: &Fit) -> anyhow::Result<()> {
     // The run has done its work, whatever becomes of the output.
     drop(master);
     let hash = model.hash();
+    events::tell(|| {
+        let model = out.to_string_lossy();
+        json!({ "event": "saved", "model": model, "hash": hash, "seconds": spent.seconds() })
+    });
     let result =
         Printed { fit, out, read: &read, report: &report, folds: folds.as_ref(), spent: &spent, hash };
     match args.json {
@@ -127,6 +145,10 @@ fn folds(
         training,
         memory_limit: fit.args.memory_limit,
         observer: &mut |progress: &Progress<'_>| {
+            events::tell(|| {
+                let text = progress.text.to_string();
+                json!({ "event": "fold", "fold": progress.step, "folds": progress.steps_max, "text": text })
+            });
             output::passing(&format!("  cross-validation: {}", progress.text))
         },
     };

@@ -6,7 +6,7 @@
 use super::answers::Answers;
 use super::reading::{self, Read, ReadAs};
 use crate::args::Predict;
-use crate::output;
+use crate::output::{self, events};
 use anyhow::{anyhow, bail};
 use qjam::{DataError, DataSet, Master, Rows, with_rows};
 use qjam_algos::answers::BadNumber;
@@ -15,11 +15,13 @@ use qjam_algos::linear::rows::RowChunk;
 use qjam_algos::models::Contents;
 use qjam_algos::registry::{LEARNERS, load};
 use qjam_readers::Dtype;
+use serde_json::json;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
 /// Runs the command.
 pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
+    events::begin(args.events);
     // A kind or version that is not known is told before the data is read.
     let (model, contents) = load(&args.model)?;
     let question = question(args, contents.kind_of_answers())?;
@@ -32,6 +34,7 @@ pub(crate) fn run(args: &Predict) -> anyhow::Result<()> {
     let features = Some(model.columns());
     let read_as = ReadAs { columns: &contents.notes.columns, features, dtype: Some(dtype) };
     let read = reading::read(&args.data, None, &read_as, args.memory_limit)?;
+    read.tell();
     if read.dropped > 0 {
         output::note(&format!(
             "{} left out; there are answers for the others only",
@@ -132,6 +135,7 @@ fn by_chunks(args: &Predict, model: &dyn Model, question: Question, read: &Read)
                 none => none.insert(Answers::of(args.out.as_deref(), rows.records(), &answer)?),
             };
             answers.write_answer(&answer)?;
+            events::tell(|| json!({ "event": "step", "step": index + 1, "steps_max": chunks }));
         }
         answers.map_or(Ok(()), |answers| Ok(answers.finish()?))
     })
@@ -170,9 +174,10 @@ fn not_finite_in<C: RowChunk>(data: &DataSet<C>, index: usize) -> Result<BadNumb
 }
 
 fn all_at_once(args: &Predict, model: &dyn Model, question: Question, read: &Read) -> Result<(), Failure> {
-    let master =
-        reading::limited(Master::builder(), args.memory_limit, args.host_cache).connect(&args.workers);
-    let master = master.map_err(anyhow::Error::from)?;
+    let builder = events::of(reading::limited(Master::builder(), args.memory_limit, args.host_cache));
+    let master = builder.connect(&args.workers).map_err(anyhow::Error::from)?;
+    output::passed();
+    events::tell(|| events::began(&master, json!({})));
     reading::tell_unlimited(&master, args.memory_limit);
     let answer = model.answer(question, &About::all(&master, &read.rows))?;
     // The run has done its work, whatever becomes of the output.

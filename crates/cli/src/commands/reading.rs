@@ -2,12 +2,13 @@
 
 use super::placing;
 use crate::args::Data;
-use crate::output;
+use crate::output::{self, events};
 use anyhow::{anyhow, bail, ensure};
 use qjam::{Builder, DataSet, Dense, Master, chunk::Element};
 use qjam_algos::learner::Weights;
 use qjam_algos::models::{Tensor, Values};
 use qjam_readers::{Dtype, Kind, OpenOptions, Opened, Problem, ReadError, Rows, open};
+use serde_json::json;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,6 +35,15 @@ impl Read {
     pub(crate) fn columns_of_rows(&self) -> anyhow::Result<usize> {
         let has_weights_last = matches!(self.weights, ReadWeights::InRows) && !self.rows.is_sparse();
         Ok(self.rows.cols()? - usize::from(has_weights_last))
+    }
+
+    /// Tells programs what was read.
+    pub(crate) fn tell(&self) {
+        events::tell(|| {
+            let (rows, columns, bytes) =
+                (self.rows.records(), self.columns_of_rows().ok(), self.rows.bytes());
+            json!({ "event": "read", "rows": rows, "columns": columns, "bytes": bytes, "dropped": self.dropped, "filled": self.filled })
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::output;
 use qjam::Master;
+use qjam_algos::learner::Progress;
 use std::time::Instant;
 
 /// A clock for phases, and sums over rounds.
@@ -18,6 +19,16 @@ pub(crate) struct Spent {
     lost: u64,
     /// When the first round was counted.
     first_round: Option<Instant>,
+    steps: Option<Steps>,
+}
+
+/// Steps of a learner since the first that was seen.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    first: u64,
+    began: Instant,
+    last: u64,
+    most: Option<u64>,
 }
 
 impl Spent {
@@ -31,6 +42,7 @@ impl Spent {
             master_us: 0,
             lost: 0,
             first_round: None,
+            steps: None,
         }
     }
 
@@ -39,8 +51,37 @@ impl Spent {
         self.until.push((what, Instant::now()));
     }
 
-    /// Counts the last round.
-    pub(crate) fn round(&mut self, master: &Master) {
+    /// The learner has made a step: counts it, and the last round.
+    pub(crate) fn step(&mut self, master: &Master, progress: &Progress<'_>) {
+        self.round(master);
+        let (last, most) = (progress.step, progress.steps_max);
+        self.steps = match self.steps {
+            Some(steps) if steps.last < last => Some(Steps { last, most, ..steps }),
+            // The first, or that of another model.
+            _ => Some(Steps { first: last, began: Instant::now(), last, most }),
+        };
+    }
+
+    /// Seconds that the fit still takes at most at the pace of the steps so far, where the learner knows how many there are at most.
+    pub(crate) fn left_max(&self) -> Option<f64> {
+        let steps = self.steps?;
+        left_max(
+            steps.last - steps.first,
+            steps.most?.saturating_sub(steps.last),
+            steps.began.elapsed().as_secs_f64(),
+        )
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Seconds since the beginning.
+    pub(crate) fn so_far(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn round(&mut self, master: &Master) {
         if let Some(report) = master.last_round() {
             self.rounds += 1;
             self.total_us += report.total_us;
@@ -54,7 +95,7 @@ impl Spent {
     /// How fast it goes, and with how many workers, for the end of a line about progress.
     pub(crate) fn pace(&self, workers: usize) -> String {
         let seconds = self.first_round.map_or(0.0, |at| at.elapsed().as_secs_f64());
-        pace(self.rounds, seconds, workers as u64, self.lost)
+        pace(self.rounds, seconds, self.left_max(), workers as u64, self.lost)
     }
 
     pub(crate) fn seconds(&self) -> f64 {
@@ -86,11 +127,19 @@ impl Spent {
     }
 }
 
-fn pace(rounds: u64, seconds: f64, workers: u64, lost: u64) -> String {
+/// Seconds for the steps that are left at most, if so many took so long.
+fn left_max(steps: u64, left: u64, seconds: f64) -> Option<f64> {
+    (steps > 0 && left > 0).then(|| seconds / steps as f64 * left as f64)
+}
+
+fn pace(rounds: u64, seconds: f64, left_max: Option<f64>, workers: u64, lost: u64) -> String {
     let mut text = String::new();
     if rounds > 1 && seconds > 0.0 {
         // The first round began the clock.
         text.push_str(&format!(", {:.1} rounds/s", (rounds - 1) as f64 / seconds));
+    }
+    if let Some(left) = left_max {
+        text.push_str(&format!(", at most {left:.0} s left"));
     }
     text.push_str(&format!(", {}", output::count(workers, "worker")));
     if lost > 0 {
@@ -104,8 +153,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pace_has_rate_workers_and_losses() {
-        assert_eq!(pace(11, 4.0, 2, 1), ", 2.5 rounds/s, 2 workers, 1 lost");
-        assert_eq!(pace(1, 0.0, 1, 0), ", 1 worker");
+    fn the_pace_has_rate_time_left_workers_and_losses() {
+        assert_eq!(pace(11, 4.0, None, 2, 1), ", 2.5 rounds/s, 2 workers, 1 lost");
+        assert_eq!(pace(11, 4.0, Some(89.7), 2, 0), ", 2.5 rounds/s, at most 90 s left, 2 workers");
+        assert_eq!(pace(1, 0.0, None, 1, 0), ", 1 worker");
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_the_steps_left_at_the_pace_so_far() {
+        assert_eq!(left_max(10, 290, 4.0), Some(116.0));
+        assert_eq!(left_max(0, 290, 4.0), None, "the first step began the clock");
+        assert_eq!(left_max(10, 0, 4.0), None, "all were taken");
     }
 }

@@ -16,8 +16,8 @@ function apply(data, more) {
   if (more.lanes && more.lanes.more) {
     const { from, tails, events } = more.lanes.more;
     data.lanes.lanes.forEach((lane, n) => {
-      const [compute_us, rounds, lost, isUp, ...cells] = tails[n];
-      Object.assign(lane, { compute_us, rounds, lost, is_up: isUp === 1 });
+      const [compute_us, rounds, lost, isUp, memory_bytes, memory_most_bytes, ...cells] = tails[n];
+      Object.assign(lane, { compute_us, rounds, lost, is_up: isUp === 1, memory_bytes, memory_most_bytes });
       lane.cells.length = Math.min(lane.cells.length, from);
       for (const cell of cells) lane.cells.push(cell);
     });

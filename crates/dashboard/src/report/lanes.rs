@@ -3,7 +3,7 @@
 //! All lanes together have a limited number of cells, so with many workers a cell covers several neighbouring columns, always a power of
 //! two. Lanes stand in the order in which their workers were named.
 
-use qjam::runs::{Happening, Kind, Share};
+use qjam::runs::{Happening, Kind, MemorySample, Share};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -63,6 +63,10 @@ pub struct Lane {
     pub lost: u64,
     /// Whether it can work: false before it was ready and after it was lost.
     pub is_up: bool,
+    /// What its process had in memory when it was looked at last; 0 if it was not: it is on another host, or a thread.
+    pub memory_bytes: u64,
+    /// The most of that.
+    pub memory_most_bytes: u64,
     /// How long it computed in each cell.
     pub cells: Vec<u64>,
 }
@@ -119,6 +123,8 @@ impl Lanes {
             rounds: 0,
             lost: 0,
             is_up: false,
+            memory_bytes: 0,
+            memory_most_bytes: 0,
             cells: vec![0; cells],
         });
         self.fit();
@@ -176,6 +182,15 @@ impl Lanes {
         }
         self.changed.figures = true;
         self.changed.cell = Some(self.changed.cell.map_or(at, |first| first.min(at)));
+    }
+
+    /// A worker's memory was looked at.
+    pub(super) fn remembered(&mut self, sample: &MemorySample) {
+        let Some(Some(lane)) = self.of_seat.get(&sample.seat) else { return };
+        let lane = &mut self.lanes[*lane];
+        lane.memory_bytes = sample.bytes();
+        lane.memory_most_bytes = lane.memory_most_bytes.max(lane.memory_bytes);
+        self.changed.figures = true;
     }
 
     /// Something happened to a worker.
@@ -238,7 +253,7 @@ struct More<'a> {
     events: &'a [(u64, usize, &'static str)],
 }
 
-/// For each lane one list: its four figures, and its cells from some place on.
+/// For each lane one list: its six figures, and its cells from some place on.
 struct Tails<'a> {
     lanes: &'a [Lane],
     from: usize,
@@ -251,6 +266,7 @@ impl Serialize for Tails<'_> {
         for lane in self.lanes {
             row.clear();
             row.extend([lane.compute_us, lane.rounds, lane.lost, u64::from(lane.is_up)]);
+            row.extend([lane.memory_bytes, lane.memory_most_bytes]);
             row.extend(lane.cells.iter().skip(self.from));
             all.serialize_element(&row)?;
         }

@@ -140,8 +140,11 @@ class Page {
     table("functions", ["function", "rounds", "total", "mean", "worker", "master", "overhead"], data.functions.map((f) => [
       f.name, Units.count(f.rounds), Units.time(f.total.total_us), f.rounds ? Units.time(f.total.total_us / f.rounds) : "–",
       share(f, f.total.worker_us), share(f, f.total.master_us), share(f, f.total.overhead_us)]));
-    table("workers", ["worker", "rounds", "computed", "of the rounds' time", "lost"], lanes.lanes.slice(0, workersMax).map((lane) => [
-      lane.name, Units.count(lane.rounds), Units.time(lane.compute_us), percent(lane.compute_us, total.total_us), Units.count(lane.lost)]));
+    // Of threads and of workers on other hosts it is not known.
+    const memory = (bytes) => bytes ? Units.bytes(bytes) : "–";
+    table("workers", ["worker", "rounds", "computed", "of the rounds' time", "memory", "at most", "lost"], lanes.lanes.slice(0, workersMax).map((lane) => [
+      lane.name, Units.count(lane.rounds), Units.time(lane.compute_us), percent(lane.compute_us, total.total_us), memory(lane.memory_bytes),
+      memory(lane.memory_most_bytes), Units.count(lane.lost)]));
     this.leftOut = notes.left_out;
     this.events = [["lost", notes.lost], ["error", notes.errors], ["wait", notes.waits], ["note", notes.other]]
       .flatMap(([kind, list]) => list.map((n) => [kind, n]))

@@ -162,6 +162,7 @@ impl Summary {
             }
             Event::Happened(happening) => lanes.happened(&happening),
             Event::Reported(metric) => series::take_in(series, &metric),
+            Event::Memory(sample) => lanes.remembered(&sample),
             _ => {}
         })
     }

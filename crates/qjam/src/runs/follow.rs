@@ -8,7 +8,7 @@ use super::folder;
 use super::reader::Reader;
 use super::record::Record;
 use super::run::{Gatherer, Run, State};
-use super::story::{Happening, Metric, Share, happening};
+use super::story::{Happening, MemorySample, Metric, Share, happening};
 use super::{RunError, record};
 use qjam_core::ids::SeatId;
 use qjam_core::journal::RoundReport;
@@ -59,6 +59,8 @@ pub enum Event {
     Happened(Happening),
     /// The program reported a number of itself.
     Reported(Metric),
+    /// What a worker had in memory.
+    Memory(MemorySample),
 }
 
 /// Reads a run file again and again.
@@ -146,6 +148,9 @@ fn tell(record: &Record, each: &mut impl FnMut(Event)) {
         Record::Metric { at_us, rounds, name, value } => {
             let (at_us, rounds, name, value) = (*at_us, *rounds, name.clone(), *value);
             each(Event::Reported(Metric { at_us, rounds, name, value }));
+        }
+        Record::Memory { at_us, workers } => {
+            workers.iter().for_each(|worker| each(Event::Memory(MemorySample::of(*at_us, worker))));
         }
         _ => {}
     }

@@ -35,12 +35,12 @@ pub use follow::Written;
 pub use follow::{Event, Follower};
 pub(crate) use observed::Observations;
 pub(crate) use process::Program;
-pub(crate) use record::Hash;
+pub(crate) use record::{Hash, WorkerMemory};
 pub(crate) use recorder::Recorder;
 pub use run::{DataInfo, FunctionInfo, Note, Round, Run, State};
 pub(crate) use saved::Saved;
 pub use secrets::MASK;
-pub use story::{Happening, Kind, Metric, Share, Story};
+pub use story::{Happening, Kind, MemorySample, Metric, Share, Story};
 use trust::Trust;
 pub use trust::{Distrust, distrust};
 

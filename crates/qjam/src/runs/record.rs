@@ -191,6 +191,21 @@ pub(crate) enum Record {
         name: String,
         value: f64,
     },
+    /// What processes of workers on the master's machine have in memory, those they have started included.
+    Memory {
+        at_us: u64,
+        workers: Vec<WorkerMemory>,
+    },
+}
+
+/// What the process of a worker has in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WorkerMemory {
+    pub(crate) seat: u32,
+    /// Its own.
+    pub(crate) private_bytes: u64,
+    /// In memory that processes share.
+    pub(crate) shared_bytes: u64,
 }
 
 impl Record {

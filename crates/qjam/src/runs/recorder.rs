@@ -15,7 +15,7 @@ use super::names::Names;
 use super::observed::OBSERVED_BYTES_MAX;
 use super::process::{Build, Program};
 use super::record::{
-    Began, FileState, Hash, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, StoredValue, shortened,
+    Began, FileState, Hash, MESSAGE_BYTES_MAX, RESULT_BYTES_MAX, Record, StoredValue, WorkerMemory, shortened,
 };
 use super::writer::Writer;
 use crate::dataset::CutData;
@@ -189,6 +189,14 @@ impl Recorder {
             self.quota.metrics += 1;
             let (at_us, name) = (self.at_us(), shortened(name, METRIC_NAME_BYTES_MAX));
             self.writer.put(&Record::Metric { at_us, rounds: self.ended.finished, name, value });
+        }
+    }
+
+    /// Notes what workers have in memory.
+    pub(crate) fn memory(&mut self, workers: Vec<WorkerMemory>) {
+        if !self.quota.is_full() && !workers.is_empty() {
+            let at_us = self.at_us();
+            self.writer.put(&Record::Memory { at_us, workers });
         }
     }
 

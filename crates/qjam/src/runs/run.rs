@@ -386,7 +386,9 @@ impl Gatherer {
                 note(&mut run.waits, at_us, String::new(), text);
             }
             Record::Observed { .. } => run.observed += 1,
-            Record::Metric { at_us, .. } => run.lasted_us = run.lasted_us.max(at_us),
+            Record::Metric { at_us, .. } | Record::Memory { at_us, .. } => {
+                run.lasted_us = run.lasted_us.max(at_us);
+            }
             Record::Shares { .. } | Record::ChunkNames { .. } => {}
             Record::Full { .. } => run.is_full = true,
             Record::Counted { at_us, finished, failed } => {

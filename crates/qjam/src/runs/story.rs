@@ -1,5 +1,5 @@
-//! A run over time, as a report draws it: who computed how long in which round, what happened to workers, and the numbers
-//! that the program reported of itself.
+//! A run over time, as a report draws it: who computed how long in which round, what happened to workers, what they had in
+//! memory, and the numbers that the program reported of itself.
 //!
 //! Comes in: a run file. Goes out: a [`Story`]. The facts of the run itself are in [`Run`](super::Run), its rounds in
 //! [`Run::rounds`](super::Run::rounds). Memory is bounded by the length of the file.
@@ -7,7 +7,7 @@
 use super::RunError;
 use super::folder;
 use super::reader::Reader;
-use super::record::Record;
+use super::record::{Record, WorkerMemory};
 use crate::dataset::CutData;
 use qjam_core::chunk::ChunkId;
 use qjam_core::ids::SeatId;
@@ -86,6 +86,32 @@ pub struct Metric {
     pub value: f64,
 }
 
+/// What a worker's process had in memory, those that it had started included. Told of processes on the master's machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemorySample {
+    /// When, in microseconds since the run began.
+    pub at_us: u64,
+    /// Which seat.
+    pub seat: u32,
+    /// Its own.
+    pub private_bytes: u64,
+    /// In memory that processes share: data sets made from values, long parameters and results.
+    pub shared_bytes: u64,
+}
+
+impl MemorySample {
+    pub(super) fn of(at_us: u64, worker: &WorkerMemory) -> MemorySample {
+        let WorkerMemory { seat, private_bytes, shared_bytes } = *worker;
+        MemorySample { at_us, seat, private_bytes, shared_bytes }
+    }
+
+    /// Both together.
+    pub fn bytes(&self) -> u64 {
+        self.private_bytes.saturating_add(self.shared_bytes)
+    }
+}
+
 /// A run over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -98,6 +124,8 @@ pub struct Story {
     pub shares: Vec<Share>,
     /// Reported numbers, in order.
     pub metrics: Vec<Metric>,
+    /// What workers had in memory, in order.
+    pub memory: Vec<MemorySample>,
     /// For each data set, by its hash: how many neighbouring chunks a name stands for, and their names.
     pub chunk_names: BTreeMap<String, (u32, Vec<u64>)>,
 }
@@ -126,6 +154,9 @@ impl Story {
                 }
                 Record::Metric { at_us, rounds, name, value } => {
                     story.metrics.push(Metric { at_us, rounds, name, value });
+                }
+                Record::Memory { at_us, workers } => {
+                    story.memory.extend(workers.iter().map(|worker| MemorySample::of(at_us, worker)));
                 }
                 Record::Happened { at_us, what } => {
                     if let Some((SeatId(seat), kind)) = happening(&what) {

@@ -14,6 +14,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// So many descendants of a process are looked at.
+const TREE_MAX: usize = 64;
+
 /// The most memory that this process and those it starts can have together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -72,6 +75,27 @@ impl Usage {
         Usage::read(format!("/proc/{pid}/status").as_ref())
     }
 
+    /// Of another process of this machine, and of those it has started and these in turn, up to [`TREE_MAX`]: an interpreter has
+    /// its own memory, and the worker whose it is has little. Private memory is added up. Memory that they share counts once, as the most
+    /// that one of them has of it, and so do pages of files. The peak is the sum of all peaks, which need not have been at one time.
+    pub fn of_tree(pid: u32) -> io::Result<Usage> {
+        let mut sum = Usage::of(pid)?;
+        let mut tree = children(pid);
+        let mut next = 0;
+        while next < tree.len().min(TREE_MAX) {
+            // One that has ended meanwhile has nothing.
+            if let Ok(usage) = Usage::of(tree[next]) {
+                sum.private_bytes = sum.private_bytes.saturating_add(usage.private_bytes);
+                sum.shared_bytes = sum.shared_bytes.max(usage.shared_bytes);
+                sum.file_bytes = sum.file_bytes.max(usage.file_bytes);
+                sum.peak_bytes = sum.peak_bytes.saturating_add(usage.peak_bytes);
+                tree.extend(children(tree[next]));
+            }
+            next += 1;
+        }
+        Ok(sum)
+    }
+
     fn read(path: &Path) -> io::Result<Usage> {
         let text = std::fs::read_to_string(path)?;
         let bytes = |key: &str| kib(&text, key).unwrap_or(0) << 10;
@@ -82,6 +106,16 @@ impl Usage {
             peak_bytes: bytes("VmHWM:"),
         })
     }
+}
+
+/// Processes that a process has started and that have not ended. Empty where the kernel does not say.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let of_thread = |thread: io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
+        Some(text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+    };
+    threads.filter_map(of_thread).flatten().collect()
 }
 
 /// The most memory that this process can have: [`Limit::here`], and its own limits (`ulimit -v`, `ulimit -d`).
@@ -135,6 +169,9 @@ pub fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_worker_keeps_half_of_its_limit_or_its_share_of_a_quarter() {
@@ -154,6 +191,23 @@ mod tests {
         assert!(after.private_bytes >= before.private_bytes + (30 << 20), "{before:?} {after:?}");
         assert!(after.peak_bytes >= after.private_bytes && after.file_bytes > 0);
         drop(taken);
+    }
+
+    #[test]
+    fn a_process_has_the_memory_of_those_it_has_started() {
+        let mut shell = Command::new("sh");
+        let mut shell =
+            shell.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let sleeper: u32 = line.trim().parse().unwrap();
+        let (alone, tree) = (Usage::of(shell.id()).unwrap(), Usage::of_tree(shell.id()).unwrap());
+        assert_eq!(children(shell.id()), [sleeper]);
+        assert!(tree.private_bytes > alone.private_bytes, "{alone:?} {tree:?}");
+        assert!(tree.peak_bytes > alone.peak_bytes);
+        kill_process(Pid::from_raw(sleeper as i32).unwrap(), Signal::KILL).unwrap();
+        shell.wait().unwrap();
+        assert!(Usage::of_tree(shell.id()).is_err(), "it has ended");
     }
 
     #[test]

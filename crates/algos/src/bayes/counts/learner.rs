@@ -83,7 +83,7 @@ fn fit_of<C: RowChunk>(
         None => super::fit(job.master, &params, data, labels, &extra)?,
     };
     let text = &format_args!("round 1: counts of {}", count(model.classes().len() as u64, "class"));
-    (job.observer)(&Progress { step: 1, text, phase_done: None });
+    (job.observer)(&Progress { step: 1, steps_max: Some(1), text, phase_done: None });
     let answer = match job.training.answers {
         true => {
             let joint = model.joint(job.master, data)?;

@@ -91,7 +91,7 @@ fn fit_of<T: Real>(
     };
     let Fit { model, rows } = fit?;
     let text = &format_args!("round 1: moments of {}", count(model.classes().len() as u64, "class"));
-    (job.observer)(&Progress { step: 1, text, phase_done: None });
+    (job.observer)(&Progress { step: 1, steps_max: Some(1), text, phase_done: None });
     let answer = match job.training.answers {
         true => {
             let joint = model.joint_log_probabilities(master, data)?;

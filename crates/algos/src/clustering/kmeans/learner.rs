@@ -141,6 +141,11 @@ fn fit_of<C: Points>(job: &mut Job<'_>, data: &DataSet<C>, by_batches: bool) -> 
     if given.is_none() {
         start_must_fit(job, data.records())?;
     }
+    // Each start counts its own iterations.
+    let steps_max = match by_batches {
+        true => Some(super::minibatch::batches_max(&params, data.records())),
+        false => (given.is_some() || params.starts() == 1).then_some(params.iterations_max() as u64),
+    };
     let (observer, mut has_begun) = (&mut job.observer, false);
     let tell = |seen: &Iteration| {
         let is_first = !std::mem::replace(&mut has_begun, true);
@@ -148,6 +153,7 @@ fn fit_of<C: Points>(job: &mut Job<'_>, data: &DataSet<C>, by_batches: bool) -> 
         master.record_metric("centres moved", moved);
         observer(&Progress {
             step: seen.number as u64,
+            steps_max,
             text: &format_args!("iteration {}: centres moved {moved:.3e}", seen.number),
             phase_done: is_first.then_some("first centres and iteration"),
         });

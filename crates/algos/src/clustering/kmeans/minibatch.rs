@@ -108,6 +108,12 @@ pub fn learn<C: Points>(
     Ok(moved_towards(centres, &sums, weights))
 }
 
+/// How many batches there are at most for so many rows.
+pub(super) fn batches_max(params: &Params, rows: u64) -> u64 {
+    let share = params.batch_rows() as f64 / rows as f64;
+    (params.iterations_max() as f64 / share).ceil() as u64
+}
+
 fn run<C: Points>(
     master: &Master,
     params: &Params,
@@ -120,7 +126,7 @@ fn run<C: Points>(
     let weighted = params.weighted();
     let enough = params.tolerance() * prepared.variance;
     let share = batch_rows as f64 / rows as f64;
-    let batches_max = (params.iterations_max() as f64 / share).ceil() as u64;
+    let batches_max = batches_max(params, rows);
     let mut progress = Progress::new(params.patience(), 2.0 * batch_rows as f64 / (rows as f64 + 1.0));
     let mut weights = vec![0.0; centres.len()];
     let (mut batches, mut outcome) = (0, Outcome::IterationsUsedUp);

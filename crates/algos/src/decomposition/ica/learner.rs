@@ -57,10 +57,12 @@ fn fit_of<C: RowChunk>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<Fitted, L
     job.must_fit(columns.saturating_mul(2))?;
     let start = job.training.start.and_then(|parts| parts.get("w_init")?.values.widened());
     let (master, observer) = (job.master, &mut job.observer);
+    // By deflation each component has as many.
+    let steps_max = (!params.deflates).then_some(params.max_iter);
     let fit = super::fit(master, &params, data, start.as_deref(), |round, turned| {
         master.record_metric("turned", turned);
         let text = &format_args!("round {round}: components turned {turned:.3e}");
-        observer(&Progress { step: round, text, phase_done: None });
+        observer(&Progress { step: round, steps_max, text, phase_done: None });
     })?;
     let answer = match job.training.answers {
         true => Some(Answer::Doubles(fit.model.transform(master, data)?, fit.model.len())),

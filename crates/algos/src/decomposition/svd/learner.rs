@@ -47,7 +47,8 @@ fn fit_of<C: RowChunk>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<Fitted, L
     let (observer, mut rounds) = (&mut job.observer, 0);
     let model = super::fit(job.master, &params, data, |round| {
         rounds = round;
-        observer(&Progress { step: round, text: &format_args!("round {round}"), phase_done: None });
+        let text = &format_args!("round {round}");
+        observer(&Progress { step: round, steps_max: None, text, phase_done: None });
     })?;
     let answer = match job.training.answers {
         true => Some(Answer::Doubles(model.transform(job.master, data)?, model.len())),

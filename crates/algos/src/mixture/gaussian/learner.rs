@@ -100,11 +100,14 @@ fn fit_of<C: RowChunk + Points>(job: &mut Job<'_>, data: &DataSet<C>) -> Result<
     let params = start_fits(job, params, &given, data.records())?;
     let (master, observer) = (job.master, &mut job.observer);
     let mut has_begun = false;
+    // Each start counts its own rounds.
+    let steps_max = (params.starts == 1).then_some(params.max_iter);
     let fit = super::fit(master, &params, data, given, |round, bound| {
         let is_first = !std::mem::replace(&mut has_begun, true);
         master.record_metric("mean log-likelihood", bound);
         observer(&Progress {
             step: round,
+            steps_max,
             text: &format_args!("round {round}: mean log-likelihood {bound:.6e}"),
             phase_done: is_first.then_some("first components and round"),
         });

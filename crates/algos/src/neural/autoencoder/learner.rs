@@ -55,11 +55,12 @@ fn fit_of<T: Input>(job: &mut Job<'_>, data: &DataSet<Dense<T>>) -> Result<Fitte
     let data = &cut_for(data, &params.shape()).map_err(qjam::Error::from)?;
     let theta = super::initial(&params.shape(), job.settings.integer("random_state")?);
     let (observer, master, mut first) = (&mut job.observer, job.master, None);
+    let steps_max = Some(job.settings.integer("max_evaluations")?);
     let tell = |seen: &Evaluation<'_>| {
         first.get_or_insert(seen.value);
         master.record_metric("cost", seen.value);
         let text = &format_args!("evaluation {}: cost {:.6}", seen.number, seen.value);
-        observer(&Progress { step: seen.number as u64, text, phase_done: None });
+        observer(&Progress { step: seen.number as u64, steps_max, text, phase_done: None });
     };
     let fit = super::fit(job.master, &params, data, theta, tell).map_err(|e| match e {
         FitError::Run(e) => LearnerError::Run(e),

@@ -94,12 +94,17 @@ fn fit_of<C: Source>(
     let progress = progress(kind, &params, job.training.start, once)?;
     network_must_fit(kind, job, &params, &progress, targets)?;
     let (observer, mut first) = (&mut job.observer, None);
+    let steps_max = Some(match params.solver {
+        Solver::Lbfgs { evaluations_max } => evaluations_max as u64,
+        _ if once => 1,
+        _ => params.iterations_max as u64,
+    });
     let tell = |seen: &Epoch| {
         first.get_or_insert(seen.loss);
         let what = if matches!(params.solver, Solver::Lbfgs { .. }) { "evaluation" } else { "epoch" };
         let score = seen.score.map(|score| format!(", score {score:.4}")).unwrap_or_default();
         let text = &format_args!("{what} {}: loss {:.6}{score}", seen.number, seen.loss);
-        observer(&Step { step: seen.number as u64, text, phase_done: None });
+        observer(&Step { step: seen.number as u64, steps_max, text, phase_done: None });
     };
     let fit = super::fit(master, kind, &params, data, targets, weights, progress, tell)?;
     let answer = match job.training.answers {

@@ -24,6 +24,7 @@ mod hearing;
 mod holding;
 mod interpreters;
 mod lines;
+mod memory;
 mod merging;
 mod pacing;
 mod readiness;
@@ -420,6 +421,7 @@ impl Driver {
         }
         self.relieve_callers();
         self.tend_wide();
+        self.look_at_memory(false);
         self.tend_recorder();
         Ok(())
     }

@@ -103,7 +103,9 @@ impl Driver {
         let others = [self.next_end(), self.next_word(), self.seats.next_tick()];
         let others = others.into_iter().flatten().map(|at| at.saturating_duration_since(now));
         let due = due.into_iter().chain(others).chain(self.recording.due_in());
-        due.chain(self.next_relief()).chain(at_most).min()
+        let looks = self.recording.has_recorder() && self.rounds.open().next().is_some();
+        let look = looks.then(|| self.recording.memory.wakes_in(now));
+        due.chain(self.next_relief()).chain(look).chain(at_most).min()
     }
 
     /// Whether the loop should spin: a worker has just left its core, and the others are likely to be done soon.
@@ -160,6 +162,7 @@ impl Driver {
                 if let Some(round) = self.rounds.get_mut(id) {
                     round.deferred = DeferredWork::None;
                 }
+                self.look_at_memory(true);
                 self.recording.write_in_passing();
             }
         }

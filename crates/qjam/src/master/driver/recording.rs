@@ -5,6 +5,7 @@
 
 use super::Driver;
 use super::holding::HeldRound;
+use super::memory::MemoryLooks;
 use super::rounds::{Caller, DeferredWork};
 use crate::codec::Encoder;
 use crate::engine::Order;
@@ -12,7 +13,7 @@ use crate::error::Error;
 use crate::execution::caught;
 use crate::function::AnyBox;
 use crate::id_map::IdMap;
-use crate::runs::{self, EarlierRun, Hash, Observations, Recalled, Recorder, Saved};
+use crate::runs::{self, EarlierRun, Hash, Observations, Recalled, Recorder, Saved, WorkerMemory};
 use crate::store::AlignedBuf;
 use bytes::Bytes;
 use qjam_core::ids::{HoldId, RoundId, SeatId, Version};
@@ -21,7 +22,7 @@ use qjam_core::time::Time;
 use std::fmt::Display;
 use std::io;
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The run file, the earlier run that this one goes on from, and the journal.
 pub(super) struct Recording {
@@ -31,6 +32,7 @@ pub(super) struct Recording {
     /// What the earlier run, or one that is replayed, observed and this one has not asked for yet.
     observations: Observations,
     journal: Journal,
+    pub(super) memory: MemoryLooks,
 }
 
 impl Recording {
@@ -40,7 +42,20 @@ impl Recording {
         observations: Observations,
         entries_max: usize,
     ) -> Recording {
-        Recording { recorder, earlier, observations, journal: Journal::new(entries_max) }
+        let (journal, memory) = (Journal::new(entries_max), MemoryLooks::new(Instant::now()));
+        Recording { recorder, earlier, observations, journal, memory }
+    }
+
+    /// Whether there is a run file.
+    pub(super) fn has_recorder(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// Notes what workers have in memory.
+    pub(super) fn record_memory(&mut self, workers: Vec<WorkerMemory>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.memory(workers);
+        }
     }
 
     pub(super) fn journal(&self) -> &Journal {
@@ -192,6 +207,7 @@ impl Driver {
                 round.params_hash = hash.map(|hash| self.holds.hash_of(round.held.as_mut(), hash));
             }
         }
+        self.look_at_memory(true);
         self.recording.write_in_passing();
     }
 
