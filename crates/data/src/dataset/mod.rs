@@ -19,8 +19,10 @@ use crate::source::lines::Text;
 use crate::source::list::Values;
 use crate::source::location::{self, ChunkEntry, ChunkLocation};
 use crate::source::matrix::Matrix;
+use crate::source::memory::UserMemory;
 use crate::source::nothing::Tasks;
 use crate::source::{DataError, Records, Source, npy, numbers, raw, slices};
+use crate::store::mapped;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -268,6 +270,26 @@ impl DataSet<Raw> {
         Self::cut(Arc::new(rows), rule(slice_size))
     }
 
+    /// The same chunks of one file where the user has mapped it: `memory` is what lies from `offset` on. Interpreters that this
+    /// process starts map the file themselves, and nothing is read or copied for them.
+    pub fn mapped(&self, memory: bytes::Bytes, offset: u64) -> Result<Self, DataError> {
+        let Some(ChunkLocation::File { path, stamp, .. }) =
+            self.inner.chunks.first().map(|chunk| &chunk.place)
+        else {
+            return Ok(self.clone());
+        };
+        let file = location::UserFile::open(path)?;
+        file.must_be(stamp)?;
+        let fd = file.descriptor().map_err(|source| DataError::Io { path: path.to_path_buf(), source })?;
+        let memory = UserMemory::over(mapped::of_file(fd, offset as usize, memory));
+        let moved = self.inner.chunks.iter().map(|chunk| {
+            let place =
+                ChunkLocation::Memory { memory: memory.clone(), offset: chunk.place.offset() - offset };
+            ChunkEntry { place, ..ChunkEntry::clone(chunk) }
+        });
+        Ok(Self::made(moved.collect(), self.inner.source.clone(), self.inner.rule))
+    }
+
     /// An array in memory, in so many chunks (or one per row, if there are fewer). Nobody may write to the memory as long
     /// as the data set is in use: see `qjam::python::Array` where somebody may.
     ///
@@ -283,7 +305,8 @@ impl DataSet<Raw> {
         if chunks == 0 {
             return Err(DataError::ZeroCut { what: "0 partitions" });
         }
-        Self::cut(Arc::new(over(&memory, layout)?), Rule::Partitions(chunks as u64))
+        let (rows, _) = over(&memory, layout)?;
+        Self::cut(Arc::new(rows), Rule::Partitions(chunks as u64))
     }
 
     /// A matrix in a text file whose lines are equally long. What is in the lines is looked at by whoever opens a chunk.
