@@ -52,7 +52,7 @@ def test_a_large_array_is_copied_until_it_was_left_alone_and_then_never(master: 
     x[5, 3] += 1
     changed = CHUNK_ROWS / ROWS
     named, summed, copied = traffic_of(master, data, 1)[0]
-    assert (named, summed, copied) == (pytest.approx(changed), 1, pytest.approx(changed))
+    assert summed == 1 and [named, copied] == pytest.approx([changed, changed])
 
 
 def test_what_cannot_change_is_not_looked_at(master: Master) -> None:

@@ -27,19 +27,16 @@ CASES: List[Tuple[Any, List[str]]] = [
 
 def asked(estimator: Any, question: str, rows: Any) -> Tuple[Any, int]:
     """What it answers, and how many rounds that took."""
-    rounds = 0
+    rounds: List[Any] = []
     answered = _models.answered
 
     def counted(*args: Any) -> Any:
-        nonlocal rounds
-        rounds += 1
+        rounds.append(args)
         return answered(*args)
 
-    _models.answered = counted
-    try:
-        return getattr(estimator, question)(rows), rounds
-    finally:
-        _models.answered = answered
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_models, "answered", counted)
+        return getattr(estimator, question)(rows), len(rounds)
 
 
 @pytest.mark.parametrize("estimator, questions", CASES, ids=[type(estimator).__name__ for estimator, _ in CASES])
