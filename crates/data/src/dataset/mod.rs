@@ -119,6 +119,27 @@ impl<T: Element> DataSet<Dense<T>> {
         Self::from_source(Matrix::in_memory(&values, cols)?)
     }
 
+    /// A few rows for a function that is called here and now, as one chunk. They are neither hashed nor shared: the chunk's
+    /// name says how many they are and not what is in them, so no worker may be given it.
+    ///
+    /// ```
+    /// use qjam::{DataSet, Dense};
+    /// let x = DataSet::<Dense<f64>>::here(&[1.0, 2.0, 3.0, 4.0], 2).unwrap();
+    /// assert_eq!((x.records(), x.len(), x.chunk(0).unwrap().row(1)), (2, 1, &[3.0, 4.0][..]));
+    /// assert!(DataSet::<Dense<f64>>::here(&[1.0, 2.0, 3.0], 2).is_err());
+    /// ```
+    pub fn here(values: &[T], cols: usize) -> Result<Self, DataError> {
+        if cols == 0 || values.is_empty() || !values.len().is_multiple_of(cols) {
+            // The error is that of any matrix.
+            return Self::dense(values.to_vec(), cols);
+        }
+        let records = (values.len() / cols) as u64;
+        let header = Header::dense(T::DTYPE, records, cols as u64);
+        let chunk = ChunkEntry::in_memory(ChunkId::of(&header, &[]), header, bytemuck::cast_slice(values));
+        let bytes = chunk.header.bytes;
+        Ok(Self::of_chunks(vec![chunk], Arc::new(Selection { records, bytes })))
+    }
+
     /// A matrix in a file that NumPy wrote (`numpy.save`). The file may be larger than memory and must not change
     /// while the data set is in use.
     ///
