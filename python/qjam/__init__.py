@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._native import __version__
     from ._pending import Pending
     from ._report import Entry, RoundReport, Worker
+    from ._shared import shared
     from ._worker.context import context
     from ._worker.states import StepResult
     from ._workers import RemoteWorker
@@ -96,6 +97,7 @@ __all__ = [
     "ZippedDataSet",
     "__version__",
     "context",
+    "shared",
 ]
 
 #: The module of everything that is not an error.
@@ -120,6 +122,7 @@ _WHERE: Dict[str, str] = {
     "__version__": "._native",
     "StepResult": "._worker.states",
     "context": "._worker.context",
+    "shared": "._shared",
 }
 
 

@@ -36,6 +36,10 @@ OnRound = Callable[[RoundReport], object]
 Reduce = Callable[[Any, Any], Any]
 S = TypeVar("S")
 
+#: Who reads the data of a round: whoever gets it from this process, its interpreters alone, or workers that are processes of this
+#: machine. Defined in ``crates/py/src/data.rs``.
+_ANYBODY, _INTERPRETERS, _PROCESSES = 0, 1, 2
+
 #: Masters that have not been closed. They are closed when the interpreter ends.
 _open: weakref.WeakSet[Master] = weakref.WeakSet()
 
@@ -98,7 +102,7 @@ class Master:
         "_on_round",
         "_compared",
         "_reader",
-        "_shares",
+        "_reads",
         "_spark",
         "_steps",
         "_text",
@@ -171,8 +175,7 @@ class Master:
         self._in_process = in_process
         self._lost = 0
         self._text = workers if isinstance(workers, str) else text
-        # Worker processes on this machine must be able to map the data.
-        self._shares = has_processes
+        self._reads = _who_reads(in_process, has_processes, has_hosts or has_others)
         self._has_hosts = has_hosts
         # Whether the interpreters of hosts have been compared.
         self._compared = not has_hosts
@@ -266,7 +269,7 @@ class Master:
             enter(name, prepared, self._reader)
             try:
                 limit = None if timeout is None else seconds(timeout)
-                parts = self._native.run(code, stream, buffers, data, self._shares, limit, tick, number)
+                parts = self._native.run(code, stream, buffers, data, self._reads, limit, tick, number)
             finally:
                 leave(name)
         finally:
@@ -306,7 +309,7 @@ class Master:
             self._ready(entry[0].needs, self._tick)
         enter(entry[2], entry[0], self._reader)
         try:
-            pending = self._native.submit(entry[1], stream, buffers, data, self._shares, number)
+            pending = self._native.submit(entry[1], stream, buffers, data, self._reads, number)
         except BaseException:
             leave(entry[2])
             raise
@@ -365,7 +368,7 @@ class Master:
         made = as_dataset(dataset)
         data = data_of(made)
         init, _ = over(made, init, None)
-        return Held(self, init, made, data, self._native.hold(data, self._shares, self._tick))
+        return Held(self, init, made, data, self._native.hold(data, self._reads, self._tick))
 
     def _told(self, line: Optional[Line], on_round: Optional[OnRound]) -> None:
         """Reports the end of a round: losses, progress, callbacks."""
@@ -407,8 +410,9 @@ class Master:
         text, in_process = worker_string(workers)
         if in_process != self._in_process:
             raise ValueError("whether functions run in this process is decided when a master is created")
-        _, has_processes, has_hosts, _ = _native.worker_kinds(text)
-        self._shares = self._shares or has_processes
+        _, has_processes, has_hosts, has_others = _native.worker_kinds(text)
+        if self._reads != _PROCESSES:
+            self._reads = _who_reads(in_process, has_processes, self._reads == _ANYBODY or has_hosts or has_others)
         self._has_hosts = self._has_hosts or has_hosts
         # New hosts are compared, too.
         self._compared = self._compared and not has_hosts
@@ -509,6 +513,13 @@ class Master:
 
     def __reduce__(self) -> Tuple[Any, ...]:
         raise TypeError("a master cannot be pickled: it stays in the process that made it")
+
+
+def _who_reads(in_process: bool, has_processes: bool, has_others: bool) -> int:
+    """Who must be able to map a round's data."""
+    if has_processes:
+        return _PROCESSES
+    return _ANYBODY if in_process or has_others else _INTERPRETERS
 
 
 def _counting(master: Master) -> Callable[[], int]:

@@ -7,9 +7,11 @@
 //! it, such as the master's loop, so what they drop goes into a queue, which [`release_waiting`] empties.
 
 use bytes::Bytes;
+use pyo3::exceptions::PyOSError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
+use qjam::store::Region;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -134,6 +136,12 @@ pub(crate) struct Memory(Bytes);
 
 #[pymethods]
 impl Memory {
+    /// Whether it is shared memory that nobody can write to.
+    #[getter]
+    fn sealed(&self) -> bool {
+        Region::around(&self.0).is_some()
+    }
+
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);
@@ -147,6 +155,18 @@ impl Memory {
     fn __len__(&self) -> usize {
         self.0.len()
     }
+}
+
+/// A copy of an object's memory that other processes can map and nobody can write to.
+#[pyfunction]
+pub(crate) fn share(py: Python<'_>, memory: &Bound<'_, PyAny>) -> PyResult<Memory> {
+    let memory = Borrowed::of(memory)?;
+    let copy = py.detach(|| Region::copy_of(memory.as_ref()));
+    let bytes = memory.as_ref().len();
+    drop(memory);
+    release_waiting(py);
+    let region = copy.map_err(|e| PyOSError::new_err(format!("{bytes} bytes of shared memory: {e}")))?;
+    Ok(Memory(region.bytes(0..bytes)))
 }
 
 /// Below this, a copy costs less than an array.

@@ -7,7 +7,7 @@ use crate::buffer::{self, Borrowed};
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use qjam::python::{Array, Layout, Raw, Slices, checksum};
+use qjam::python::{Array, Layout, Raw, Slices, Traffic, checksum};
 use qjam::{DataError, DataSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,8 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Data>()?;
     m.add_class::<SliceWriter>()?;
     m.add_function(wrap_pyfunction!(checksum_of, m)?)?;
+    m.add_function(wrap_pyfunction!(buffer::share, m)?)?;
+    m.add_function(wrap_pyfunction!(traffic, m)?)?;
     m.add_function(wrap_pyfunction!(standard_rows, m)?)
 }
 
@@ -46,6 +48,8 @@ struct Inner {
 enum Kind {
     /// In memory of Python's.
     Array(Box<Array>),
+    /// In a file, and the same where the user has mapped it.
+    Mapped(DataSet<Raw>, DataSet<Raw>),
     /// Anything else; nobody can write to it.
     Set(DataSet<Raw>),
 }
@@ -54,7 +58,7 @@ impl Inner {
     fn set(&self) -> &DataSet<Raw> {
         match &self.kind {
             Kind::Array(array) => array.set(),
-            Kind::Set(set) => set,
+            Kind::Mapped(set, _) | Kind::Set(set) => set,
         }
     }
 }
@@ -71,23 +75,50 @@ impl From<DataSet<Raw>> for Data {
     }
 }
 
+/// Who reads the data of a round. The numbers are those of `_master.py`.
+#[derive(Clone, Copy)]
+pub(crate) enum Readers {
+    /// Whoever gets it from this process.
+    Anybody,
+    /// Interpreters that this process has started, and nobody else: they map what lies in shared memory or in a mapped file.
+    Interpreters,
+    /// Other processes of this host, which can map all of it, or read files.
+    Processes,
+}
+
+impl FromPyObject<'_, '_> for Readers {
+    type Error = PyErr;
+
+    fn extract(number: pyo3::Borrowed<'_, '_, PyAny>) -> PyResult<Readers> {
+        match number.extract()? {
+            0_u8 => Ok(Readers::Anybody),
+            1 => Ok(Readers::Interpreters),
+            2 => Ok(Readers::Processes),
+            other => Err(PyValueError::new_err(format!("there are no readers {other}"))),
+        }
+    }
+}
+
 impl Data {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The data set for a run. With `shared`, all of it can be mapped by other processes of this host, or is in files.
-    pub(crate) fn set(&self, shared: bool) -> PyResult<DataSet<Raw>> {
+    /// The data set for a round, or with `lasting` for all rounds to come of a hold.
+    pub(crate) fn set(&self, readers: Readers, lasting: bool) -> PyResult<DataSet<Raw>> {
         let mut inner = self.lock();
-        if !shared {
-            return Ok(inner.set().clone());
+        match (readers, &mut inner.kind) {
+            (Readers::Interpreters, Kind::Array(array)) => return Ok(array.for_interpreters(lasting)),
+            (Readers::Interpreters, Kind::Mapped(_, set)) => return Ok(set.clone()),
+            (Readers::Anybody | Readers::Interpreters, _) => return Ok(inner.set().clone()),
+            (Readers::Processes, _) => {}
         }
         if let Some(set) = &inner.shared {
             return Ok(set.clone());
         }
         let set = match &inner.kind {
             Kind::Array(array) => array.shared().map_err(raise)?,
-            Kind::Set(set) => set.shared().map_err(raise)?,
+            Kind::Mapped(set, _) | Kind::Set(set) => set.shared().map_err(raise)?,
         };
         inner.shared = Some(set.clone());
         Ok(set)
@@ -116,7 +147,7 @@ impl Data {
         Ok(Kind::Array(Box::new(array)).into())
     }
 
-    /// An array in a file, from `offset` on.
+    /// An array in a file, from `offset` on, which the user has mapped to `memory`.
     #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "called in one place, by names")]
     fn array_file(
@@ -128,10 +159,19 @@ impl Data {
         shape: Vec<u64>,
         item_bytes: u64,
         slice_size: Option<u64>,
+        memory: &Bound<'_, PyAny>,
     ) -> PyResult<Data> {
+        buffer::release_waiting(py);
+        let memory = Borrowed::of(memory)?.into_bytes();
         let layout = Layout { kind, dtype, shape, item_bytes };
-        let set = py.detach(|| DataSet::array_file(path, offset, layout, slice_size)).map_err(raise)?;
-        Ok(Kind::Set(set).into())
+        let sets = py.detach(|| {
+            // Named by reading: a file that becomes shorter is an error then, and no signal.
+            let set = DataSet::array_file(path, offset, layout, slice_size)?;
+            let mapped = set.mapped(memory, offset)?;
+            Ok((set, mapped))
+        });
+        let (set, mapped) = sets.map_err(raise)?;
+        Ok(Kind::Mapped(set, mapped).into())
     }
 
     /// A text file of numbers with equally long lines.
@@ -167,7 +207,7 @@ impl Data {
                 let array = array.recut(slice_size).map_err(raise)?;
                 Ok(Some(Kind::Array(Box::new(array)).into()))
             }
-            Kind::Set(_) => Ok(None),
+            Kind::Mapped(..) | Kind::Set(_) => Ok(None),
         })
     }
 
@@ -192,7 +232,7 @@ impl Data {
             let mut inner = self.lock();
             let changed = match &mut inner.kind {
                 Kind::Array(array) => array.refresh().map_err(raise)?,
-                Kind::Set(_) => false,
+                Kind::Mapped(..) | Kind::Set(_) => false,
             };
             if changed {
                 inner.shared = None;
@@ -205,7 +245,7 @@ impl Data {
     fn changed(&self, py: Python<'_>) -> bool {
         py.detach(|| match &self.lock().kind {
             Kind::Array(array) => array.changed(),
-            Kind::Set(_) => false,
+            Kind::Mapped(..) | Kind::Set(_) => false,
         })
     }
 
@@ -338,6 +378,13 @@ fn checksum_of<'py>(py: Python<'py>, memory: &Bound<'py, PyAny>) -> PyResult<Bou
     drop(memory);
     buffer::release_waiting(py);
     Ok(PyBytes::new(py, &sum.to_le_bytes()))
+}
+
+/// Bytes of chunks that this process has hashed, summed and copied so far.
+#[pyfunction]
+fn traffic() -> (u64, u64, u64) {
+    let Traffic { named, summed, copied } = qjam::python::traffic();
+    (named, summed, copied)
 }
 
 /// Rows in a slice when nobody says how many.

@@ -1,7 +1,7 @@
 //! Masters as Python sees them.
 
 use crate::buffer::release_waiting;
-use crate::data::Data;
+use crate::data::{Data, Readers};
 use crate::errors::{Failed, raise};
 use crate::held::Held;
 use crate::pending::Pending;
@@ -110,7 +110,7 @@ impl Master {
     }
 
     /// Runs a round and gives the parts of its value.
-    #[pyo3(signature = (code, stream, buffers, data, shares, timeout, tick, step=None))]
+    #[pyo3(signature = (code, stream, buffers, data, reads, timeout, tick, step=None))]
     #[expect(clippy::too_many_arguments, reason = "called from one place, once per round")]
     fn run<'py>(
         &self,
@@ -119,14 +119,14 @@ impl Master {
         stream: &Bound<'py, PyAny>,
         buffers: &Bound<'py, PyAny>,
         data: Option<&Data>,
-        shares: bool,
+        reads: Readers,
         timeout: Option<f64>,
         tick: &Bound<'py, PyAny>,
         step: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let master = self.shared.master(py)?;
         let call = self.shared.call(code, stream, buffers, false, step)?;
-        let data = set_of(py, data, shares)?;
+        let data = set_of(py, data, reads, false)?;
         let patience = Patience::new(&self.shared, tick, timeout);
         let pause = patience.pause();
         let result = py.detach(|| {
@@ -154,7 +154,7 @@ impl Master {
     }
 
     /// Begins a round.
-    #[pyo3(signature = (code, stream, buffers, data, shares, step=None))]
+    #[pyo3(signature = (code, stream, buffers, data, reads, step=None))]
     #[expect(clippy::too_many_arguments, reason = "called from one place")]
     fn submit(
         &self,
@@ -163,12 +163,12 @@ impl Master {
         stream: &Bound<'_, PyAny>,
         buffers: &Bound<'_, PyAny>,
         data: Option<&Data>,
-        shares: bool,
+        reads: Readers,
         step: Option<u64>,
     ) -> PyResult<Pending> {
         let master = self.shared.master(py)?;
         let call = self.shared.call(code.get(), stream, buffers, true, step)?;
-        let data = set_of(py, data, shares)?;
+        let data = set_of(py, data, reads, false)?;
         let pending = py.detach(|| -> Result<_, Failed> {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
             let pending = master.submit(python::call, &call, &data)?;
@@ -180,10 +180,10 @@ impl Master {
     }
 
     /// Has workers keep a state for every chunk.
-    #[pyo3(signature = (data, shares, tick))]
-    fn hold(&self, py: Python<'_>, data: Option<&Data>, shares: bool, tick: Py<PyAny>) -> PyResult<Held> {
+    #[pyo3(signature = (data, reads, tick))]
+    fn hold(&self, py: Python<'_>, data: Option<&Data>, reads: Readers, tick: Py<PyAny>) -> PyResult<Held> {
         let master = self.shared.master(py)?;
-        let data = set_of(py, data, shares)?;
+        let data = set_of(py, data, reads, true)?;
         let held = apart(py, &tick, move || {
             let data = data.map_or_else(|| nothing(&master), Ok)?;
             master.hold::<python::Memory>(&data)
@@ -319,8 +319,13 @@ impl Master {
 }
 
 /// The data set of a round. Sharing it may take a while, and others go on meanwhile.
-fn set_of(py: Python<'_>, data: Option<&Data>, shares: bool) -> PyResult<Option<DataSet<Raw>>> {
-    py.detach(|| data.map(|data| data.set(shares)).transpose())
+fn set_of(
+    py: Python<'_>,
+    data: Option<&Data>,
+    readers: Readers,
+    lasting: bool,
+) -> PyResult<Option<DataSet<Raw>>> {
+    py.detach(|| data.map(|data| data.set(readers, lasting)).transpose())
 }
 
 /// A task for every slot there is.

@@ -12,6 +12,7 @@ use super::peer::{Peer, number_of};
 use super::printed::Printed;
 use super::start::{InterpreterRequest, Started, start};
 use qjam_data::store::Arena;
+use qjam_data::store::traffic::note_copied;
 use qjam_system::process::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FallocateFlags;
@@ -271,6 +272,9 @@ impl Child {
                 if part.place.is_none() && part.tag != b'i' {
                     let start = reference.offset as usize;
                     memory[start..start + part.bytes.len()].copy_from_slice(part.bytes);
+                    if part.tag == b'k' {
+                        note_copied(part.bytes.len() as u64);
+                    }
                     reference.region = *number;
                 }
             }

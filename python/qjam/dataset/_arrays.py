@@ -61,10 +61,23 @@ def may_change(array: Any) -> bool:
         array = array.base
     if isinstance(array, bytes):
         return False
+    from .._native import Memory
+
+    if isinstance(array, Memory):
+        return not array.sealed
     try:
         return not memoryview(array).readonly
     except TypeError:
         return True
+
+
+def is_sealed(array: Any) -> bool:
+    """Whether an array lies in shared memory that nobody can write to."""
+    from .._native import Memory
+
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, Memory) and array.sealed
 
 
 def memory_of(array: Any) -> Any:
@@ -208,7 +221,7 @@ def _mapped_inode(array: Any) -> int:
 
 
 class MemmapUnits(ArrayUnits):
-    """Rows of an array in a file. Workers on this machine read the file themselves.
+    """Rows of an array in a file. Workers on this machine read or map the file themselves.
 
     If another file takes its name, the array still shows the old one, and is like any other array from then on.
     """
@@ -216,6 +229,10 @@ class MemmapUnits(ArrayUnits):
     def __init__(self, raw: Any, frozen: bool) -> None:
         super().__init__(raw, frozen, "ndarray", columns=False)
         self._stamp: Optional[Tuple[int, ...]] = None
+
+    def own_references(self) -> int:
+        # The native part holds a view, whose base is the mapping's array.
+        return super().own_references() if self._stamp is None else 2
 
     def make(self, slice_size: int) -> Data:
         from .._native import Data
@@ -233,6 +250,7 @@ class MemmapUnits(ArrayUnits):
             shape=array.shape,
             item_bytes=array.dtype.itemsize,
             slice_size=slice_size,
+            memory=memory_of(array),
         )
 
     def refresh(self, data: Data, slice_size: int) -> Data:

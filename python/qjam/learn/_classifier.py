@@ -14,7 +14,7 @@ from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, memory_of, of_data, row_weights
 from ._masters import kept, shares
-from ._models import answered, fit_of, loaded, saved
+from ._models import asked, fit_of, loaded, saved
 from ._shown import ShownEstimator
 from ._tables import options_of
 
@@ -137,12 +137,7 @@ class JointClassifier(ClassifierMixin, ShownEstimator):
 
     def _answer(self, X: Any, question: _native.Question) -> Any:
         fitted(self)
-        if is_data(X):
-            rows = of_data(self, X, shares(self.workers), reset=False)[0]
-        else:
-            matrix = as_matrix(self, X, reset=False, sparse=self._sparse)
-            rows = kept(self.workers, as_rows(matrix, shares(self.workers)))
-        return answered(self.workers, rows, self._learner, self._tensors(), question)
+        return asked(self, X, question, workers=self.workers, sparse=self._sparse)
 
     def _numbers(self) -> Any:
         """Numbers for the classes, in order: themselves where they are numbers."""

@@ -16,7 +16,7 @@ from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, float_kinds, is_data, of_data
 from ._masters import kept, shares
-from ._models import answered, fit_of, loaded, saved
+from ._models import answered, as_given, asked, fit_of, loaded, saved
 from ._tables import documented, options_of, seed_of
 
 __all__ = ["FastICA", "TruncatedSVD"]
@@ -51,7 +51,7 @@ class _Turned(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """The coordinates of rows along the components."""
         fitted(self)
-        return self._coordinates(self._rows(X, reset=False), X)
+        return as_given(asked(self, X, "transform", workers=self.workers, sparse=self._sparse), X)
 
     # ---- files --------------------------------------------------------------------------------------------------
 
@@ -79,8 +79,7 @@ class _Turned(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return kept(self.workers, as_rows(matrix, shares(self.workers)))
 
     def _coordinates(self, rows: _native.Rows, X: Any) -> Any:
-        found = answered(self.workers, rows, self._learner, self._tensors(), "transform")
-        return found.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else found
+        return as_given(answered(self.workers, rows, self._learner, self._tensors(), "transform"), X)
 
     def _points(self, X: Any) -> Any:
         """Coordinates along the components, checked."""

@@ -15,7 +15,7 @@ from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, of_data
 from ._masters import kept, shares
-from ._models import answered, fit_of, loaded, saved
+from ._models import answered, asked, fit_of, loaded, saved
 from ._tables import documented, fitted_numbers, options_of, seed_of
 
 __all__ = ["GaussianMixture"]
@@ -182,7 +182,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         return kept(self.workers, as_rows(matrix, shares(self.workers)))
 
     def _answer(self, X: Any, question: _native.Question) -> Any:
-        return self._asked(self._rows(X, reset=False), question)
+        fitted(self)
+        return asked(self, X, question, workers=self.workers, attributes=self._attributes(), sparse=False)
 
     def _asked(self, rows: _native.Rows, question: _native.Question) -> Any:
         return answered(self.workers, rows, self._learner, self._tensors(), question, self._attributes())

@@ -13,10 +13,14 @@ import numpy as np
 
 from .. import _native
 from .._workers import WorkersLike
-from ._masters import doing
+from ._input import as_matrix, as_rows, is_data, memory_of, of_data
+from ._masters import doing, kept, shares
 from ._tables import made_from, to_be_kept
 
-__all__ = ["answered", "fit_of", "loaded", "saved"]
+__all__ = ["answered", "as_given", "asked", "fit_of", "loaded", "saved"]
+
+#: Rows times numbers of the model up to which the calling thread answers by itself: a round would take longer.
+_SMALL_WORK = 1 << 20
 
 E = TypeVar("E")
 
@@ -44,6 +48,37 @@ def answered(
         return _native.model_answer(master, rows, learner, tensors, question, tick, attributes=attributes)
 
     return doing(workers, work)
+
+
+def asked(
+    estimator: Any,
+    X: Any,
+    question: _native.Question,
+    *,
+    workers: WorkersLike,
+    attributes: Optional[Dict[str, Any]] = None,
+    sparse: bool = True,
+) -> Any:
+    """What the model of an estimator answers about rows.
+
+    A few dense rows of 64-bit numbers are neither named nor sent: this thread answers, with the same bits. One number about all
+    rows together is a round's business.
+    """
+    learner, tensors = estimator._learner, estimator._tensors()
+    if is_data(X):
+        return answered(workers, of_data(estimator, X, shares(workers), reset=False)[0], learner, tensors, question, attributes)
+    matrix = as_matrix(estimator, X, reset=False, sparse=sparse)
+    if question != "score" and isinstance(matrix, np.ndarray) and matrix.dtype == np.float64:
+        if matrix.shape[0] * sum(part.size for part in tensors.values()) <= _SMALL_WORK:
+            memory = memory_of(np.asarray(matrix))
+            return _native.model_answer_here(memory, learner, tensors, question, attributes=attributes)
+    rows = kept(workers, as_rows(matrix, shares(workers)))
+    return answered(workers, rows, learner, tensors, question, attributes)
+
+
+def as_given(found: Any, X: Any) -> Any:
+    """Numbers in 32 bits if the rows were."""
+    return found.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else found
 
 
 def saved(

@@ -14,7 +14,7 @@ from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, float_kinds, is_data, of_data
 from ._masters import kept, shares
-from ._models import answered, fit_of, loaded, saved
+from ._models import answered, as_given, asked, fit_of, loaded, saved
 from ._shown import ShownEstimator
 from ._tables import documented, options_of, seed_of
 
@@ -119,7 +119,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
     def transform(self, X: Any) -> Any:
         """The coordinates of rows along the components."""
         fitted(self)
-        return self._coordinates(self._rows(X, reset=False), X)
+        return as_given(asked(self, X, "transform", workers=self.workers), X)
 
     def inverse_transform(self, X: Any) -> Any:
         """The rows that have these coordinates."""
@@ -200,9 +200,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ShownEstimator):
         self._keep(fit_of(self.workers, rows, self._learner, options, start=start, batch=batch)["tensors"])
 
     def _coordinates(self, rows: _native.Rows, X: Any) -> Any:
-        found = answered(self.workers, rows, self._learner, self._tensors(), "transform")
-        is_single = getattr(X, "dtype", None) == np.float32
-        return found.astype(np.float32) if is_single else found
+        return as_given(answered(self.workers, rows, self._learner, self._tensors(), "transform"), X)
 
     def _scales(self) -> Any:
         """What coordinates are divided by."""

@@ -18,7 +18,7 @@ from .. import _native
 from .._workers import WorkersLike
 from ._input import as_matrix, as_rows, fitted, is_data, memory_of, of_data, row_weights
 from ._masters import kept, shares, soonest
-from ._models import answered, fit_of, loaded, saved
+from ._models import asked, fit_of, loaded, saved
 from ._tables import documented, fitted_numbers, options_of, seed_of
 
 __all__ = ["MLPClassifier", "MLPRegressor"]
@@ -178,9 +178,7 @@ class Perceptron(BaseEstimator):
 
     def _ask(self, X: Any, question: _native.Question) -> Any:
         fitted(self)
-        rows = self._rows(X, None, reset=False)
-        workers = soonest(self.workers)
-        return answered(workers, rows, self._learner, self._tensors(), question, self._attributes())
+        return asked(self, X, question, workers=soonest(self.workers), attributes=self._attributes())
 
     def _attributes(self) -> Dict[str, Any]:
         return {"activation": self.activation, "output": _OUTPUTS[self.out_activation_]}

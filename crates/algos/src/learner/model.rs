@@ -146,8 +146,8 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// Answers a question about dense rows of 64-bit numbers in memory, on this thread. Models for which naming the rows as a
     /// data set would cost more than the answer do it themselves.
     fn answer_here(&self, question: Question, rows: &[f64]) -> Result<Answer, LearnerError> {
-        let data = DataSet::dense(rows.to_vec(), self.columns()).and_then(|data| data.partitions(1));
-        self.answer(question, &About::chunk(&data.map_err(qjam::Error::from)?.into(), 0))
+        let data = DataSet::here(rows, self.columns()).map_err(qjam::Error::from)?;
+        self.answer(question, &About::chunk(&data.into(), 0))
     }
 
     /// The classes that it tells apart, in the order of its probabilities; none if it is no classifier.

@@ -68,7 +68,12 @@ where
         return Err(LearnerError::unusable(TooMany { bytes, bytes_max }));
     }
     let model = super::fit(job.master, &params, data, job.targets()?, job.row_weights())?;
-    (job.observer)(&Progress { step: 1, text: &"round 1: moments of columns", phase_done: None });
+    (job.observer)(&Progress {
+        step: 1,
+        steps_max: Some(1),
+        text: &"round 1: moments of columns",
+        phase_done: None,
+    });
     let answer = match job.training.answers {
         true => Some(Answer::Values(model.predict(job.master, data)?)),
         false => None,

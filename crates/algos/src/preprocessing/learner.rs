@@ -65,7 +65,7 @@ impl Scaler {
         let weighted = job.has_weights_in_rows();
         let model =
             with_rows!(job.training.rows, data => super::fit(job.master, &params, data, weighted, before))?;
-        (job.observer)(&Progress { step: 1, text: &"round 1", phase_done: None });
+        (job.observer)(&Progress { step: 1, steps_max: Some(1), text: &"round 1", phase_done: None });
         let answer = match job.training.answers {
             true => Some(learner::Model::answer(
                 &model,

@@ -12,11 +12,8 @@ use qjam_algos::learner::{Fitted, Job, Learner, LearnerError, Progress, Report, 
 use qjam_algos::models::{Notes, Parts};
 use qjam_algos::options::Target;
 use qjam_algos::registry::find;
-<<<<<<< HEAD
 use qjam_algos::registry::scaled::Scaled;
-=======
 use serde_json::json;
->>>>>>> f80699288a647daac09e55f374be5f9953803360
 use std::path::Path;
 
 /// Runs the command.

@@ -1,7 +1,12 @@
 //! An array in the user's memory as a data set, named again when its owner has written to it.
 //!
 //! Before a round [`Array::refresh`] looks: a small array is compared with its copy in shared memory, of a large one the
-//! checksum of every chunk was kept. Only chunks that differ are named again.
+//! checksum of every chunk was kept. Only chunks that differ are named again. What nobody can write to is not looked at.
+//!
+//! Interpreters of this process map shared memory, and get a copy of all other chunks in every round. So a large array that
+//! was left alone is copied into shared memory once, if memory allows it ([`Array::for_interpreters`]). Chunks that are
+//! written to later lie in the user's memory again. The more often an array was written to, the more rounds it must be left
+//! alone before it is copied the next time.
 //!
 //! The checksum is fast and not cryptographic. It guards against change, not against an adversary, who would be the
 //! user; names stay cryptographic.
@@ -9,9 +14,12 @@
 use super::{DataSet, rule};
 use crate::chunk::{Header, Raw};
 use crate::source::DataError;
-use crate::source::array::{self, COPY_BYTES_MAX, Layout, Rows};
+use crate::source::array::{self, Layout, Residence, Rows};
 use crate::source::location::{Backing, ChunkEntry, ChunkLocation, spread};
+use crate::source::memory::UserMemory;
+use crate::store::traffic;
 use bytes::Bytes;
+use qjam_system::memory::free_bytes;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -23,6 +31,9 @@ pub struct Array {
     slice_size: Option<u64>,
     watch: Watch,
     set: DataSet<Raw>,
+    /// Rounds of interpreters since it was written to, and how often it was.
+    rounds: u32,
+    changes: u32,
 }
 
 /// How changes are noticed.
@@ -57,16 +68,16 @@ impl Array {
         if slice_size == Some(0) {
             return Err(DataError::ZeroCut { what: "chunks of 0 records" });
         }
-        let is_small = memory.len() <= COPY_BYTES_MAX;
-        let rows = array::over(&memory, layout.clone())?;
-        let watch = match (may_change, is_small) {
-            (false, _) => Watch::Not,
-            (true, true) => Watch::Copy,
+        let (rows, residence) = array::over(&memory, layout.clone())?;
+        let watch = match residence {
+            Residence::Sealed => Watch::Not,
+            _ if !may_change => Watch::Not,
+            Residence::Copied => Watch::Copy,
             // Summed before it is named: what changes in between is seen the next time.
-            (true, false) => Watch::Sums(sums(&memory, &rows.pieces(rule(slice_size))?)),
+            Residence::InPlace => Watch::Sums(sums(&memory, &rows.pieces(rule(slice_size))?)),
         };
         let set = DataSet::cut(Arc::new(rows), rule(slice_size))?;
-        Ok(Array { memory, layout, slice_size, watch, set })
+        Ok(Array { memory, layout, slice_size, watch, set, rounds: 0, changes: 0 })
     }
 
     /// The data set.
@@ -77,17 +88,49 @@ impl Array {
     /// The same cut in memory that other processes can map. What is copied is compared with what was named, because the
     /// copy is what will be used from then on.
     pub fn shared(&self) -> Result<DataSet<Raw>, DataError> {
-        let shared = self.set.shared()?;
+        if !self.is_in_place() {
+            return Ok(self.set.clone());
+        }
+        let bytes = self.memory.len() as u64;
+        let rows = Rows::over(Backing::Shared(array::copy(&self.memory)?), 0, self.layout.clone(), bytes)?;
+        let entries: Vec<ChunkEntry> = (self.set.erased().chunks.iter())
+            .map(|chunk| ChunkEntry {
+                id: chunk.id,
+                header: chunk.header.clone(),
+                place: rows.backing.place(chunk.place.offset()),
+            })
+            .collect();
         if let Watch::Sums(sums) = &self.watch {
-            let chunks: Vec<_> = shared.erased().chunks.iter().zip(sums).collect();
-            let same = spread(&chunks, shared.bytes(), |(chunk, sum)| {
+            traffic::note_summed(bytes);
+            let chunks: Vec<_> = entries.iter().zip(sums).collect();
+            let same = spread(&chunks, bytes, |(chunk, sum)| {
                 chunk.load().is_ok_and(|bytes| xxh3_128(&bytes) == **sum)
             });
             if let Some(index) = same.iter().position(|same| !same) {
                 return Err(DataError::ChangedMeanwhile { index });
             }
         }
-        Ok(shared)
+        Ok(DataSet::made(entries, Arc::new(rows), Some(rule(self.slice_size))))
+    }
+
+    /// The same cut for a round of interpreters that this process starts. Counts the rounds: an array that was left alone is
+    /// copied into memory that they map, unless less than its size would then be free. `lasting`: many rounds are known to
+    /// come.
+    pub fn for_interpreters(&mut self, lasting: bool) -> DataSet<Raw> {
+        let waits = !lasting && self.rounds <= self.changes;
+        self.rounds = self.rounds.saturating_add(1);
+        if !waits && self.is_in_place() && free_bytes() / 2 > self.memory.len() as u64 {
+            // A copy that cannot be had is done without; what changes meanwhile is found before the next round.
+            if let Ok(shared) = self.shared() {
+                self.set = shared;
+            }
+        }
+        self.set.clone()
+    }
+
+    /// Whether chunks lie in the user's memory.
+    fn is_in_place(&self) -> bool {
+        self.set.erased().chunks.iter().any(|chunk| matches!(chunk.place, ChunkLocation::Memory { .. }))
     }
 
     /// The same array in another cut.
@@ -119,14 +162,8 @@ impl Array {
             Watch::Not => return Ok(false),
             Watch::Copy if !self.changed() => return Ok(false),
             Watch::Copy => Backing::Shared(array::copy(memory)?),
-            Watch::Sums(_) => {
-                let Some(ChunkLocation::Memory { memory, .. }) =
-                    self.set.erased().chunks.first().map(|chunk| &chunk.place)
-                else {
-                    return Ok(false);
-                };
-                Backing::Memory(memory.again())
-            }
+            // Another name for the same memory: what was copied of it before is of no use any more.
+            Watch::Sums(_) => Backing::Memory(UserMemory::over(memory.clone())),
         };
         let rows = Rows::over(now, 0, layout.clone(), memory.len() as u64)?;
         let pieces = rows.pieces(rule(self.slice_size))?;
@@ -155,14 +192,23 @@ impl Array {
         };
         let again: Vec<_> = pieces.into_iter().zip(before.iter().zip(changed)).collect();
         let entries = spread(&again, memory.len() as u64, |((header, offset), (before, changed))| {
-            let id = if *changed { rows.backing.name_one(header, *offset)? } else { before.id };
-            Ok(ChunkEntry { id, header: header.clone(), place: rows.backing.place(*offset) })
+            if *changed {
+                let id = rows.backing.name_one(header, *offset)?;
+                return Ok(ChunkEntry { id, header: header.clone(), place: rows.backing.place(*offset) });
+            }
+            let place = match (&self.watch, &before.place) {
+                // Its copy in shared memory holds.
+                (Watch::Sums(_), ChunkLocation::Shared { .. }) => before.place.clone(),
+                _ => rows.backing.place(*offset),
+            };
+            Ok(ChunkEntry { id: before.id, header: header.clone(), place })
         });
         let entries = entries.into_iter().collect::<Result<Vec<_>, DataError>>()?;
         self.set = DataSet::of_chunks(entries, Arc::new(rows));
         if let Some(new) = new_sums {
             self.watch = Watch::Sums(new);
         }
+        (self.rounds, self.changes) = (0, self.changes.saturating_add(1));
         Ok(true)
     }
 
@@ -174,6 +220,7 @@ impl Array {
 }
 
 fn sums(memory: &[u8], pieces: &[(Header, u64)]) -> Vec<u128> {
+    traffic::note_summed(memory.len() as u64);
     spread(pieces, memory.len() as u64, |(header, offset)| {
         xxh3_128(&memory[*offset as usize..(offset + header.bytes) as usize])
     })

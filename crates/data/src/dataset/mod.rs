@@ -23,8 +23,10 @@ use crate::source::lines::Text;
 use crate::source::list::Values;
 use crate::source::location::{self, ChunkEntry, ChunkLocation};
 use crate::source::matrix::Matrix;
+use crate::source::memory::UserMemory;
 use crate::source::nothing::Tasks;
 use crate::source::{DataError, Records, Source, npy, numbers, raw, slices};
+use crate::store::mapped;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -184,6 +186,27 @@ impl<T: Element> DataSet<Dense<T>> {
         Self::from_source(Matrix::in_memory(&values, cols)?)
     }
 
+    /// A few rows for a function that is called here and now, as one chunk. They are neither hashed nor shared: the chunk's
+    /// name says how many they are and not what is in them, so no worker may be given it.
+    ///
+    /// ```
+    /// use qjam::{DataSet, Dense};
+    /// let x = DataSet::<Dense<f64>>::here(&[1.0, 2.0, 3.0, 4.0], 2).unwrap();
+    /// assert_eq!((x.records(), x.len(), x.chunk(0).unwrap().row(1)), (2, 1, &[3.0, 4.0][..]));
+    /// assert!(DataSet::<Dense<f64>>::here(&[1.0, 2.0, 3.0], 2).is_err());
+    /// ```
+    pub fn here(values: &[T], cols: usize) -> Result<Self, DataError> {
+        if cols == 0 || values.is_empty() || !values.len().is_multiple_of(cols) {
+            // The error is that of any matrix.
+            return Self::dense(values.to_vec(), cols);
+        }
+        let records = (values.len() / cols) as u64;
+        let header = Header::dense(T::DTYPE, records, cols as u64);
+        let chunk = ChunkEntry::in_memory(ChunkId::of(&header, &[]), header, bytemuck::cast_slice(values));
+        let bytes = chunk.header.bytes;
+        Ok(Self::of_chunks(vec![chunk], Arc::new(Selection { records, bytes })))
+    }
+
     /// A matrix in a file that NumPy wrote (`numpy.save`). The file may be larger than memory and must not change
     /// while the data set is in use.
     ///
@@ -335,6 +358,26 @@ impl DataSet<Raw> {
         Self::cut(Arc::new(rows), rule(slice_size))
     }
 
+    /// The same chunks of one file where the user has mapped it: `memory` is what lies from `offset` on. Interpreters that this
+    /// process starts map the file themselves, and nothing is read or copied for them.
+    pub fn mapped(&self, memory: bytes::Bytes, offset: u64) -> Result<Self, DataError> {
+        let Some(ChunkLocation::File { path, stamp, .. }) =
+            self.inner.chunks.first().map(|chunk| &chunk.place)
+        else {
+            return Ok(self.clone());
+        };
+        let file = location::UserFile::open(path)?;
+        file.must_be(stamp)?;
+        let fd = file.descriptor().map_err(|source| DataError::Io { path: path.to_path_buf(), source })?;
+        let memory = UserMemory::over(mapped::of_file(fd, offset as usize, memory));
+        let moved = self.inner.chunks.iter().map(|chunk| {
+            let place =
+                ChunkLocation::Memory { memory: memory.clone(), offset: chunk.place.offset() - offset };
+            ChunkEntry { place, ..ChunkEntry::clone(chunk) }
+        });
+        Ok(Self::made(moved.collect(), self.inner.source.clone(), self.inner.rule))
+    }
+
     /// An array in memory, in so many chunks (or one per row, if there are fewer). Nobody may write to the memory as long
     /// as the data set is in use: see `qjam::python::Array` where somebody may.
     ///
@@ -350,7 +393,8 @@ impl DataSet<Raw> {
         if chunks == 0 {
             return Err(DataError::ZeroCut { what: "0 partitions" });
         }
-        Self::cut(Arc::new(over(&memory, layout)?), Rule::Partitions(chunks as u64))
+        let (rows, _) = over(&memory, layout)?;
+        Self::cut(Arc::new(rows), Rule::Partitions(chunks as u64))
     }
 
     /// A matrix in a text file whose lines are equally long. What is in the lines is looked at by whoever opens a chunk.

@@ -1,14 +1,15 @@
 //! Arrays of any element type and number of dimensions, cut along the first: what Python's arrays are to us.
 //!
 //! The bytes come from an array that lives in the user's interpreter, or from a file. Small arrays are copied into
-//! shared memory, where child interpreters map them without another copy; large ones stay where they are (`memory`).
+//! shared memory, where child interpreters map them without another copy; large ones stay where they are (`memory`) until
+//! they have been left alone for a round (`dataset::array`).
 
 use super::cut::{Rule, python_chunk_bytes, rows_in};
 use super::location::{Backing, ChunkEntry, UserFile, spread};
 use super::memory::UserMemory;
 use super::{DataError, Source};
 use crate::chunk::{Element, Header};
-use crate::store::Region;
+use crate::store::{Region, traffic};
 use bytes::Bytes;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_128;
@@ -115,19 +116,30 @@ pub(crate) fn open(path: &Path, offset: u64, layout: Layout) -> Result<Rows, Dat
     Rows::over(Backing::File(file), offset, layout, found)
 }
 
-/// An array in the user's memory.
-pub(crate) fn over(memory: &Bytes, layout: Layout) -> Result<Rows, DataError> {
-    Rows::over(backing(memory)?, 0, layout, memory.len() as u64)
+/// What became of an array's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Residence {
+    /// It is shared memory already, and nobody can write to it.
+    Sealed,
+    /// It was copied into shared memory.
+    Copied,
+    /// It is read where it is.
+    InPlace,
 }
 
-fn backing(memory: &Bytes) -> Result<Backing, DataError> {
-    Ok(match memory.len() <= COPY_BYTES_MAX {
-        true => Backing::Shared(copy(memory)?),
-        false => Backing::Memory(UserMemory::over(memory.clone())),
-    })
+/// An array in the user's memory.
+pub(crate) fn over(memory: &Bytes, layout: Layout) -> Result<(Rows, Residence), DataError> {
+    let found = memory.len() as u64;
+    let (backing, start, residence) = match Region::around(memory) {
+        Some((region, start)) => (Backing::Shared(region), start as u64, Residence::Sealed),
+        None if memory.len() <= COPY_BYTES_MAX => (Backing::Shared(copy(memory)?), 0, Residence::Copied),
+        None => (Backing::Memory(UserMemory::over(memory.clone())), 0, Residence::InPlace),
+    };
+    Ok((Rows::over(backing, start, layout, start + found)?, residence))
 }
 
 pub(crate) fn copy(memory: &[u8]) -> Result<Region, DataError> {
+    traffic::note_copied(memory.len() as u64);
     Region::copy_of(memory).map_err(|source| DataError::Memory { bytes: memory.len() as u64, source })
 }
 
@@ -148,6 +160,7 @@ pub fn standard_rows(bytes: u64, row_bytes: u64) -> u64 {
 /// assert_ne!(checksum(&[1, 2, 3]), checksum(&[1, 2, 4]));
 /// ```
 pub fn checksum(memory: &[u8]) -> u128 {
+    traffic::note_summed(memory.len() as u64);
     let pieces: Vec<&[u8]> = memory.chunks(4 << 20).collect();
     let sums = spread(&pieces, memory.len() as u64, |piece| xxh3_128(piece).to_le_bytes());
     xxh3_128(&sums.concat())

@@ -3,12 +3,13 @@
 use super::DataError;
 use super::memory::UserMemory;
 use crate::chunk::{ChunkId, Header};
-use crate::store::{AlignedBuf, Pages, Region};
+use crate::store::{AlignedBuf, Pages, Region, traffic};
 use bytes::Bytes;
 use qjam_core::chunk::{CHUNK_BYTES_MAX, Hasher};
 use qjam_core::ids::DataSetId;
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -139,6 +140,7 @@ impl ChunkEntry {
                     pages.into_bytes()
                 };
                 // Something may have written to the file without its time showing it, or just now.
+                traffic::note_named(self.header.bytes);
                 if ChunkId::of(&self.header, &read) != self.id {
                     return Err(DataError::Changed { path: path.to_path_buf(), what: "its content differs" });
                 }
@@ -295,7 +297,12 @@ impl UserFile {
         })
     }
 
-    fn must_be(&self, stamp: &FileStamp) -> Result<(), DataError> {
+    /// A descriptor of its own, for whoever is to map it.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.file.as_fd().try_clone_to_owned()
+    }
+
+    pub(crate) fn must_be(&self, stamp: &FileStamp) -> Result<(), DataError> {
         match stamp.difference(&self.stamp) {
             Some(what) => Err(DataError::Changed { path: self.path.to_path_buf(), what }),
             None => Ok(()),
@@ -381,6 +388,7 @@ impl Backing {
     }
 
     pub(crate) fn name_one(&self, header: &Header, offset: u64) -> Result<ChunkId, DataError> {
+        traffic::note_named(header.bytes);
         let mut hasher = Hasher::new(header);
         self.stream(offset, header.bytes, |piece| hasher.update(piece))?;
         Ok(hasher.finish())

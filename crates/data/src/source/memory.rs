@@ -5,7 +5,7 @@
 //! demand. And its owner may write to it: whoever keeps chunks by name must not keep views of such memory, and before a
 //! round somebody has to look whether it is still what was named (`source/array.rs`).
 
-use crate::store::Region;
+use crate::store::{Region, traffic};
 use bytes::Bytes;
 use std::io;
 use std::ops::Range;
@@ -27,11 +27,6 @@ impl UserMemory {
         UserMemory { id: NEXT.fetch_add(1, Relaxed), all, shared: Arc::default() }
     }
 
-    /// The same memory after its owner has written to it: what was copied of it before is of no use any more.
-    pub(crate) fn again(&self) -> UserMemory {
-        UserMemory::over(self.all.clone())
-    }
-
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -46,6 +41,7 @@ impl UserMemory {
         if let Some(region) = &*shared {
             return Ok(region.clone());
         }
+        traffic::note_copied(self.all.len() as u64);
         Ok(shared.insert(Region::copy_of(&self.all)?).clone())
     }
 }

@@ -6,6 +6,7 @@ pub mod mapped;
 mod page;
 mod region;
 mod spare;
+pub mod traffic;
 
 pub use aligned::AlignedBuf;
 pub(crate) use aligned::Pages;

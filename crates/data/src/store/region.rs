@@ -20,7 +20,7 @@
 //! ```
 
 use super::map::Map;
-use super::mapped::MappingNote;
+use super::mapped::{self, MappingNote};
 use bytes::Bytes;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -29,7 +29,6 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What keeps a sealed region as it is. The last one keeps the seals themselves as they are.
 const SEALED: SealFlags =
@@ -93,6 +92,23 @@ impl Region {
         Region::map_sealed(fd, bytes)
     }
 
+    /// The region that all of these bytes lie in, and where in it they begin; `None` if anybody could write to them.
+    ///
+    /// ```
+    /// use qjam::store::Region;
+    /// let region = Region::copy_of(b"some bytes").unwrap();
+    /// let part = region.bytes(5..8);
+    /// let (found, offset) = Region::around(&part).unwrap();
+    /// assert_eq!((&found.bytes(offset..offset + 3)[..], offset), (&b"byt"[..], 5));
+    /// assert!(Region::around(&[1, 2, 3]).is_none());
+    /// ```
+    pub fn around(bytes: &[u8]) -> Option<(Region, usize)> {
+        let (mapped, offset) = mapped::find(bytes)?;
+        let fd = mapped.fd().try_clone_to_owned().ok()?;
+        // A second mapping of the same pages, which is refused if the file is not sealed.
+        Some((Region::open(fd, offset + bytes.len()).ok()?, offset))
+    }
+
     /// Maps a file of the cache, as long as it may become; before its end, only what holds a chunk may be read. Such a
     /// file is not sealed: it is in a folder that only its user can write, and whoever writes it only ever appends, or
     /// cuts off what holds no chunk.
@@ -147,9 +163,8 @@ impl Region {
 
     fn map(fd: OwnedFd, bytes: usize, flags: MapFlags) -> io::Result<Region> {
         let map = Map::new(&fd, bytes, ProtFlags::READ, flags)?;
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let (id, fd) = (NEXT.fetch_add(1, Relaxed), Arc::new(fd));
-        let note = MappingNote::of(id, fd.clone(), map.as_ref());
+        let (id, fd) = (mapped::next_id(), Arc::new(fd));
+        let note = MappingNote::of(id, fd.clone(), 0, map.as_ref());
         Ok(Region { id, fd, all: Bytes::from_owner(Noted { _note: note, map }) })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::arrays::{Number, numbers};
 use crate::buffer::{self, Borrowed};
-use crate::data::{Data, raise};
+use crate::data::{Data, Readers, raise};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use qjam::python::{Layout, Raw};
@@ -102,7 +102,7 @@ impl Rows {
     /// The rows of a data set of the package's.
     #[staticmethod]
     fn data(py: Python<'_>, data: &Data, shares: bool) -> PyResult<Rows> {
-        py.detach(|| Rows::of(&data.set(false)?, false, shares))
+        py.detach(|| Rows::of(&data.set(Readers::Anybody, false)?, false, shares))
     }
 
     /// Whether its numbers have 64 bits.

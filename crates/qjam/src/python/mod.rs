@@ -23,6 +23,7 @@ pub use qjam_data::chunk::Raw;
 pub use qjam_data::dataset::Array;
 pub use qjam_data::source::array::{Layout, checksum, standard_rows};
 pub use qjam_data::source::slices::Slices;
+pub use qjam_data::store::traffic::{Traffic, traffic};
 pub use qjam_python::named;
 pub use qjam_python::{
     Body, Call, Code, CodeId, Interpreter, InterpreterFacts, Leaf, Line, Log, Pickled, Raised, Setup, Table,

@@ -82,6 +82,22 @@ pub(super) fn smallest(groups: &[Group]) -> Option<Limit> {
     limits.min_by_key(|limit| limit.bytes)
 }
 
+/// The least that any of these groups has left; `None` if none has a limit. Pages of files that the kernel would give up first
+/// count as free.
+pub(super) fn free_bytes(groups: &[Group]) -> Option<u64> {
+    let left = groups.iter().filter_map(|group| {
+        let Limit { bytes, .. } = smallest(std::slice::from_ref(group))?;
+        let (taken, files) = match group.is_unified {
+            true => ("memory.current", "inactive_file "),
+            false => ("memory.usage_in_bytes", "total_inactive_file "),
+        };
+        let taken = number(&group.folder.join(taken))?;
+        let files = line(&group.folder.join("memory.stat"), files).unwrap_or(0);
+        Some(bytes.saturating_sub(taken.saturating_sub(files)))
+    });
+    left.min()
+}
+
 /// Most bytes that a group has had.
 pub(super) fn peak_bytes(folder: &Path) -> Option<u64> {
     number(&folder.join("memory.peak")).or_else(|| number(&folder.join("memory.max_usage_in_bytes")))
@@ -127,8 +143,13 @@ impl Kills {
 
 /// The number in the line `oom_kill 3`.
 fn count(file: &Path) -> Option<u64> {
+    line(file, "oom_kill ")
+}
+
+/// The number in the line that begins so.
+fn line(file: &Path, start: &str) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
+    text.lines().find_map(|line| line.strip_prefix(start))?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -191,6 +212,12 @@ mod tests {
         fs::write(root.join("memory.max"), "2073741824\n").unwrap();
         let found = smallest(&chain).unwrap();
         assert_eq!((found.bytes, found.group), (1 << 30, Some(root.join("a"))));
+        assert_eq!(free_bytes(&chain), None, "it is not known what is taken");
+        fs::write(root.join("memory.current"), "2000000000\n").unwrap();
+        fs::write(root.join("a/memory.current"), "1073000000\n").unwrap();
+        assert_eq!(free_bytes(&chain), Some(741_824));
+        fs::write(root.join("a/memory.stat"), "anon 5\ninactive_file 500000000\n").unwrap();
+        assert_eq!(free_bytes(&chain), Some(73_741_824));
         fs::write(root.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
         assert_eq!(smallest(&[group(&root, false)]), None, "the first version's word for none");
         fs::write(root.join("memory.peak"), "77\n").unwrap();

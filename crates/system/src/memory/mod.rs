@@ -124,6 +124,14 @@ pub fn most_bytes() -> u64 {
     own.into_iter().fold(Limit::here().bytes, u64::min)
 }
 
+/// Memory that is free here: what the kernel can give without writing anything out, and what the control groups of this process
+/// leave of it.
+pub fn free_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let machine = kib(&text, "MemAvailable:").unwrap_or(0) << 10;
+    groups::free_bytes(&groups::mine()).map_or(machine, |group| group.min(machine))
+}
+
 /// What counts against `RLIMIT_DATA` in this process: private memory that can be written, touched or not.
 pub fn private_bytes() -> Option<u64> {
     Some(kib(&std::fs::read_to_string("/proc/self/status").ok()?, "VmData:")? << 10)

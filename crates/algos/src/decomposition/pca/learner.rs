@@ -86,7 +86,7 @@ fn update_of<C: RowChunk>(
     // All products of columns, of the batch and of what was there.
     job.must_fit(2 * job.training.rows.cols().map_err(qjam::Error::from)?)?;
     let model = super::update(job.master, &params, data, before)?;
-    (job.observer)(&Progress { step: 1, text: &"round 1", phase_done: None });
+    (job.observer)(&Progress { step: 1, steps_max: Some(1), text: &"round 1", phase_done: None });
     let report = report(&model, data.records(), 1);
     Ok(Fitted { model: Box::new(model), report, answer: None })
 }

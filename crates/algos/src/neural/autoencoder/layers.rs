@@ -97,9 +97,10 @@ pub(super) struct Totals {
     pub(super) g_b1: Aligned,
     pub(super) g_b2: Aligned,
     pub(super) m_b: Aligned,
-    g_w1: Aligned,
-    g_w2: Aligned,
-    m: Aligned,
+    /// Hidden × visible, whose memory goes along with the result.
+    g_w1: Vec<f64>,
+    g_w2: Vec<f64>,
+    m: Vec<f64>,
     width: Widths,
     shape: Shape,
 }
@@ -107,16 +108,15 @@ pub(super) struct Totals {
 impl Totals {
     pub(super) fn new(shape: Shape) -> Totals {
         let width = Widths::of(shape);
-        let matrix = || Aligned::zeros(shape.hidden() * width.visible);
         Totals {
             recon: Aligned::zeros(width.visible),
             activation: Aligned::zeros(width.hidden),
             g_b1: Aligned::zeros(width.hidden),
             g_b2: Aligned::zeros(width.visible),
             m_b: Aligned::zeros(width.hidden),
-            g_w1: matrix(),
-            g_w2: matrix(),
-            m: matrix(),
+            g_w1: Vec::new(),
+            g_w2: Vec::new(),
+            m: Vec::new(),
             width,
             shape,
         }
@@ -124,26 +124,41 @@ impl Totals {
 
     pub(super) fn clear(&mut self) {
         let Totals { recon, activation, g_b1, g_b2, m_b, g_w1, g_w2, m, .. } = self;
-        for sums in [recon, activation, g_b1, g_b2, m_b, g_w1, g_w2, m] {
+        for sums in [recon, activation, g_b1, g_b2, m_b] {
             sums.fill(0.0);
+        }
+        for sums in [g_w1, g_w2, m] {
+            sums.clear();
+            sums.resize(self.shape.hidden() * self.width.visible, 0.0);
         }
     }
 
-    /// The sums of outer products, hidden × visible: of W1, of W2 transposed, and of the slopes.
-    pub(super) fn matrices(&self) -> [Vec<f64>; 3] {
-        [&self.g_w1, &self.g_w2, &self.m].map(|sums| {
-            let mut whole = Vec::with_capacity(self.shape.weights());
-            for row in sums.chunks_exact(self.width.visible) {
-                whole.extend_from_slice(&row[..self.shape.visible()]);
+    /// The sums of outer products, hidden × visible: of W1, of W2 transposed, and of the slopes. They are gone from here.
+    pub(super) fn take_matrices(&mut self) -> [Vec<f64>; 3] {
+        let (visible, padded) = (self.shape.visible(), self.width.visible);
+        [&mut self.g_w1, &mut self.g_w2, &mut self.m].map(|sums| {
+            let mut sums = std::mem::take(sums);
+            if visible < padded {
+                for row in 1..sums.len() / padded {
+                    sums.copy_within(row * padded..row * padded + visible, row * visible);
+                }
+                sums.truncate(self.shape.weights());
             }
-            whole
+            sums
         })
     }
 }
 
 impl Batch {
-    /// Rows that go through the network together: whole tiles.
-    pub(super) const ROWS: usize = 96;
+    /// Most rows that go through the network together: whole tiles, and all rows of a usual chunk of 64 columns.
+    pub(super) const ROWS: usize = 22 * TILE_ROWS;
+
+    /// Rows of a batch if so many are to go through the network: as many in the last one as in others, as far as whole tiles
+    /// allow it. A last batch of few rows takes longer for each, since all sums are loaded and stored for every batch.
+    pub(super) fn rows_of(rows: usize) -> usize {
+        let batches = rows.div_ceil(Self::ROWS).max(1);
+        rows.div_ceil(batches).next_multiple_of(TILE_ROWS).max(TILE_ROWS)
+    }
 
     pub(super) fn new(shape: Shape) -> Batch {
         let width = Widths::of(shape);
@@ -238,6 +253,11 @@ impl Batch {
     }
 }
 
+/// Rows of a tile of the product.
+const TILE_ROWS: usize = 6;
+/// Rows of biases that are copied at once: few enough for the first-level cache.
+const BIAS_ROWS: usize = 8;
+
 /// `A B` plus a bias for every column.
 fn layer(
     level: Level,
@@ -247,7 +267,9 @@ fn layer(
     bias: &[f64],
     out: &mut [f64],
 ) {
-    out.chunks_exact_mut(size.cols).take(size.rows).for_each(|row| row.copy_from_slice(bias));
+    let (first, rest) = out[..size.rows * size.cols].split_at_mut(size.rows.min(BIAS_ROWS) * size.cols);
+    first.chunks_exact_mut(size.cols).for_each(|row| row.copy_from_slice(bias));
+    rest.chunks_mut(first.len().max(1)).for_each(|rows| rows.copy_from_slice(&first[..rows.len()]));
     add_product(level, size, Left::Rows { values, stride }, (right, size.cols), (out, size.cols));
 }
 

@@ -107,20 +107,20 @@ impl Scratch {
         let shape = batch.shape();
         let (visible, hidden) = (shape.visible(), shape.hidden());
         assert_eq!(rows.len() % visible, 0, "{} values are no whole number of rows of {visible}", rows.len());
-        let same =
-            last.len() == theta.len() && last.iter().zip(theta).all(|(a, b)| a.to_bits() == b.to_bits());
-        if !same {
+        // All of them, without a branch for each: usually they are the same.
+        let differences = last.iter().zip(theta).fold(0, |all, (a, b)| all | (a.to_bits() ^ b.to_bits()));
+        if last.len() != theta.len() || differences != 0 {
             weights.set(theta);
             last.clear();
             last.extend_from_slice(theta);
         }
         totals.clear();
-        for x in rows.chunks(Batch::ROWS * visible) {
+        for x in rows.chunks(Batch::rows_of(rows.len() / visible) * visible) {
             batch.forward(level, weights, x);
             batch.backward(level, weights, totals);
             batch.add_gradients(level, totals);
         }
-        let [g_w1, g_w2, m] = totals.matrices();
+        let [g_w1, g_w2, m] = totals.take_matrices();
         Sums {
             rows: (rows.len() / visible) as u64,
             recon: totals.recon[..visible].iter().sum(),

@@ -136,7 +136,7 @@ impl Autoencoder {
         }
         let (mut weights, mut batch) = (Weights::new(self.shape), Batch::new(self.shape));
         weights.set(&self.theta);
-        for x in rows.chunks(Batch::ROWS * visible) {
+        for x in rows.chunks(Batch::rows_of(rows.len() / visible) * visible) {
             batch.forward(Level::best(), &weights, x);
             seen(&mut batch, &weights);
         }

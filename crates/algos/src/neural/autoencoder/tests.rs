@@ -100,6 +100,17 @@ fn scratch_of_another_shape_or_chunk_leaves_no_trace() {
 }
 
 #[test]
+fn batches_have_whole_tiles_and_about_as_many_rows_each() {
+    let of = layers::Batch::rows_of;
+    assert_eq!([0, 1, 128, 132, 133, 264, 265].map(of), [6, 6, 132, 132, 72, 132, 90]);
+    for rows in 0..2000 {
+        assert!(
+            of(rows) <= layers::Batch::ROWS && rows.div_ceil(of(rows)) <= rows.div_ceil(layers::Batch::ROWS)
+        );
+    }
+}
+
+#[test]
 fn rows_in_32_bits_give_the_bits_of_the_same_rows_in_64() {
     let shape = Shape::new(13, 5).unwrap();
     let narrow: Vec<f32> = noise(13 * 200, 8).into_iter().map(|v| v as f32).collect();

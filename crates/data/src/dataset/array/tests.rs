@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::chunk::{Chunk, Dense};
+use crate::source::array::COPY_BYTES_MAX;
+use crate::store::Region;
 
 /// Memory that a test can write to although a data set lies in it, as an array of Python's is.
 #[derive(Clone)]
@@ -117,4 +119,94 @@ fn shapes_that_do_not_fit_are_refused() {
     assert!(matches!(make(&[]), Err(DataError::Array { .. })));
     assert!(matches!(make(&[u64::MAX, u64::MAX]), Err(DataError::Array { .. })));
     assert!(matches!(make(&[0, 3]), Err(DataError::Empty { .. })));
+}
+
+/// How many chunks of a set lie in the user's memory.
+fn in_place(set: &DataSet<Raw>) -> usize {
+    set.erased().chunks.iter().filter(|chunk| matches!(chunk.place, ChunkLocation::Memory { .. })).count()
+}
+
+#[test]
+fn a_large_array_that_was_left_alone_is_copied_once_for_interpreters() {
+    let bytes = COPY_BYTES_MAX + 8000;
+    let memory = Shared::of(bytes);
+    let rows = bytes as u64 / 8;
+    let shape = layout("<i8", &[rows], 8);
+    let mut array =
+        Array::new(Bytes::from_owner(memory.clone()), shape, Some(rows.div_ceil(10)), true).unwrap();
+    let mut round = |written: Option<usize>| {
+        if let Some(at) = written {
+            memory.flip(at);
+        }
+        assert_eq!(array.refresh().unwrap(), written.is_some());
+        let set = array.for_interpreters(false);
+        // Whatever lies where, its bytes are the array's, under the name that they have anywhere.
+        let again = Array::new(
+            Bytes::copy_from_slice(memory.as_ref()),
+            layout("<i8", &[rows], 8),
+            Some(rows.div_ceil(10)),
+            false,
+        );
+        assert_eq!(set.id(), again.unwrap().set().id());
+        for index in [0, 9] {
+            let chunk = set.chunk(index).unwrap();
+            let from = index * rows.div_ceil(10) as usize * 8;
+            assert!(chunk.bytes == memory.as_ref()[from..from + chunk.bytes.len()]);
+        }
+        (in_place(&set), set.erased().located)
+    };
+    assert_eq!(round(None).0, 10, "nobody knows yet whether it will be used again");
+    let (places, second) = round(None);
+    assert_eq!(places, 0);
+    assert_eq!(round(None), (0, second), "once");
+    assert_eq!(round(Some(3)).0, 1, "what was written to is read where it is");
+    assert_eq!([round(None).0, round(None).0], [1, 0]);
+    assert_eq!(round(Some(bytes - 1)).0, 1);
+    assert_eq!([round(None).0, round(None).0, round(None).0], [1, 1, 0], "it is trusted less");
+    memory.flip(0);
+    assert!(array.refresh().unwrap());
+    assert_eq!(in_place(&array.for_interpreters(true)), 0, "a hold is for many rounds");
+}
+
+#[test]
+fn shared_memory_that_nobody_can_write_to_stays_where_it_is() {
+    let values: Vec<i64> = (0..1000).collect();
+    let region = Region::copy_of(bytemuck::cast_slice(&values)).unwrap();
+    let part = region.bytes(80..8000);
+    // `true`: whoever asks does not know better.
+    let mut array = Array::new(part, layout("<i8", &[990], 8), Some(100), true).unwrap();
+    let copied = Array::new(
+        Bytes::copy_from_slice(bytemuck::cast_slice(&values[10..])),
+        layout("<i8", &[990], 8),
+        Some(100),
+        false,
+    );
+    assert_eq!(array.set().id(), copied.unwrap().set().id());
+    let ChunkLocation::Shared { region: found, offset } = &array.set().erased().chunks[1].place else {
+        panic!("{:?}", array.set().erased().chunks[1].place)
+    };
+    assert_eq!((*offset, found.bytes(880..888)), (880, region.bytes(880..888)));
+    assert!(!array.changed() && !array.refresh().unwrap());
+    assert_eq!(array.for_interpreters(false).erased().located, array.shared().unwrap().erased().located);
+    let recut = array.recut(Some(990)).unwrap();
+    assert_eq!(recut.set().chunk(0).unwrap().bytes, region.bytes(80..8000));
+}
+
+#[test]
+fn a_file_that_the_user_has_mapped_is_shown_by_its_mapping() {
+    let path = std::env::temp_dir().join(format!("qjam-mapped-{}", std::process::id()));
+    let bytes: Vec<u8> = (0..2000_u32).map(|n| (n % 251) as u8).collect();
+    std::fs::write(&path, &bytes).unwrap();
+    let set = DataSet::array_file(&path, 100, layout("|u1", &[1900], 1), Some(500)).unwrap();
+    // Stands for a mapping of the file from its hundredth byte on.
+    let memory = Bytes::from(bytes[100..].to_vec());
+    let mapped = set.mapped(memory.clone(), 100).unwrap();
+    assert_eq!((mapped.id(), mapped.len()), (set.id(), 4));
+    let chunk = mapped.chunk(1).unwrap();
+    assert_eq!((chunk.bytes.as_ptr(), chunk.bytes.len()), (memory[500..].as_ptr(), 500));
+    let (_, offset) = crate::store::mapped::find(&chunk.bytes).unwrap();
+    assert_eq!(offset, 600);
+    std::fs::write(&path, &bytes[1..]).unwrap();
+    assert!(matches!(set.mapped(memory, 100), Err(DataError::Changed { .. })));
+    std::fs::remove_file(path).unwrap();
 }

@@ -348,6 +348,11 @@ impl<'a> Descent<'a> {
             (None, Tuning::Counted) => Some(Prices::of(size)),
             (None, Tuning::Clock) => None,
         };
+        let tuner = match params.local() {
+            Local::Partly { work, sigma } => Tuner::new(partitions).keeping(*work, *sigma),
+            _ => Tuner::new(partitions),
+        };
+        let tuner = if prices.is_none() { tuner.measured() } else { tuner };
         let mut descent = Descent {
             master,
             objective,
@@ -367,10 +372,7 @@ impl<'a> Descent<'a> {
             bound: f64::NEG_INFINITY,
             search: Search::default(),
             whole: Whole::new(partitions, objective.terms.l2 > 0.0 && !objective.terms.is_quadratic()),
-            tuner: match params.local() {
-                Local::Partly { work, sigma } => Tuner::new(partitions).keeping(*work, *sigma),
-                _ => Tuner::new(partitions),
-            },
+            tuner,
             choices: vec![],
             certificates: Certificates::default(),
             rounds: 0,

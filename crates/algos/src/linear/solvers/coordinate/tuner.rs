@@ -15,7 +15,9 @@
 //! of these is what the rounds in between would have gained. Single rounds would not do: the first one with more
 //! work gains a lot, once. Nor would parts of a pass: what they gain depends on whose turn it is. Seconds are not those of the rounds themselves, which on a busy machine are
 //! mostly chance: what an exchange and a pass take is the median of the last rounds, and a round takes one and so many of the
-//! other. The better setting stays; one that was worse is tried again later, each
+//! other. Where seconds are measured, a worker also takes a time that does not depend on its passes (it is woken up, copies its
+//! state, tells its terms): a line is fitted to the workers' seconds over passes, and what it begins with belongs to the exchange.
+//! The better setting stays; one that was worse is tried again later, each
 //! time after twice as long.
 //!
 //! That no step makes the objective worse is not left to this: see [`search`](super::search). A round without any gain
@@ -132,9 +134,26 @@ const WAIT_MOST: usize = 32;
 /// Rounds whose costs are remembered.
 const COSTS_KEPT: usize = 9;
 
+/// What one round cost.
+#[derive(Clone, Copy, Debug)]
+struct Paid {
+    exchange_s: f64,
+    worker_s: f64,
+    passes: f64,
+}
+
 /// What the last rounds cost: the exchange, and a pass.
 #[derive(Clone, Debug, Default)]
-struct Costs(VecDeque<(f64, f64)>);
+struct Costs {
+    rounds: VecDeque<Paid>,
+    /// Whether seconds are measured. Counted ones are in proportion to the passes.
+    measured: bool,
+}
+
+/// Of a worker's seconds at least so much is due to its passes, whatever a busy machine says.
+const LEAST_SHARE: f64 = 0.05;
+/// Passes of two rounds that tell a slope differ by this factor at least.
+const APART: f64 = 1.25;
 
 impl Costs {
     fn add(&mut self, outcome: &RoundCost) {
@@ -142,20 +161,38 @@ impl Costs {
             return;
         }
         let exchange_s = (outcome.seconds - outcome.worker_s).max(1e-6);
-        self.0.push_back((exchange_s, (outcome.worker_s / outcome.passes).max(1e-9)));
-        if self.0.len() > COSTS_KEPT {
-            self.0.pop_front();
+        self.rounds.push_back(Paid { exchange_s, worker_s: outcome.worker_s, passes: outcome.passes });
+        if self.rounds.len() > COSTS_KEPT {
+            self.rounds.pop_front();
         }
     }
 
     fn medians(&self) -> (f64, f64) {
-        let median = |of: fn(&(f64, f64)) -> f64| {
-            let mut all: Vec<f64> = self.0.iter().map(of).collect();
-            all.sort_by(f64::total_cmp);
-            // Of two in the middle the lower: what comes on top is chance.
-            all.get(all.len().saturating_sub(1) / 2).copied().unwrap_or(1e-6)
-        };
-        (median(|costs| costs.0), median(|costs| costs.1))
+        let of_rounds = |of: fn(&Paid) -> f64| median(self.rounds.iter().map(of).collect());
+        let exchange_s = of_rounds(|paid| paid.exchange_s).unwrap_or(1e-6);
+        if let Some((start_s, pass_s)) = self.line() {
+            return (exchange_s + start_s, pass_s);
+        }
+        (exchange_s, of_rounds(|paid| (paid.worker_s / paid.passes).max(1e-9)).unwrap_or(1e-6))
+    }
+
+    /// What workers take whatever their passes, and for a pass: the median of the slopes between two rounds each, which a few
+    /// rounds on a busy machine do not move. `None` if seconds are counted or all rounds had about as many passes.
+    fn line(&self) -> Option<(f64, f64)> {
+        if !self.measured {
+            return None;
+        }
+        let pairs =
+            self.rounds.iter().enumerate().flat_map(|(n, a)| self.rounds.range(..n).map(move |b| (a, b)));
+        let slopes = pairs
+            .filter(|(a, b)| a.passes > APART * b.passes || b.passes > APART * a.passes)
+            .map(|(a, b)| (a.worker_s - b.worker_s) / (a.passes - b.passes));
+        let slope = median(slopes.collect())?;
+        let most = median(self.rounds.iter().map(|paid| paid.worker_s / paid.passes).collect())?;
+        // No worker begins before its round does.
+        let pass_s = slope.clamp(most * LEAST_SHARE, most).max(1e-9);
+        let start_s = median(self.rounds.iter().map(|paid| paid.worker_s - pass_s * paid.passes).collect())?;
+        Some((start_s.max(0.0), pass_s))
     }
 
     /// Of a round of so many passes.
@@ -163,6 +200,12 @@ impl Costs {
         let (exchange_s, pass_s) = self.medians();
         exchange_s + pass_s * passes
     }
+}
+
+/// Of two in the middle the lower: what comes on top is chance.
+fn median(mut all: Vec<f64>) -> Option<f64> {
+    all.sort_by(f64::total_cmp);
+    all.get(all.len().saturating_sub(1) / 2).copied()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -262,6 +305,12 @@ impl Tuner {
             sigma: sigma.unwrap_or(self.setting.sigma).clamp(1.0, self.partitions),
         };
         Tuner { setting, kept: (work.is_some(), sigma.is_some()), ..self }
+    }
+
+    /// Told seconds as a clock measured them.
+    pub fn measured(mut self) -> Tuner {
+        self.costs.measured = true;
+        self
     }
 
     /// The choice for the next round.
@@ -454,6 +503,47 @@ mod tests {
             works.push(choice.work);
         }
         assert!(works[20..].iter().all(|work| (0.05..1.0).contains(work)), "{works:?}");
+    }
+
+    #[test]
+    fn what_workers_take_without_any_pass_belongs_to_the_exchange() {
+        let (exchange_s, start_s, pass_s) = (0.001, 0.019, 0.010);
+        let run = |tuner: Tuner| {
+            let (mut tuner, mut left, mut seconds_all, mut work) = (tuner, 1.0, 0.0, 0.0);
+            let mut random = qjam::Rng::keyed(3, 0, 0);
+            for _ in 0..60 {
+                let choice = tuner.choose();
+                work = choice.work;
+                let gain = left * levelling(&choice);
+                left -= gain;
+                // One round in four takes three times as long.
+                let busy = if random.below(4) == 0 { 3.0 } else { 1.0 };
+                let worker_s = busy * (start_s + pass_s * work);
+                let seconds = worker_s + exchange_s;
+                seconds_all += start_s + pass_s * work + exchange_s;
+                tuner.learn(&RoundCost { gain, seconds, worker_s, passes: work, usual: true });
+            }
+            (work, -f64::ln(left) / seconds_all)
+        };
+        let ((through_origin, slow), (with_start, fast)) =
+            (run(Tuner::new(2)), run(Tuner::new(2).measured()));
+        assert!(with_start > 2.0 * through_origin, "{with_start} and {through_origin} passes");
+        assert!(fast > 1.2 * slow, "{fast} and {slow}");
+        let best = (-6..=4)
+            .map(|power| 2.0_f64.powi(power))
+            .map(|work| -f64::ln(1.0 - 0.5 * work / (work + 1.0)) / (pass_s * work + start_s + exchange_s))
+            .fold(0.0, f64::max);
+        assert!(fast > best / 1.3, "{fast} and {best}");
+    }
+
+    #[test]
+    fn counted_seconds_are_in_proportion_whatever_rounding_says() {
+        let mut costs = Costs::default();
+        for passes in [0.1, 0.3, 0.7] {
+            let worker_s = 0.01 * passes;
+            costs.add(&RoundCost { gain: 1.0, seconds: worker_s + 1.0, worker_s, passes, usual: true });
+        }
+        assert_eq!(costs.line(), None);
     }
 
     #[test]
