@@ -21,6 +21,8 @@ use source::Crate;
 
 /// The document with the rules.
 const DOCUMENT: &str = "ARCHITECTURE.md";
+/// It is a map, which a newcomer reads in one go: details belong into the modules.
+const LINES_MAX: usize = 150;
 
 /// Prints the graph, then checks it.
 pub fn print(workspace: &Workspace) -> StepResult {
@@ -55,6 +57,10 @@ fn judge(workspace: &Workspace, crates: Vec<Crate>, graph: &Graph) -> StepResult
     let rules =
         Rules::read(&text).map_err(|why| Failure::Rooms { wrong: vec![format!("{DOCUMENT}: {why}")] })?;
     let mut wrong = rules.wrong_crates(graph);
+    let lines = text.lines().count();
+    if lines >= LINES_MAX {
+        wrong.push(format!("{DOCUMENT} has {lines} lines: it stays under {LINES_MAX}; move details into the modules they speak of"));
+    }
     let (count, mut modules) = (crates.len(), 0);
     for mut each in crates {
         modules += each.modules.nodes().count();
