@@ -79,7 +79,7 @@ def test_the_front_page_has_the_program_and_the_commands(address: str, tmp_path:
     page, _ = shown_at(f"{address}/index.html", tmp_path, "--window-size=1400,1000")
     # Words of code are coloured one by one.
     text = re.sub("</?(code|span)[^>]*>", "", page)
-    for words in ("from qjam import Master", "qjam demo", "features.png", "same bits"):
+    for words in ("from qjam import Master", "qjam demo", "live.webp", "same bits"):
         assert words in text
 
 
