@@ -111,7 +111,7 @@ pub enum Cause {
     OutOfMemory {
         /// The limit.
         limit_bytes: u64,
-        /// The size that was refused.
+        /// The size that was refused; 0 if that is not known.
         asked_bytes: u64,
     },
     /// It was silent for this many microseconds.
@@ -207,6 +207,9 @@ impl fmt::Display for Cause {
         match self {
             Cause::Exited(code) => write!(f, "exited with code {code}"),
             Cause::Signal(n) => write!(f, "killed by signal {n} ({})", signal_name(*n)),
+            Cause::OutOfMemory { limit_bytes, asked_bytes: 0 } => {
+                write!(f, "out of memory under a limit of {limit_bytes}")
+            }
             Cause::OutOfMemory { limit_bytes, asked_bytes } => {
                 write!(f, "out of memory: asked for {asked_bytes} bytes more under a limit of {limit_bytes}")
             }

@@ -180,7 +180,8 @@ impl ExecutorProcess {
                 let (last_lines, refused_bytes) = (&mut self.last_lines, &mut self.refused_bytes);
                 self.partial[n].take_in(&buffer[..bytes], |text| {
                     // Noted as it passes: a backtrace may follow that is longer than what is kept.
-                    *refused_bytes = refused(&text).or(*refused_bytes);
+                    // A size tells more than none.
+                    *refused_bytes = refused(&text).max(*refused_bytes);
                     if !is_frame(&text) {
                         if last_lines.len() == LAST_LINES {
                             last_lines.pop_front();
@@ -331,8 +332,12 @@ fn is_frame(line: &str) -> bool {
     line.starts_with("at ") || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The size of an allocation that Rust's runtime could not make, if this line says so. Two threads may say it at once.
+/// The size of an allocation that Rust's runtime could not make, if this line says so. Two threads may say it at once. Where the C
+/// library found no memory first, nobody says how much was asked for: 0.
 fn refused(line: &str) -> Option<u64> {
+    if line.contains("Fatal glibc error") && line.contains("out of memory") {
+        return Some(0);
+    }
     if !line.starts_with("memory allocation of ") {
         return None;
     }
@@ -366,6 +371,10 @@ mod tests {
             Some(7)
         );
         assert_eq!(refused("memory allocation of many bytes failed"), None);
+        let glibc = "Fatal glibc error: failed to register TLS destructor: out of memory";
+        assert_eq!(refused(glibc), Some(0));
+        assert_eq!(refused(&format!("memory allocation of {glibc}")), Some(0));
+        assert_eq!(refused("Fatal glibc error: unknown"), None);
         assert_eq!(refused("said: memory allocation of 5 bytes failed"), None);
     }
 
