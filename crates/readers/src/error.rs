@@ -192,6 +192,16 @@ pub enum Problem {
         /// The index found.
         found: u64,
     },
+    /// Not the number of a vertex.
+    NotAVertex {
+        /// The text.
+        found: String,
+    },
+    /// A line of a list of edges that does not have two numbers.
+    NotAnEdge {
+        /// How many it has.
+        found: usize,
+    },
 }
 
 impl fmt::Display for Problem {
@@ -238,6 +248,12 @@ impl fmt::Display for Problem {
             }
             Problem::NotRising { before, found } => {
                 write!(f, "the index {found} follows {before}; indices must increase within a line")
+            }
+            Problem::NotAVertex { found } => {
+                write!(f, "{found:?} is no number of a vertex: those are whole, from 0 to {}", u64::MAX)
+            }
+            Problem::NotAnEdge { found } => {
+                write!(f, "the line has {found} numbers, but an edge is two: from which vertex to which")
             }
         }
     }
