@@ -111,13 +111,13 @@ fn edge(line: &[u8]) -> Result<Option<Edge>, (usize, Problem)> {
     let mut vertices = [0; 2];
     let mut count = 0;
     for field in line.split(|byte| b" \t\r,;".contains(byte)).filter(|field| !field.is_empty()) {
-        let number = std::str::from_utf8(field).ok().and_then(|text| text.parse().ok());
-        let Some(number) = number else {
-            // Both are parts of the line.
-            let column = field.as_ptr() as usize - line.as_ptr() as usize;
-            return Err((column, Problem::NotAVertex { found: shown(field) }));
-        };
         if let Some(vertex) = vertices.get_mut(count) {
+            let number = std::str::from_utf8(field).ok().and_then(|text| text.parse().ok());
+            let Some(number) = number else {
+                // Both are parts of the line.
+                let column = field.as_ptr() as usize - line.as_ptr() as usize;
+                return Err((column, Problem::NotAVertex { found: shown(field) }));
+            };
             *vertex = number;
         }
         count += 1;
@@ -160,12 +160,15 @@ mod tests {
             let error = parse_for_fuzzing(text.as_bytes(), 3).unwrap_err();
             assert!(error.contains(words), "{error}");
         };
-        told("1 2\n1 x2\n", "line 2, column 3: \"x2\" is no number of a vertex");
-        told("1 2\n\n7\n", "line 3, column 1: the line has 1 numbers");
-        told("1 2 0.5\n", "line 1, column 5: \"0.5\"");
-        told("1 2 5\n", "line 1, column 1: the line has 3 numbers");
-        told("-1 2\n", "\"-1\" is no number");
-        told("1 18446744073709551616\n", "is no number of a vertex");
+        told("1 2\n1 x2\n", "line 2, column 3: \"x2\" is no vertex");
+        told("1 2\n\n7\n", "line 3, column 1: an edge is two numbers");
+        told(
+            "1 2 0.5\n",
+            "line 1, column 1: an edge is two numbers, from which vertex to which, and this line has 3",
+        );
+        told("from to\n1 2\n", "line 1, column 1: \"from\" is no vertex");
+        told("-1 2\n", "\"-1\" is no vertex");
+        told("1 18446744073709551616\n", "is no vertex");
         told(&"1".repeat(LINE_BYTES_MAX + 9), "does not end within");
     }
 }

@@ -250,10 +250,17 @@ impl fmt::Display for Problem {
                 write!(f, "the index {found} follows {before}; indices must increase within a line")
             }
             Problem::NotAVertex { found } => {
-                write!(f, "{found:?} is no number of a vertex: those are whole, from 0 to {}", u64::MAX)
+                write!(
+                    f,
+                    "{found:?} is no vertex: write a whole number from 0 to {}, and # before a line that is no edge",
+                    u64::MAX
+                )
             }
             Problem::NotAnEdge { found } => {
-                write!(f, "the line has {found} numbers, but an edge is two: from which vertex to which")
+                write!(
+                    f,
+                    "an edge is two numbers, from which vertex to which, and this line has {found} fields: leave out all others"
+                )
             }
         }
     }

@@ -1,11 +1,13 @@
 //! Weakly connected components: which vertices reach each other if edges have no direction.
 //!
 //! Every vertex has a label, at first its own place, and takes the smallest of its neighbours'. Within a partition labels spread
-//! as far as they go in one round; between partitions they travel by mail, until nobody has anything to send.
+//! as far as they go in one round; between partitions they travel by mail, until nobody has anything to send. So the number of
+//! rounds is about how often the way to a component's smallest vertex changes partitions, at most.
 
 use super::part::Part;
 use super::{Direction, Graph, GraphError};
 use qjam::{Ctx, List, Master, State, Wire};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The component of every vertex.
@@ -64,6 +66,8 @@ fn spread(is_first: &bool, part: &List<Part>, labels: &mut Labels, ctx: &Ctx) ->
             }
         }
     }
+    // The smallest label goes first and as far as it can: no vertex inside changes twice.
+    changed.sort_unstable_by_key(|vertex| Reverse(labels[*vertex as usize]));
     let here = ctx.chunk();
     let inside = part.groups().find(|(partition, _)| *partition == here).map_or(0..0, |(_, entries)| entries);
     let own = part.incoming(here);

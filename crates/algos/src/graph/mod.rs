@@ -19,9 +19,11 @@ pub use part::Part;
 use qjam::{DataError, DataSet, List};
 use thiserror::Error;
 
-/// So many edges make a partition, up to [`PARTITIONS_MAX`] of them.
+/// So many edges make a partition, up to [`OWN_CHOICE_MAX`] of them.
 const EDGES_PER_PARTITION: usize = 16 << 10;
-const PARTITIONS_MAX: usize = 64;
+const OWN_CHOICE_MAX: usize = 64;
+/// More cannot be asked for: all partitions keep lists about all others.
+const PARTITIONS_MAX: usize = 1024;
 
 /// Why there is no graph, or no answer about it.
 #[derive(Debug, Error)]
@@ -41,11 +43,11 @@ pub enum GraphError {
         max: usize,
     },
     /// It cannot be cut into so many partitions.
-    #[error("a graph is cut into 1 to {max} partitions, not {found}")]
+    #[error("this graph can be cut into 1 to {max} partitions, not {found}")]
     Partitions {
         /// What was asked for.
         found: usize,
-        /// As many as it has vertices.
+        /// As many as it has vertices, and at most 1024.
         max: usize,
     },
     /// An option has a value that makes no sense.
@@ -116,17 +118,17 @@ impl Graph {
         placed.dedup();
         check("edges", placed.len())?;
         let duplicates = edges.len() - placed.len();
-        let partitions = (placed.len() / EDGES_PER_PARTITION).clamp(1, PARTITIONS_MAX).min(ids.len());
+        let partitions = (placed.len() / EDGES_PER_PARTITION).clamp(1, OWN_CHOICE_MAX).min(ids.len());
         Ok(Graph { ids, edges: placed, duplicates, partitions })
     }
 
     /// The same in so many partitions. Sums are rounded differently in another number of them.
     pub fn partitions(self, partitions: usize) -> Result<Graph, GraphError> {
-        match partitions {
-            0 => Err(GraphError::Partitions { found: 0, max: self.ids.len() }),
-            n if n > self.ids.len() => Err(GraphError::Partitions { found: n, max: self.ids.len() }),
-            partitions => Ok(Graph { partitions, ..self }),
+        let max = self.ids.len().min(PARTITIONS_MAX);
+        if partitions == 0 || partitions > max {
+            return Err(GraphError::Partitions { found: partitions, max });
         }
+        Ok(Graph { partitions, ..self })
     }
 
     /// The numbers of the vertices, ascending. Results are in this order.

@@ -111,6 +111,8 @@ fn odd_graphs_have_answers_or_errors_that_say_why() {
     assert!(ranks.ranks.iter().all(|(_, rank)| (rank - 1.0).abs() < 1e-9), "{ranks:?}");
     assert_eq!(components(&m, &loops).unwrap().sizes(), [(3, 1), (u64::MAX, 1)]);
     assert!(matches!(loops.clone().partitions(3), Err(GraphError::Partitions { found: 3, max: 2 })));
+    let many = Graph::from_edges(&(0..2_000).map(|n| (n, n)).collect::<Vec<_>>()).unwrap();
+    assert!(matches!(many.partitions(1_025), Err(GraphError::Partitions { found: 1_025, max: 1_024 })));
     assert!(matches!(loops.clone().partitions(0), Err(GraphError::Partitions { .. })));
     for damping in [-0.1, 1.0, f64::NAN] {
         let error = PageRank { damping, ..PageRank::default() }.run(&m, &loops).unwrap_err();

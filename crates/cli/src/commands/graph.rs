@@ -57,7 +57,7 @@ fn pagerank(args: &Pagerank) -> anyhow::Result<()> {
     heading(&args.graph, &graph);
     let how = if converged { "converged" } else { "not converged" };
     output::line(format!(
-        "{how} after {iterations} iterations, last change {change:e}; sum of ranks {sum:.6}"
+        "{how} after {iterations} iterations, last change {change:.1e}; sum of ranks {sum:.6}"
     ));
     output::table(["vertex", "rank"], top.iter().map(|(id, rank)| [id.to_string(), format!("{rank:.6}")]));
     Ok(())
