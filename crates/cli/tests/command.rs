@@ -74,9 +74,17 @@ fn ranks_and_components_of_a_file_of_edges_are_printed_and_written() {
         ranks.lines().nth(line).unwrap().split_once('\t').unwrap().1.parse().unwrap()
     };
     assert!((rank(0) - 1.0).abs() < 1e-9 && (rank(4) - 0.2775).abs() < 1e-12, "{ranks}");
+    let refused = |args: &[&str], words: &str| {
+        let output = qjam(&[&["graph", "pagerank"], args].concat());
+        assert!(output.status.code() == Some(1) && text(&output).1.contains(words), "{output:?}");
+    };
+    refused(&[path, "--out", path], "name another file");
+    refused(&["no-such-edges.tsv"], "no-such-edges.tsv does not exist; check the path");
+    refused(&[path, "--partitions", "6"], "1 to 5 partitions, not 6");
     std::fs::write(path, "1 2\n1 x\n").unwrap();
-    let output = qjam(&["graph", "pagerank", path]);
-    assert!(output.status.code() == Some(1) && text(&output).1.contains("line 2, column 3"), "{output:?}");
+    refused(&[path], "line 2, column 3");
+    std::fs::write(path, "# nothing\n").unwrap();
+    refused(&[path], "has no edges: each is a line with two numbers");
 }
 
 #[test]

@@ -41,7 +41,10 @@ pub fn edges(path: impl AsRef<Path>) -> Result<Vec<Edge>, ReadError> {
     }
     input.must_be_unchanged()?;
     match lines.edges.is_empty() {
-        true => Err(ReadError::Empty { path: path.into(), what: "edges" }),
+        true => Err(ReadError::Empty {
+            path: path.into(),
+            what: "edges: each is a line with two numbers, from which vertex to which",
+        }),
         false => Ok(lines.edges),
     }
 }
@@ -161,11 +164,8 @@ mod tests {
             assert!(error.contains(words), "{error}");
         };
         told("1 2\n1 x2\n", "line 2, column 3: \"x2\" is no vertex");
-        told("1 2\n\n7\n", "line 3, column 1: an edge is two numbers");
-        told(
-            "1 2 0.5\n",
-            "line 1, column 1: an edge is two numbers, from which vertex to which, and this line has 3",
-        );
+        told("1 2\n\n7\n", "line 3, column 1: the line has 1 field; an edge is two numbers");
+        told("1 2 0.5\n", "line 1, column 1: the line has 3 fields; an edge is two numbers");
         told("from to\n1 2\n", "line 1, column 1: \"from\" is no vertex");
         told("-1 2\n", "\"-1\" is no vertex");
         told("1 18446744073709551616\n", "is no vertex");

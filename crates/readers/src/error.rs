@@ -197,7 +197,7 @@ pub enum Problem {
         /// The text.
         found: String,
     },
-    /// A line of a list of edges that does not have two numbers.
+    /// A line of a list of edges that does not have two fields.
     NotAnEdge {
         /// How many it has.
         found: usize,
@@ -257,9 +257,12 @@ impl fmt::Display for Problem {
                 )
             }
             Problem::NotAnEdge { found } => {
+                let remedy =
+                    if *found < 2 { "add the vertex that is missing" } else { "leave out all after these" };
+                let fields = if *found == 1 { "1 field".into() } else { format!("{found} fields") };
                 write!(
                     f,
-                    "an edge is two numbers, from which vertex to which, and this line has {found} fields: leave out all others"
+                    "the line has {fields}; an edge is two numbers, from which vertex to which: {remedy}"
                 )
             }
         }

@@ -33,9 +33,9 @@ pub(crate) struct GraphArgs {
     /// File for the result: a line for each vertex, in ascending order, with a tab in between
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// How many partitions the graph is cut into; by default one for 16384 edges, at most 64. Sums are rounded differently in
-    /// another number of them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many partitions the graph is cut into, at most 1024; by default one for 16384 edges, at most 64. Sums are rounded
+    /// differently in another number of them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) partitions: Option<u32>,
     /// Workers, as a worker string: see `qjam --help`
     #[arg(long, default_value = "local", value_name = "WORKERS")]

@@ -3,7 +3,7 @@
 use super::{placing, reading};
 use crate::args::{Components, Graph, GraphArgs, Pagerank};
 use crate::output;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use qjam::Master;
 use qjam_algos::graph::{self, PageRank};
 use serde::Serialize;
@@ -84,13 +84,15 @@ fn components(args: &Components) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connects and reads the graph.
+/// Reads the graph and connects.
 fn begin(args: &GraphArgs) -> anyhow::Result<(Master, graph::Graph)> {
+    let shown = args.edges.display();
+    ensure!(args.edges.exists(), "{shown} does not exist; check the path of the file of edges");
     if let Some(path) = &args.out {
         reading::can_be_written("--out", path)?;
+        let is_input = path.exists() && path.canonicalize()? == args.edges.canonicalize()?;
+        ensure!(!is_input, "--out {shown} is the file of edges and would be lost; name another file");
     }
-    let builder = Master::builder().on_wait(|waiting| output::waiting(&waiting.to_string()));
-    let master = builder.connect(&args.workers)?;
     let graph = graph::Graph::from_edges(&qjam_readers::edges(&args.edges)?)?;
     let graph = match args.partitions {
         Some(partitions) => graph.partitions(partitions as usize)?,
@@ -103,7 +105,8 @@ fn begin(args: &GraphArgs) -> anyhow::Result<(Master, graph::Graph)> {
             if graph.duplicates() == 1 { "was" } else { "were" }
         ));
     }
-    Ok((master, graph))
+    let builder = Master::builder().on_wait(|waiting| output::waiting(&waiting.to_string()));
+    Ok((builder.connect(&args.workers)?, graph))
 }
 
 /// Writes the result, if that is wanted.
