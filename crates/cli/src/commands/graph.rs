@@ -57,7 +57,8 @@ fn pagerank(args: &Pagerank) -> anyhow::Result<()> {
     heading(&args.graph, &graph);
     let how = if converged { "converged" } else { "not converged" };
     output::line(format!(
-        "{how} after {iterations} iterations, last change {change:.1e}; sum of ranks {sum:.6}"
+        "{how} after {}, last change {change:.1e}; sum of ranks {sum:.6}",
+        output::count(iterations.into(), "iteration")
     ));
     output::table(["vertex", "rank"], top.iter().map(|(id, rank)| [id.to_string(), format!("{rank:.6}")]));
     Ok(())
@@ -76,7 +77,8 @@ fn components(args: &Components) -> anyhow::Result<()> {
         return output::json(&ComponentsJson { vertices, edges, rounds, components: count, largest });
     }
     heading(&args.graph, &graph);
-    output::line(format!("{} after {rounds} rounds", output::count(count as u64, "component")));
+    let (found, rounds) = (output::count(count as u64, "component"), output::count(rounds.into(), "round"));
+    output::line(format!("{found} after {rounds}"));
     output::table(
         ["smallest vertex", "vertices"],
         largest.iter().map(|(id, size)| [id.to_string(), size.to_string()]),
