@@ -4,7 +4,7 @@
 //! (fit: functions that run on a chunk, and the master's part), `model` (what is asked of it, and its parts for a file,
 //! [`models`]), and `learner`, which is what callers see that take any of them ([`learner`]). The rows of a data set go in chunk by chunk, sums come back, and the master turns the total into a step. Arithmetic that
 //! must not depend on the processor is in [`kernels`]; drivers that need only a function and its gradient are in
-//! [`optimize`].
+//! [`optimize`]. [`graph`] has what is computed about graphs; its partitions send each other mail.
 
 pub mod answers;
 pub mod bayes;
@@ -12,6 +12,7 @@ pub mod clustering;
 pub mod decomposition;
 pub mod discriminant;
 pub mod evaluate;
+pub mod graph;
 pub mod images;
 pub mod input;
 pub mod kernels;

@@ -11,7 +11,8 @@ use qjam_config::Config;
 use std::ffi::OsString;
 
 /// Commands that name workers or hosts. All others read no file, so that a wrong one does not keep anybody from mending it.
-const READERS: &[&str] = &["bench", "cache", "check", "clean", "demo", "evaluate", "fit", "predict", "store"];
+const READERS: &[&str] =
+    &["bench", "cache", "check", "clean", "demo", "evaluate", "fit", "graph", "predict", "store"];
 
 /// Which options get their default from a file: command, subcommand (all if empty), argument, key.
 const DEFAULTS: &[(&str, &str, &str, &str)] = &[
@@ -25,6 +26,7 @@ const DEFAULTS: &[(&str, &str, &str, &str)] = &[
     ("evaluate", "", "workers", "workers"),
     ("evaluate", "", "memory_limit", "memory-limit"),
     ("evaluate", "", "host_cache", "host-cache"),
+    ("graph", "", "workers", "workers"),
     ("store", "serve", "cache", "cache"),
 ];
 
@@ -117,6 +119,7 @@ fn workers_of(command: &mut Command) -> Option<&mut String> {
         Command::Fit(args) => Some(&mut args.args.workers),
         Command::Predict(args) => Some(&mut args.workers),
         Command::Evaluate(args) => Some(&mut args.workers),
+        Command::Graph(args) => Some(args.workers()),
         Command::Bench(Bench::Rounds(args)) => Some(&mut args.workers),
         Command::Bench(Bench::Transfer(args)) => Some(&mut args.workers),
         Command::Bench(Bench::Auto(args)) => Some(&mut args.workers),

@@ -54,6 +54,40 @@ fn help_names_the_commands_and_the_worker_strings() {
 }
 
 #[test]
+fn ranks_and_components_of_a_file_of_edges_are_printed_and_written() {
+    let (edges, out) = (Temporary::new("edges.tsv"), Temporary::new("of-edges.tsv"));
+    let (path, to) = (edges.0.to_str().unwrap(), out.0.to_str().unwrap());
+    std::fs::write(path, "# from to\n7 1\n1\t9\n9,7\n40 41\n7 1\n").unwrap();
+    let output =
+        qjam(&["graph", "components", path, "--workers", "proc:2", "--partitions", "3", "--out", to]);
+    let (told, noted) = text(&output);
+    assert!(output.status.success() && told.contains("2 components"), "{told}{noted}");
+    assert!(noted.contains("1 edge came again"), "{noted}");
+    assert_eq!(std::fs::read_to_string(to).unwrap(), "1\t1\n7\t1\n9\t1\n40\t40\n41\t40\n");
+    let (told, noted) = text(&qjam(&["graph", "pagerank", path, "--out", to, "--json"]));
+    let told: serde_json::Value =
+        serde_json::from_str(&told).unwrap_or_else(|e| panic!("{e}: {told}{noted}"));
+    assert!(told["vertices"] == 5 && told["edges"] == 4 && told["converged"] == true, "{told}");
+    // A ring keeps its ranks; 41 gets 0.15 + 0.85 * 0.15.
+    let ranks = std::fs::read_to_string(to).unwrap();
+    let rank = |line: usize| -> f64 {
+        ranks.lines().nth(line).unwrap().split_once('\t').unwrap().1.parse().unwrap()
+    };
+    assert!((rank(0) - 1.0).abs() < 1e-9 && (rank(4) - 0.2775).abs() < 1e-12, "{ranks}");
+    let refused = |args: &[&str], words: &str| {
+        let output = qjam(&[&["graph", "pagerank"], args].concat());
+        assert!(output.status.code() == Some(1) && text(&output).1.contains(words), "{output:?}");
+    };
+    refused(&[path, "--out", path], "name another file");
+    refused(&["no-such-edges.tsv"], "no-such-edges.tsv does not exist; check the path");
+    refused(&[path, "--partitions", "6"], "1 to 5 partitions, not 6");
+    std::fs::write(path, "1 2\n1 x\n").unwrap();
+    refused(&[path], "line 2, column 3");
+    std::fs::write(path, "# nothing\n").unwrap();
+    refused(&[path], "has no edges: each is a line with two numbers");
+}
+
+#[test]
 fn wrong_calls_say_what_is_wrong_and_what_to_write() {
     for (args, code, words) in [
         (&["bench", "rounds", "--workers", "pro k:3"][..], 1, &["pro k", "neither an engine nor a host"][..]),

@@ -192,6 +192,16 @@ pub enum Problem {
         /// The index found.
         found: u64,
     },
+    /// Not the number of a vertex.
+    NotAVertex {
+        /// The text.
+        found: String,
+    },
+    /// A line of a list of edges that does not have two fields.
+    NotAnEdge {
+        /// How many it has.
+        found: usize,
+    },
 }
 
 impl fmt::Display for Problem {
@@ -238,6 +248,22 @@ impl fmt::Display for Problem {
             }
             Problem::NotRising { before, found } => {
                 write!(f, "the index {found} follows {before}; indices must increase within a line")
+            }
+            Problem::NotAVertex { found } => {
+                write!(
+                    f,
+                    "{found:?} is no vertex: write a whole number from 0 to {}, and # before a line that is no edge",
+                    u64::MAX
+                )
+            }
+            Problem::NotAnEdge { found } => {
+                let remedy =
+                    if *found < 2 { "add the vertex that is missing" } else { "leave out all after these" };
+                let fields = if *found == 1 { "1 field".into() } else { format!("{found} fields") };
+                write!(
+                    f,
+                    "the line has {fields}; an edge is two numbers, from which vertex to which: {remedy}"
+                )
             }
         }
     }

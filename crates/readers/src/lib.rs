@@ -8,6 +8,7 @@
 //! | `.npz` archives, and sparse matrices saved by SciPy | [`Npz`] |
 //! | IDX, the format of MNIST, plain or compressed | [`Idx`] |
 //! | Parquet | [`Parquet`] |
+//! | lists of edges, plain or compressed | [`edges()`] |
 //! | folders of PNG and JPEG pictures | [`Images`] |
 //! | folders of WAV files | [`Audio`] |
 //!
@@ -34,6 +35,7 @@ mod table;
 #[cfg(feature = "audio")]
 pub mod audio;
 pub mod csv;
+pub mod edges;
 pub mod idx;
 #[cfg(feature = "images")]
 pub mod images;
@@ -46,6 +48,7 @@ pub mod parquet;
 #[cfg(feature = "audio")]
 pub use audio::{Audio, Sounds, Spectrum};
 pub use csv::{Csv, Header};
+pub use edges::edges;
 pub use error::{Problem, ReadError};
 pub use idx::Idx;
 #[cfg(feature = "images")]

@@ -4,6 +4,7 @@
 //! fuzzing library.
 
 pub mod csv;
+pub mod edges;
 pub mod frames;
 pub mod idx;
 pub mod kept;
@@ -38,6 +39,7 @@ pub struct Target {
 /// All of them.
 pub const ALL: &[Target] = &[
     Target { name: "csv", run: csv::target, seeds: texts },
+    Target { name: "edges", run: edges::target, seeds: texts },
     Target { name: "frames", run: frames::target, seeds: frames::seeds },
     Target { name: "idx", run: idx::target, seeds: idx_headers },
     Target { name: "kept", run: kept::target, seeds: kept::seeds },
@@ -62,6 +64,7 @@ fn texts() -> Vec<Vec<u8>> {
         "\u{1}1,2.5\n-3e7,\"4\"\n# no\n,NA\n",
         "1 1:0.5 3:2 # no\n-1 qid:3 2:1e-3\n",
         "\u{1}{\"__metadata__\":{\"kind\":\"kmeans\"},\"centres\":{\"dtype\":\"F64\",\"shape\":[2,4],\"data_offsets\":[0,64]}}",
+        "# from to\n30\t1412\n5,6\r\n18446744073709551615 0\n",
         "proc:2*4,ann@lab3:2222*8,@hosts\0big*2\nsmall",
     ];
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()

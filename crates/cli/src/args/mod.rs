@@ -4,6 +4,7 @@
 
 mod data;
 mod evaluate;
+mod graph;
 mod habits;
 mod learners;
 mod linear;
@@ -11,6 +12,7 @@ mod store;
 
 pub(crate) use data::Data;
 pub(crate) use evaluate::Evaluate;
+pub(crate) use graph::{Components, Graph, GraphArgs, Pagerank};
 pub(crate) use habits::{ByShell, Completions, Config, Doctor, Man, Set};
 pub(crate) use learners::{BenchKmeans, Fit, Inspect, Predict};
 pub(crate) use linear::BenchCocoa;
@@ -101,6 +103,9 @@ pub(crate) enum Command {
     /// Show what a model file contains
     #[command(after_help = learners::INSPECT_HELP)]
     Inspect(Inspect),
+    /// Compute something about a graph whose edges are in a file: ranks, components
+    #[command(subcommand, after_help = graph::HELP)]
+    Graph(Graph),
     /// Workers that share nothing but storage, such as a folder: start them, see what they do, clear up
     #[command(subcommand, after_help = store::HELP)]
     Store(Store),

@@ -24,6 +24,7 @@ mod detached;
 mod doctor;
 mod evaluate;
 mod fit;
+mod graph;
 mod hosts;
 mod inspect;
 mod metrics;
@@ -73,6 +74,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Predict(args) => predict::run(&args)?,
         Command::Evaluate(args) => evaluate::run(&args)?,
         Command::Inspect(args) => inspect::run(&args)?,
+        Command::Graph(args) => graph::run(&args)?,
         Command::Doctor(args) => return doctor::run(&args),
         Command::Config(args) => return config::run(&args),
         Command::Completions(args) => completions::completions(&args)?,

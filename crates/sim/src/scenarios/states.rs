@@ -63,3 +63,22 @@ fn a_seat_that_stays_empty_loses_its_states_to_the_others() {
         assert!(ending.tally.states_restored >= 2, "{}", ending.tally);
     }
 }
+
+#[test]
+fn letters_outlive_who_sent_them_and_who_was_to_read_them() {
+    for every in [0, 3] {
+        let mut plan = held_rounds(12, 9, 20);
+        plan.rounds.iter_mut().for_each(|round| round.has_mail = true);
+        plan.rounds[5].panics = [2].into();
+        plan.rounds[8].cancel = Some(crate::plan::Cancel::AtBlock(4));
+        plan.checkpoint_every = every;
+        for at in [100, 350, 600, 900] {
+            plan = plan.fault(ms(at), Fault::CrashAll);
+        }
+        for ending in play_all(&plan, 10) {
+            let values = ending.answers.iter().filter(|answer| **answer == Answer::Value).count();
+            assert_eq!(values, 10, "{:?}", ending.answers);
+            assert!(ending.tally.letters_read > 50 && ending.tally.mail_asked > 9, "{}", ending.tally);
+        }
+    }
+}
