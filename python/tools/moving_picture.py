@@ -1,7 +1,7 @@
 """Records the live page of ``qjam demo`` in a real browser, as a moving picture for the front page of the documentation.
 
     pip install pillow
-    python python/tools/moving_picture.py target/release/qjam docs/book/img/live.webp
+    python python/tools/moving_picture.py /usr/local/bin/qjam docs/book/img/live.webp
 
 Needs Chromium (``cargo xtask setup`` installs it). Nothing is drawn: each frame is what the browser showed.
 """
@@ -26,7 +26,7 @@ from devtools import Browser, Page
 from PIL import Image
 
 #: Seconds between two frames, and for which the last one stays.
-EVERY_S, LAST_S = 0.25, 3.0
+EVERY_S, LAST_S = 0.12, 3.0
 SIZE, SHOWN = (1100, 1300), (660, 780)
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Browser(Path(folder)) as browser:
         env = {**os.environ, "QJAM_RUNS": str(Path(folder) / "runs")}
         words = ["qjam", "demo", "--dashboard"]
-        # The page shows how the program was called.
+        # The page shows where the program is.
         called = {"executable": options.qjam.resolve(), "cwd": folder, "env": env, "text": True}
         with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, **called) as run:
             assert run.stderr is not None
