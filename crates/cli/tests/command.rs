@@ -336,3 +336,11 @@ fn models_that_grow_with_the_square_of_columns_or_with_classes_are_refused_befor
         assert!(refused.contains("columns") && refused.contains("memory"), "{name}: {refused}");
     }
 }
+
+#[test]
+fn every_learner_that_standardizes_rows_takes_either_spelling() {
+    for learner in LEARNERS.iter().map(|learner| learner.table().name) {
+        let takes = |flag| qjam(&["fit", learner, flag, "--help"]).status.success();
+        assert_eq!(takes("--standardise"), takes("--standardize"), "{learner}");
+    }
+}

@@ -103,6 +103,8 @@ pub(crate) struct FitArgs {
 const WEIGHTS: &str = "weights";
 const LABELS: &str = "labels";
 const STANDARDIZE: &str = "standardize";
+/// The same, as many spell it.
+const STANDARDISE: &str = "standardise";
 const MINMAX: &str = "minmax";
 const FOLDS: &str = "cv";
 const FOLDS_SEED: &str = "cv-seed";
@@ -218,7 +220,7 @@ fn can_be_scaled(table: &Table, flag: &str) -> bool {
 }
 
 fn standardize() -> Arg {
-    Arg::new(STANDARDIZE).long(STANDARDIZE).alias("standardise").action(ArgAction::SetTrue).help(
+    Arg::new(STANDARDIZE).long(STANDARDIZE).alias(STANDARDISE).action(ArgAction::SetTrue).help(
         "Bring columns to mean 0 and variance 1 before the fit, of sparse rows only to variance 1. The scaling is kept with the \
          model, and applied to whatever it is asked about",
     )
@@ -248,6 +250,7 @@ fn argument(option: &'static Opt) -> Arg {
     // Python's name is an alias, except for a switch that turns something off, which means the opposite.
     let argument =
         if switch == option.name || is_on(option) { argument } else { argument.alias(option.name) };
+    let argument = if switch == STANDARDIZE { argument.alias(STANDARDISE) } else { argument };
     match option.kind {
         Kind::Flag => argument.action(ArgAction::SetTrue),
         _ => argument
