@@ -34,6 +34,9 @@ _log = logging.getLogger("qjam")
 
 #: What all tasks of a job are given together is in the order's variable up to so many bytes.
 _SMALL_BYTES = 8 << 20
+#: Stands beside the number of a task. Spark gives an element to its Python worker through a socket on the loopback interface, where a
+#: message below 65 483 bytes (what a packet there holds) waits 40 ms for an acknowledgement.
+_PADDING = bytes(72 << 10)
 #: How long ending the processes on executors may take.
 _ENDS_WITHIN_S = 20.0
 
@@ -216,10 +219,10 @@ class Cluster:
                 self._can_place = False
                 _log.debug("tasks of Spark cannot be placed: %s", error)
         if self._last is None or self._last[0] != wanted:
-            self._last = (wanted, self._context.parallelize([number for number, _ in wanted], len(wanted)))
+            self._last = (wanted, self._context.parallelize([(number, _PADDING) for number, _ in wanted], len(wanted)))
         return self._last[1]
 
-    def _function(self, number: int, order: Any, supply: Any) -> Callable[[Iterable[int]], Iterable[Answer]]:
+    def _function(self, number: int, order: Any, supply: Any) -> Callable[[Iterable[Tuple[int, bytes]]], Iterable[Answer]]:
         return _function(self._master, number, self._executable, self._setup, order, supply)
 
     # ---- the end ------------------------------------------------------------------------------------------------
@@ -299,12 +302,12 @@ def _text() -> str:
 
 def _function(
     master: str, number: int, executable: str, setup: Any, order: Any, supply: Any
-) -> Callable[[Iterable[int]], Iterable[Answer]]:
+) -> Callable[[Iterable[Tuple[int, bytes]]], Iterable[Answer]]:
     """What a task does. It travels by value, and takes nothing of this module along."""
     text = _text()
     name = "_qjam_spark_" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def run(numbers: Iterable[int]) -> Iterable[Answer]:
+    def run(numbers: Iterable[Tuple[int, bytes]]) -> Iterable[Answer]:
         import sys
         import types
 
@@ -381,7 +384,7 @@ def _placed(context: Any, wanted: List[Tuple[int, Optional[str]]]) -> Any:
         places = jvm.java.util.ArrayList()
         if place:
             places.add(place)
-        pairs.add(jvm.scala.Tuple2(serializer.dumps(number), jvm.PythonUtils.toSeq(places)))
+        pairs.add(jvm.scala.Tuple2(serializer.dumps((number, _PADDING)), jvm.PythonUtils.toSeq(places)))
     tag = context.parallelize([], 1)._jrdd.classTag()
     made = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(pairs), tag)
     return RDD(made.toJavaRDD(), context, serializer)

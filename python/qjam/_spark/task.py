@@ -115,12 +115,12 @@ _processes: Dict[str, _Process] = {}
 
 
 def answers(
-    numbers: Iterable[int], master: str, round_number: int, executable: str, setup: Any, order: Any, supply: Any
+    numbers: Iterable[Tuple[int, bytes]], master: str, round_number: int, executable: str, setup: Any, order: Any, supply: Any
 ) -> Iterator[Answer]:
     """Runs tasks; ``setup``, ``order`` and ``supply`` are broadcast variables, the last one perhaps None."""
     worker, place = _here()
     body, requests = order.value
-    for number in numbers:
+    for number, _ in numbers:
         request, own = requests[number]
         how, said = _answer(master, round_number, executable, setup, body, request, own if supply is None else supply.value)
         yield number, worker, place, how, said
