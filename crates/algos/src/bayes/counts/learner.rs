@@ -5,7 +5,7 @@ use super::params::{Kind, Params};
 use super::{CountsModel, Extra};
 use crate::answers::{self, CLASSIFIER};
 use crate::bayes::class_report;
-use crate::input::{InputError, Labels};
+use crate::input::{CLASSES_MAX, InputError, Labels};
 use crate::learner::{
     self, About, Answer, Fitted, Job, Learner, LearnerError, Progress, Question, Report, Scope, count,
 };
@@ -73,8 +73,10 @@ fn fit_of<C: RowChunk>(
 ) -> Result<Fitted, LearnerError> {
     let params = Params::from_settings(kind, job.settings)?;
     let labels = Labels { targets: job.targets()?, weights: job.row_weights() };
-    // Counts and weights of every class.
-    job.must_fit(labels.classes().len().max(2).saturating_mul(2))?;
+    // Counts and weights of every class. The fit counts the classes; here they are counted only if the most would not fit.
+    if job.must_fit(CLASSES_MAX.saturating_mul(2)).is_err() {
+        job.must_fit(labels.classes().len().max(2).saturating_mul(2))?;
+    }
     let array = |name: &str| job.training.start.and_then(|parts| parts.get(name)?.values.widened());
     let (class_prior, alpha) = (array("class_prior"), array("alpha"));
     let extra = Extra { class_prior: class_prior.as_deref(), alpha: alpha.as_deref() };
